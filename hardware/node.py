@@ -48,10 +48,9 @@ def node_command(
         routes: destination (prefix) to gateway, for more routes.
         forward: whether it forwards IP, as a router does.
         memory: value of `mem=`.
-        untrusted: whether programs in it may attack its kernel. With `seccomp=on`, each of them can change all memory
-        of
-            the machine through code that the kernel keeps there for its system calls; `seccomp=off` uses ptrace
-            instead, which is slower.
+        untrusted: whether programs in it may attack its kernel. With `seccomp=on`, each of them can change all
+            memory of the machine through code that the kernel keeps there for its system calls; `seccomp=off` uses
+            ptrace instead, which is slower.
         extra: more words for the kernel command line, e.g. `time-travel=inf-cpu`.
 
     Raises:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a user asks to evidence: labs, experiments, matrices, runs on disk, reports, bundles, nights."""
+"""From a user's options to evidence: labs, experiments, matrices, runs, reports, bundles, unattended batches."""

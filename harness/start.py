@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the command `sojourn` starts: Ctrl-C is one line also while its modules are still being read."""
+"""Entry point of the command `sojourn`: Ctrl-C prints one line even while modules are being imported."""
 
 from __future__ import annotations
 

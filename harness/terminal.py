@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of work that takes time: bars on a terminal, lines elsewhere."""
+"""Progress of long operations: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-#: Off a terminal a line tells the time left so often, s.
+#: Interval of lines with the time left, without a terminal, s.
 QUIET_S = 20.0
 
 
 class Tell(Protocol):
-    """Takes the share done of a step, 0..1, and what is being done."""
+    """Receives the share done of a step, 0 to 1, and the current activity."""
 
     def __call__(self, share: float, what: str = "") -> None: ...
 
 
 def named(tell: Tell) -> Callable[[str, float], None]:
-    """Return `tell` for builders that say what they do before the share done."""
+    """Return `tell` for builders that pass the activity before the share done."""
     return lambda what, share: tell(share, what)
 
 
 @contextmanager
 def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
-    """Show the steps of a set-up as bars: `step(name)` begins one and returns what takes its share done,
-    0..1.
+    """Show the steps of a set-up as bars: `step(name)` begins one and returns the function for its share done, 0 to 1.
 
-    A step that was warm shows nothing; off a terminal a step that takes time is a line at its start and now and then
-    another, with the time left. Steps may go on side by side, in threads.
+    A cached step shows nothing; without a terminal, a step that takes time prints a line at its start and further lines
+    with the time left. Steps may run concurrently, in threads.
     """
     console = console or Console(file=sys.stderr)
     bars = Progress(
@@ -71,9 +70,9 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], Tell]]:
 
 
 def real_terminal(capture_manager: Any = None) -> TextIO:
-    """Return a stream onto the standard error that the user sees, also while pytest captures the descriptor.
+    """Return a stream to the user's standard error, also while pytest captures the descriptor.
 
-    `capture_manager` is pytest's plugin `capturemanager` or None. The stream is the caller's to close.
+    `capture_manager` is pytest's plugin `capturemanager` or None. The caller closes the stream.
     """
     if capture_manager is None:
         return os.fdopen(os.dup(2), "w", buffering=1)
@@ -82,6 +81,6 @@ def real_terminal(capture_manager: Any = None) -> TextIO:
 
 
 def clock_text(seconds: float) -> str:
-    """Return a length of time as minutes:seconds."""
+    """Return a duration as minutes:seconds."""
     whole = max(round(seconds), 0)
     return f"{whole // 60}:{whole % 60:02}"

@@ -119,9 +119,8 @@ class Jail:
     If a process does not end, its files stay as they are.
 
     Args:
-        reads: files and folders of the host that it can read, by name; FOLDER/NAME for a part of a folder, which must
-        have
-            that name there.
+        reads: files and folders of the host that it can read, by name; FOLDER/NAME for a part of a folder, which
+            must have that name there.
         writes: folders that it can change.
         memory: bytes that it may use in the folder `memory`; 0: no such folder.
         packets: whether it has the network namespace of its caller, and packet sockets.

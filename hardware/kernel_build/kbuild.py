@@ -126,10 +126,9 @@ def compile_kernel(
     """Compile a kernel in `scratch`; the tools' output goes to `log`.
 
     Args:
-        train: runs a kernel (first argument) that writes counts to a folder (second argument). The recipe's hot files
-        are
-            then compiled with these counts. They change no result, so if the training fails (BuildError), a line
-            reports it and the kernel is compiled without them.
+        train: runs a kernel (first argument) that writes counts to a folder (second argument). The recipe's hot
+            files are then compiled with these counts. They change no result, so if the training fails (BuildError), a
+            line reports it and the kernel is compiled without them.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence to hand on: a run as one archive, signed, anonymised, described for machines."""
+"""Evidence to share: a run as one archive, signed, anonymised, with machine-readable metadata."""

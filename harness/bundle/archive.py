@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence bundles: a run as one deterministic `.tar.zst`; the check of either against its manifest; the way back.
+"""Evidence bundles: a run as one deterministic `.tar.zst`; check bundle or run against its manifest; import a bundle.
 
-The manifest is the first member, its signature if any the second, so an archive is checked in one pass, and nothing in
-it that the manifest does not announce is ever read. An archive is somebody else's: what it may cost is bounded.
+The manifest is the first member, its signature, if any, the second. So an archive is checked in one pass, and members
+that are not in the manifest are never read. An archive may come from a third party, so its resource use is bounded.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from sojourn.harness.store.manifest import (
 _LOG = logging.getLogger("sojourn.bundle")
 SUFFIX = ".tar.zst"
 FILES = f"-files{PARTIAL}"
-"""Ends the name of the folder with the files of a bundle that is being made."""
+"""Suffix of the folder with the files of a bundle in progress."""
 _IMPORT = ".import-"
-#: A run is some hundred megabytes in dozens of files; beyond these an archive is not ours.
+#: A run is some hundred megabytes in dozens of files; archives beyond these limits are not Sojourn's.
 _MAX_SIGNATURE = 64 << 10
 _MAX_TOTAL = 64 << 30
 _MAX_WINDOW = 128 << 20
-#: Logs shrink to a tenth, recordings and captures not at all. Less than the least is no bomb at any ratio.
+#: Logs shrink to a tenth, recordings and captures not at all. Below the minimum size, any ratio is harmless.
 _MAX_RATIO, _LEAST = 1000, 256 << 20
-#: Kinds of header that speak of the next member, at any length that tarfile would read; ustar has none of them.
+#: Header types that describe the next member, of any length that tarfile accepts; ustar has none of them.
 _EXTENSIONS = frozenset(
     (
         tarfile.XHDTYPE,
@@ -73,9 +73,9 @@ Tell = Callable[[int], None]
 
 
 class BundleError(RuntimeError):
-    """A bundle or a run directory is not what its manifest says; the message names the first difference.
+    """A bundle or run directory differs from its manifest; the message names the first difference.
 
-    The names in an archive are its maker's: the message shows them as one line without control characters.
+    Names in an archive are untrusted: the message shows them on one line without control characters.
     """
 
     def __init__(self, message: str) -> None:
@@ -84,23 +84,23 @@ class BundleError(RuntimeError):
 
 @dataclass(frozen=True)
 class Checked:
-    """A bundle or run that is as its manifest says."""
+    """A bundle or run that matches its manifest."""
 
     manifest: Manifest
     key: str = ""
-    """By which key it is signed, `ED25519 key SHA256:…`; empty where it is not."""
+    """The key that signed it, `ED25519 key SHA256:…`; empty if it is not signed."""
     signer: str = ""
-    """By whom, where that was asked."""
+    """The signer, if requested."""
     stale: bool = False
-    """Whether a run has a signature that is not of its manifest as it is."""
+    """Whether a run has a signature that does not match its present manifest."""
 
 
 @contextmanager
 def claimed(output: Path) -> Iterator[IO[bytes]]:
-    """Open the file that becomes `output` when the block ends well, and else is gone.
+    """Open the file that becomes `output` if the block succeeds, and is removed otherwise.
 
-    What a killed export left of it is taken over. Raises BundleError while another export writes the same archive, or
-    when it cannot be written.
+    The leftover of a killed export is reused. Raises BundleError if another export writes the same archive, or if it
+    cannot be written.
     """
     partial = output.with_name(output.name + PARTIAL)
     try:
@@ -109,12 +109,12 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
                 if not lock(raw.fileno()):
                     raise FileNotFoundError
                 if not os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
-                    raise FileNotFoundError  # it was renamed since it was opened
+                    raise FileNotFoundError  # it has been renamed since it was opened
             except FileNotFoundError as held:
-                raise BundleError(f"{partial}: another export writes it now") from held
+                raise BundleError(f"{partial}: in use by another export") from held
             try:
                 raw.truncate(0)
-                os.fchmod(raw.fileno(), 0o600)  # as the run's files are
+                os.fchmod(raw.fileno(), 0o600)  # like the run's files
                 yield raw
                 raw.flush()
                 os.fsync(raw.fileno())
@@ -128,19 +128,19 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed exports of any run left in a folder: nobody has a lock on it."""
+    """Remove leftovers of killed exports in a folder: nobody holds a lock on them."""
     for scratch in folder.glob(f".*{SUFFIX}{FILES}"):
-        (folder / (scratch.name[1:].removesuffix(FILES) + PARTIAL)).touch(0o600)  # whose lock it goes with
+        (folder / (scratch.name[1:].removesuffix(FILES) + PARTIAL)).touch(0o600)  # its lock
     for partial in sorted(folder.glob(f"*{SUFFIX}{PARTIAL}")):
         with suppress(OSError), partial.open("ab") as raw:
             if lock(raw.fileno()) and os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
                 remove_tree(scratch_of(partial.with_name(partial.name.removesuffix(PARTIAL))))
                 partial.unlink()
-                _LOG.warning("%s: left by an export that was killed: removed", partial)
+                _LOG.warning("%s: removed, left by a killed export", partial)
 
 
 def scratch_of(output: Path) -> Path:
-    """Return the folder of the files that are made for an archive; it is its exporter's who has the claim on that."""
+    """Return the folder of an archive's generated files; only the exporter with the claim on the archive uses it."""
     return output.with_name(f".{output.name}{FILES}")
 
 
@@ -175,7 +175,7 @@ def pack(
 
 
 class _Counted:
-    """A file that tells how much of it was read."""
+    """A file that counts the bytes read."""
 
     def __init__(self, file: IO[bytes], tell: Tell) -> None:
         self._file, self._tell = file, tell
@@ -192,12 +192,11 @@ def verify(path: Path, derived: Collection[str] = ()) -> Manifest:
 
 
 def check(path: Path, derived: Collection[str] = (), signers: Path | None = None) -> Checked:
-    """Check every hash of a bundle or a run directory, and with `signers` that one of them signed it.
+    """Check every hash of a bundle or a run directory, and with `signers` also its signature.
 
-    In a directory the files named in `derived` may be other ones or missing: they can be computed again. Files that
-    were pruned are not there, and nothing is said of them.
-    Raises BundleError naming the first file that differs, is missing or is not in the manifest, or what else
-    is wrong (a link, a path that leads outside, a size beyond what the manifest says).
+    In a directory, the files named in `derived` may differ or be missing, because they can be recomputed. Pruned files
+    are missing and not reported. Raises BundleError that names the first file that differs, is missing or is not in the
+    manifest, or any other problem (a link, a path that leads outside, a size beyond the manifest's).
     """
     with _one_line(path):
         return _check_directory(path, derived, signers) if path.is_dir() else _check_archive(path, signers)
@@ -205,7 +204,7 @@ def check(path: Path, derived: Collection[str] = (), signers: Path | None = None
 
 @contextmanager
 def unpacked(file: Path, signers: Path | None = None) -> Iterator[tuple[Path, Checked]]:
-    """Check a bundle as `check` does while it is unpacked, and yield the run's directory, which goes with the block."""
+    """Check a bundle as `check` does while unpacking it, and yield the run's directory, removed after the block."""
     scratch = scratch_folder("-bundle")
     try:
         with _one_line(file):
@@ -218,8 +217,8 @@ def unpacked(file: Path, signers: Path | None = None) -> Iterator[tuple[Path, Ch
 def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Path:
     """Check a bundle, unpack it into the results folder and return the run's directory.
 
-    It is unpacked into a scratch folder there, and takes its name when all of it is checked. Raises BundleError as
-    `check` does, and when the run is there already.
+    It is unpacked into a scratch folder there and renamed when everything has been checked. Raises BundleError as
+    `check` does, and if the run exists already.
     """
     with _one_line(file):
         results.mkdir(parents=True, exist_ok=True)
@@ -227,7 +226,7 @@ def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Pat
             manifest = _check_archive(file, signers, scratch).manifest
             run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
             if run.exists():
-                raise BundleError(f"{run}: is there already; nothing was changed")
+                raise BundleError(f"{run} exists already; nothing was changed")
             owner_only(scratch)
             flush(scratch)
             (scratch / manifest.run).rename(run)
@@ -237,9 +236,9 @@ def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Pat
 
 @contextmanager
 def _import_folder(results: Path) -> Iterator[Path]:
-    """Make a scratch folder in the results for one import, which holds a share of a lock on them.
+    """Create a scratch folder in the results for one import, which holds a shared lock on them.
 
-    Who has the lock alone removes what killed imports left. Where there are no such locks nobody does.
+    A holder of the exclusive lock removes leftovers of killed imports. Without locks, nobody does.
     """
     folder = os.open(results, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -262,7 +261,7 @@ def _one_line(path: Path) -> Iterator[None]:
         raise BundleError(str(error)) from error
     except OSError as error:
         raise BundleError(f"{error.filename or path}: {error.strerror or error}") from error
-    # The last ones: what tarfile makes of headers that no tar writes.
+    # The last ones: tarfile's errors for headers that no tar writes.
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError, RecursionError) as error:
         raise BundleError(f"{path}: damaged archive: {error}") from error
 
@@ -278,15 +277,15 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
     except BundleError:
         if signers:
             raise
-        key = who = ""  # a run that was rescored or pruned since is no longer what was signed
+        key = who = ""  # a run that was rescored or pruned later is no longer what was signed
     stale = signature is not None and not key
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise BundleError(f"{name}: no plain file")
+            raise BundleError(f"{name}: not a plain file")
         known = {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
         if path.is_file() and name not in known and not name.endswith(FRESH):
-            raise BundleError(f"{name}: extra: not in the manifest")
+            raise BundleError(f"{name}: not in the manifest")
     for name, entry in manifest.files.items():
         if name in derived:
             continue
@@ -298,44 +297,44 @@ def _check_directory(run: Path, derived: Collection[str], signers: Path | None) 
 
 
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
-    """Check an archive, and with `into` write what was checked into that empty folder."""
+    """Check an archive, and write the checked files into the empty folder `into`, if given."""
     name = file.name
     with file.open("rb") as raw, _members(raw) as tar:
         members = iter(tar)
         first = next(members, None)
         if first is None or not first.isreg() or not first.name.endswith("/" + MANIFEST):
-            raise BundleError(f"{name}: no bundle: its first member is not {MANIFEST}")
+            raise BundleError(f"{name}: not a bundle: its first member is not {MANIFEST}")
         if not 0 <= first.size <= LARGEST:
-            raise BundleError(f"{first.name}: {first.size} bytes is too much for a manifest")
+            raise BundleError(f"{first.name}: {first.size} bytes are too many for a manifest")
         text = _content(tar, first).read()
         manifest = _sealed(parse_manifest(text, name), name)
         if first.name != f"{manifest.run}/{MANIFEST}":
-            raise BundleError(f"{first.name}: the manifest is of the run {manifest.run}")
-        if not manifest.bundle:  # by which a run is known as another machine's, once it is unpacked
-            raise BundleError(f"{first.name}: bundle: is missing; `sojourn bundle export` writes it")
+            raise BundleError(f"{first.name}: the manifest belongs to the run {manifest.run}")
+        if not manifest.bundle:  # it marks an unpacked run as imported
+            raise BundleError(f"{first.name}: bundle is missing; `sojourn bundle export` writes it")
         total = sum(entry.size for entry in manifest.files.values())
         if total > max(_LEAST, _MAX_RATIO * file.stat().st_size):
-            raise BundleError(f"{name}: said to unpack to {total} bytes, more than {_MAX_RATIO} times its own size")
+            raise BundleError(f"{name}: unpacks to {total} bytes, more than {_MAX_RATIO} times its own size")
         signature: bytes | None = None
         member = next(members, None)
         if member is not None and member.name == f"{manifest.run}/{SIGNATURE}":
             if not 0 <= member.size <= _MAX_SIGNATURE:
-                raise BundleError(f"{SIGNATURE}: {member.size} bytes is too much for a signature")
+                raise BundleError(f"{SIGNATURE}: {member.size} bytes are too many for a signature")
             signature = _content(tar, member).read()
             member = next(members, None)
-        key, who = _signed_by(text, signature, file, signers)  # before anything else is believed
+        key, who = _signed_by(text, signature, file, signers)  # before anything else is trusted
         if into:
             into /= manifest.run
             if (free := shutil.disk_usage(into.parent).free) < total:
-                raise BundleError(f"{into.parent.parent}: {free} bytes free, the run needs {total}")
+                raise BundleError(f"{into.parent.parent}: only {free} bytes free, but the run needs {total}")
             _write(into, {MANIFEST: text} | ({SIGNATURE: signature} if signature else {}))
         seen: set[str] = set()
         while member is not None:
             inside = _inside(member, manifest.run)
             if inside in seen:
-                raise BundleError(f"{inside}: twice in the archive")
+                raise BundleError(f"{inside}: occurs twice in the archive")
             if inside not in manifest.files:
-                raise BundleError(f"{inside}: extra: not in the manifest")
+                raise BundleError(f"{inside}: not in the manifest")
             entry = manifest.files[inside]
             if member.size != entry.size:
                 raise BundleError(f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}")
@@ -345,17 +344,17 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
             member = next(members, None)
         assert tar.fileobj
         if len(rest := tar.fileobj.read(_CHUNK)) == _CHUNK or any(rest):
-            raise BundleError(f"{name}: extra: more than zeros behind its end")
+            raise BundleError(f"{name}: data after its end")
     for missing in sorted(manifest.files.keys() - seen):
         raise BundleError(f"{missing}: missing")
     return Checked(manifest, key, who)
 
 
 def _signed_by(text: bytes, signature: bytes | None, path: Path, signers: Path | None) -> tuple[str, str]:
-    """By which key a manifest is signed and by whom of the `signers`, each empty where it is not or was not asked."""
+    """Return a manifest's signing key and its signer among `signers`; each is empty if absent or not requested."""
     if signature is None:
         if signers:
-            raise BundleError(f"{path}: is not signed")
+            raise BundleError(f"{path}: not signed")
         return "", ""
     try:
         who = signer(text, signature, signers) if signers else ""
@@ -371,7 +370,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _digest(content: BufferedReader, target: Path | None) -> str:
-    """The SHA-256 in hex of what is read, which is written to `target` as well."""
+    """Return the SHA-256 in hex of what is read, and copy it to `target`."""
     if target is None:
         return hashlib.file_digest(content, "sha256").hexdigest()
     total = hashlib.sha256()
@@ -384,7 +383,7 @@ def _digest(content: BufferedReader, target: Path | None) -> str:
 
 
 class _Header(tarfile.TarInfo):
-    """A member's header, and nothing that stands for more of it."""
+    """A member's header, without extended headers."""
 
     @classmethod
     def fromtarfile(cls, tarfile: TarFile) -> Self:
@@ -393,13 +392,13 @@ class _Header(tarfile.TarInfo):
         except (EOFHeaderError, EmptyHeaderError):
             raise
         except HeaderError as wrong:
-            # tarfile would take it for the archive's end, GNU tar looks for members behind it.
+            # tarfile would take it for the archive's end, but GNU tar looks for members after it.
             raise BundleError(f"damaged archive: {wrong}") from wrong
 
-    # What a subclass may do when a header has been read, before anything of what it announces is.
+    # A subclass can act on a header here, before its content is read.
     def _proc_member(self, archive: TarFile) -> Self:
         if self.type in _EXTENSIONS:
-            raise BundleError(f"{self.name}: no bundle: a header of kind {self.type!r}")
+            raise BundleError(f"{self.name}: not a bundle: a header of type {self.type!r}")
         return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 
@@ -413,16 +412,16 @@ def _members(raw: IO[bytes]) -> Iterator[tarfile.TarFile]:
 def _inside(member: tarfile.TarInfo, run: str) -> str:
     parts = PurePosixPath(member.name).parts
     if member.name.startswith("/") or ".." in parts or len(parts) < 2 or parts[0] != run:
-        raise BundleError(f"{member.name}: leads outside of the run {run}")
+        raise BundleError(f"{member.name}: leads outside the run {run}")
     if not member.isreg() or member.issparse():
-        raise BundleError(f"{member.name}: no plain file")
+        raise BundleError(f"{member.name}: not a plain file")
     return "/".join(parts[1:])
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader:
     content = tar.extractfile(member)
     if not isinstance(content, BufferedReader):
-        raise BundleError(f"{member.name}: no plain file")
+        raise BundleError(f"{member.name}: not a plain file")
     return content
 
 
@@ -430,8 +429,8 @@ def _sealed(manifest: Manifest, name: str) -> Manifest:
     if manifest.finished is None:
         raise BundleError(f"{name}: the run was killed before its files were hashed: {'; '.join(manifest.reasons)}")
     if len(manifest.files) > MOST_FILES:
-        raise BundleError(f"{name}: {len(manifest.files)} files; a run has {MOST_FILES} at most")
+        raise BundleError(f"{name}: {len(manifest.files)} files; a run has at most {MOST_FILES}")
     if sum(entry.size for entry in manifest.files.values()) > _MAX_TOTAL:
-        raise BundleError(f"{name}: its files are said to be more than {_MAX_TOTAL >> 30} GiB")
+        raise BundleError(f"{name}: its files exceed {_MAX_TOTAL >> 30} GiB")
     check_complete(manifest, name)
     return manifest

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capture without names: addresses replaced, what lies beyond the headers gone, all that is scored as it was.
+"""Anonymise a capture: replace addresses, remove what follows the headers, keep everything that is scored.
 
-Kept are time stamps, lengths, ports, sequence numbers, flags, ECN, IP ids and the steps of TCP time stamps. The scorer
-knows a packet again behind the router by its first bytes, payload too (`sojourn.scoring.packets.pcapng`): in place of
-that payload stands a hash of it, by a key that is thrown away. Of the file's blocks only packets, interfaces and their
+Timestamps, lengths, ports, sequence numbers, flags, ECN, IP ids and the steps of TCP timestamps are kept. The scorer
+recognises a packet behind the router by its first bytes, including payload (`sojourn.scoring.packets.pcapng`): the
+payload is replaced by a hash with a key that is discarded. Of the file's blocks, only packets, interfaces and their
 counts are copied: no comments, no resolved names, no TLS keys.
 """
 
@@ -35,23 +35,23 @@ from sojourn.scoring.packets.pcapng import (
     options,
 )
 
-#: Options that hold numbers alone: an interface's time resolution and offset; times and counts of its statistics.
+#: Options that hold only numbers: an interface's time resolution and offset; times and counts of its statistics.
 _KEPT = {INTERFACE: (8, (9, 14)), STATISTICS: (12, (2, 3, 4, 5, 6, 7, 8))}
 _LINK = b"\1\0"  # Ethernet
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
-#: TCP options that hold numbers alone: MSS, window scale, SACK permitted, SACK, time stamps, AccECN.
+#: TCP options that hold only numbers: MSS, window scale, SACK permitted, SACK, timestamps, AccECN.
 _TCP_OPTIONS = {2, 3, 4, 5, 8, 172, 174}
 _NOP, _STAMPS = 1, 8
-#: In place of one that tells the sender's system and how many routers are between.
+#: Replaces a TTL, which reveals the sender's system and the number of routers on the path.
 _TTL = 64
 _ETHERNET = 14
 
 
 def mask_capture(source: Path, target: Path, names: Pseudonyms, key: bytes) -> None:
-    """Write `source` (.pcapng or .pcapng.zst) to `target` without names; a part-written last block is left out.
+    """Write `source` (.pcapng or .pcapng.zst) to `target` without names; a partly written last block is skipped.
 
-    `key` (16 to 64 bytes) is that of the payloads' hashes: the same for all captures of a run, and nowhere kept.
-    Raises CaptureError when `source` is no capture or damaged.
+    `key` (16 to 64 bytes) hashes the payloads: the same for all captures of a run, and never stored.
+    Raises CaptureError if `source` is not a capture or is damaged.
     """
     with _sink(target) as sink:
         for kind, body in blocks(source):
@@ -61,7 +61,7 @@ def mask_capture(source: Path, target: Path, names: Pseudonyms, key: bytes) -> N
                 kept = body[:20] + _packet(source, body, names, key)
             elif kind == INTERFACE and body[:2] != _LINK:
                 raise CaptureError(
-                    f"{source}: link type {int.from_bytes(body[:2], 'little')}; only Ethernet (1) is read"
+                    f"{source}: link type {int.from_bytes(body[:2], 'little')}; only Ethernet (1) is supported"
                 )
             elif kind in _KEPT:
                 head, codes = _KEPT[kind]
@@ -84,12 +84,12 @@ def _sink(target: Path) -> Iterator[IO[bytes]]:
 def _packet(file: Path, body: bytes, names: Pseudonyms, key: bytes) -> bytes:
     captured = int.from_bytes(body[12:16], "little")
     if captured > len(body) - 20:
-        raise CaptureError(f"{file} is damaged: a packet longer than its block")
+        raise CaptureError(f"{file} is damaged: a packet is longer than its block")
     return bytes(mask_frame(bytearray(body[20 : 20 + captured]), names, key)) + bytes(-captured % 4)
 
 
 def mask_frame(frame: bytearray, names: Pseudonyms, key: bytes) -> bytearray:
-    """Return an Ethernet frame, cut off anywhere, of the same length without names; `frame` is changed."""
+    """Return an Ethernet frame, possibly truncated, without names and of the same length; changes `frame`."""
     known = 0
     if len(frame) >= _ETHERNET:
         frame[0:6], frame[6:12] = names.packed(bytes(frame[0:6])), names.packed(bytes(frame[6:12]))
@@ -103,14 +103,14 @@ def mask_frame(frame: bytearray, names: Pseudonyms, key: bytes) -> bytearray:
 
 
 def _ipv4(frame: bytearray, names: Pseudonyms, key: bytes) -> int:
-    """Mask the packet and return where what may stay of it ends."""
+    """Mask the packet and return the end of what may be kept."""
     head = _ETHERNET + (frame[14] & 0x0F) * 4 if len(frame) > 14 else 0
     if head < 34 or head > len(frame):
         return _ETHERNET
     frame[22] = _TTL
     for at in (26, 30):
         frame[at : at + 4] = names.packed(bytes(frame[at : at + 4]))
-    frame[34:head] = bytes([_NOP]) * (head - 34)  # its options hold routes
+    frame[34:head] = bytes([_NOP]) * (head - 34)  # its options may hold routes
     frame[24:26] = bytes(2)
     frame[24:26] = _checksum(bytes(frame[14:head]))
     if int.from_bytes(frame[20:22], "big") & 0x1FFF:  # a later fragment
@@ -131,7 +131,7 @@ def _ipv6(frame: bytearray, names: Pseudonyms, key: bytes) -> int:
 
 
 def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: bytes, key: bytes) -> int:
-    """Mask a TCP or UDP packet from `head` to `end`, beyond the frame where it is cut off; anything else goes."""
+    """Mask a TCP or UDP packet from `head` to `end`, which may lie beyond a truncated frame; remove anything else."""
     if protocol not in (TCP, UDP) or len(frame) < head + (20 if protocol == TCP else 8):
         return head
     top = min(head + max(20, (frame[head + 12] >> 4) * 4), len(frame)) if protocol == TCP else head + 8
@@ -147,8 +147,8 @@ def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: 
         frame[top:] = bytes(len(frame) - top)
         known = top
     at = head + (16 if protocol == TCP else 6)
-    if protocol == TCP or any(frame[at : at + 2]):  # UDP may go without
-        # As if zeros followed where the packet is cut off: what was there would show in the sum.
+    if protocol == TCP or any(frame[at : at + 2]):  # optional in UDP
+        # Computed as if zeros followed a truncation: the original bytes would show in the sum.
         frame[at : at + 2] = bytes(2)
         pseudo = addresses + struct.pack(">HH", protocol, (end - head) & 0xFFFF)
         total = _checksum(pseudo + bytes(frame[head : max(top, min(end, len(frame)))]))
@@ -157,9 +157,9 @@ def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: 
 
 
 def _tcp_options(frame: bytearray, at: int, end: int, key: bytes) -> None:
-    """Put no-operations in place of options that may hold more than numbers (Fast Open cookies, addresses of MPTCP).
+    """Replace options that may hold more than numbers (Fast Open cookies, MPTCP addresses) by no-operations.
 
-    Time stamps tell how long a machine has been up: all are moved by one number that is drawn with the key.
+    Timestamps reveal a machine's uptime: all are shifted by one number derived from the key.
     """
     ahead = int.from_bytes(hashlib.blake2b(b"time stamps", key=key, digest_size=4).digest(), "big")
     while at < end and frame[at] != 0:
@@ -171,7 +171,7 @@ def _tcp_options(frame: bytearray, at: int, end: int, key: bytes) -> None:
         elif frame[at] == _STAMPS and length == 10 and at + length <= end:
             for stamp in (at + 2, at + 6):
                 number = int.from_bytes(frame[stamp : stamp + 4], "big")
-                if number or stamp == at + 2:  # an echo of none is 0
+                if number or stamp == at + 2:  # the echo of no timestamp is 0
                     frame[stamp : stamp + 4] = ((number + ahead) % (1 << 32)).to_bytes(4, "big")
         if length < 1:
             return
@@ -180,7 +180,7 @@ def _tcp_options(frame: bytearray, at: int, end: int, key: bytes) -> None:
 
 
 def _checksum(content: bytes) -> bytes:
-    """The Internet checksum (RFC 1071): 2^16 is 1 modulo 65535, so the sum of the words is the number's remainder."""
+    """Return the checksum of RFC 1071: 2^16 is 1 modulo 65535, so the sum of the words is the number's remainder."""
     number = int.from_bytes(content + bytes(len(content) % 2), "big")
     total = number % 0xFFFF or (0xFFFF if number else 0)
     return (~total & 0xFFFF).to_bytes(2, "big")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs to bundles: one or a folder of them, again where that was interrupted; as they are or anonymised; signed."""
+"""Export runs as bundles: one run or a folder, resumable; unchanged or anonymised; signed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sojourn.harness.store.runs import RunStore
 _VIDEO = (".mp4", ".mkv")
 
 Begin = Callable[[Path, int], Tell]
-"""Called with a run and the bytes that will be packed of it."""
+"""Called with a run and the number of bytes to pack."""
 
 
 def _silent(_run: Path, _size: int) -> Tell:
@@ -36,21 +36,21 @@ def _silent(_run: Path, _size: int) -> Tell:
 
 @dataclass(frozen=True)
 class Wish:
-    """How a bundle is wanted. `key`: the ssh key that signs it."""
+    """Options of an export. `key`: the ssh key that signs the bundle."""
 
     anonymise: bool = False
     without_video: bool = False
     key: Path | None = None
 
     def name(self, run: str) -> str:
-        """The name that a run has in such a bundle."""
+        """Return the name of a run in the bundle."""
         marks = {"-anonymised": self.anonymise, "-without-video": self.without_video}
         return run + "".join(mark for mark, wanted in marks.items() if wanted and mark not in run)
 
 
 @dataclass(frozen=True)
 class Exported:
-    """An archive, and whether it was there and whole before; or why there is none."""
+    """An archive, and whether it was already complete; or why there is none."""
 
     run: Path
     archive: Path | None = None
@@ -59,12 +59,12 @@ class Exported:
 
 
 def runs_at(places: Sequence[Path]) -> list[Path]:
-    """Return the runs at `places`: each a run, or a folder of runs. Raises BundleError for one that is neither."""
+    """Return the runs at `places`: runs or folders of runs. Raises BundleError for a place that is neither."""
     gathered: list[Path] = []
     for place in places:
         runs = [place] if (place / MANIFEST).exists() else RunStore(place).runs()
         if not runs:
-            raise BundleError(f"{place}: no run and no folder of runs: no {MANIFEST} in it")
+            raise BundleError(f"{place}: neither a run nor a folder of runs: no {MANIFEST} in it")
         gathered += runs
     return list(dict.fromkeys(gathered))
 
@@ -75,11 +75,11 @@ def export_all(
     wish: Wish | None = None,
     begin: Begin = _silent,
 ) -> Iterator[Exported]:
-    """Write an archive of each run and yield what became of each; by default it goes beside the run.
+    """Write an archive of every run and yield the results; by default next to the run.
 
-    `output` is the archive of a single run (….tar.zst), else a folder. An archive that is there and whole is left,
-    one that is damaged is made again. What is wrong with one run does not stop the others. `begin` is told of each
-    run that is packed and its bytes, and returns what is told of the bytes done.
+    `output` is the archive of a single run (….tar.zst), otherwise a folder. A complete archive is kept, a damaged one
+    is written again. A problem with one run does not stop the others. `begin` is called with every run to pack and its
+    bytes, and returns the callback for progress in bytes.
     """
     wish = wish or Wish()
     single = output if len(runs) == 1 and output and output.name.endswith(SUFFIX) and not output.is_dir() else None
@@ -92,16 +92,16 @@ def export_all(
             archive = single or (output or run.parent) / (wish.name(read_manifest(run).run) + SUFFIX)
             before = stands(archive, run, wish)
             if single and single.exists() and not before:
-                raise BundleError(f"{single}: exists, and is no whole bundle of this run; give another -o")
+                raise BundleError(f"{single}: exists, and is not a complete bundle of this run; give another -o")
             yield Exported(run, archive if before else export(run, archive, wish, begin), before)
         except (RuntimeError, OSError) as error:
             yield Exported(run, error=str(error))
 
 
 def stands(archive: Path, run: Path, wish: Wish) -> bool:
-    """Tell whether an archive is a whole bundle of the run as it is now; False when it is missing or damaged.
+    """Whether an archive is a complete bundle of the run's present state; False if missing or damaged.
 
-    Raises BundleError when it is whole, and another one: it is not for us to replace.
+    Raises BundleError if it is complete but a different bundle, which must not be replaced.
     """
     if not archive.exists():
         return False
@@ -112,11 +112,11 @@ def stands(archive: Path, run: Path, wish: Wish) -> bool:
     made, manifest = checked.manifest.bundle, run / MANIFEST
     wanted = wish.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
-        raise BundleError(f"{archive}: a bundle of another run, or of this one as it was; move it away, or give -o")
+        raise BundleError(f"{archive}: a bundle of another run, or of an older state of this run; move it, or give -o")
     if not wish.key or checked.key.endswith(f" {_fingerprint(wish.key)}"):
         return True
     if checked.key:
-        raise BundleError(f"{archive}: signed by another key, the {checked.key}; move it away, or give -o")
+        raise BundleError(f"{archive}: signed by another key, the {checked.key}; move it, or give -o")
     return False
 
 
@@ -126,10 +126,10 @@ def export(
     wish: Wish | None = None,
     begin: Begin = _silent,
 ) -> Path:
-    """Check the run, write it as one archive and return its path (by default beside the run).
+    """Check the run, write it as one archive and return its path (by default next to the run).
 
-    The same run gives the same bytes, but for what `wish` has drawn at random (anonymised payloads). An archive that
-    is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written.
+    The same run gives the same bytes, except for random parts of `wish` (anonymised payloads). An existing archive is
+    replaced. Raises BundleError if the run differs from its manifest, or cannot be written completely.
     """
     wish = wish or Wish()
     output = output or run.parent / (wish.name(read_manifest(run).run) + SUFFIX)
@@ -164,7 +164,7 @@ def export(
 
 @contextmanager
 def _emptied(folder: Path) -> Iterator[None]:
-    """Make a folder for the block, without what a killed export left in it; for who holds the claim to its archive."""
+    """Create an empty folder for the block, removing leftovers; the caller must hold the claim on the archive."""
     remove_tree(folder)
     folder.mkdir(mode=0o700)
     try:
@@ -174,7 +174,7 @@ def _emptied(folder: Path) -> Iterator[None]:
 
 
 def _describe(manifest: Manifest, files: dict[str, Path]) -> bytes:
-    """Hash the files into the manifest, and the crate that tells of them; return the crate."""
+    """Hash the files and the crate that describes them into the manifest; return the crate."""
     manifest.files = {name: manifest.files.get(name) or hash_file(path) for name, path in files.items()}
     described = crate(manifest)
     manifest.files[CRATE] = FileEntry(sha256=hashlib.sha256(described).hexdigest(), size=len(described))

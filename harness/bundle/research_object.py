@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle says of itself to machines: `ro-crate-metadata.json` (RO-Crate 1.2, one Process Run Crate action).
+"""Machine-readable metadata of a bundle: `ro-crate-metadata.json` (RO-Crate 1.2, one Process Run Crate action).
 
-Written here and not by the `rocrate` package: that one copies folders and stamps them with the time of packing, a
-bundle is streamed and the same run gives the same bytes; and it brings an HTTP client and a package at rest since 2020.
+Written here rather than by the `rocrate` package: `rocrate` copies folders and stamps them with the time of packing,
+while a bundle is streamed and the same run gives the same bytes; and it adds an HTTP client and a package unmaintained
+since 2020.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ _MEDIA = {
     ".html": "text/html", ".csv": "text/csv", ".log": "text/plain", ".pcapng": "application/x-pcapng",
     ".zst": "application/zstd", ".gz": "application/gzip",
 }  # fmt: skip
-#: The files of a run of video_harm, and what each holds.
+#: The files of a run of video_harm, and their contents.
 TOLD = {
     "options.json": "every option as resolved",
     "timeline.json": "the phases with start and end",
     "lab.json": "addresses, ports, rates and queues",
     "screen.mp4": "the recording of the screen",
     "screen.json": "time of the recording's first frame, frames missing",
-    "player.jsonl": "what the player said of itself",
+    "player.jsonl": "state of the page's player, sampled",
     "client.pcapng.zst": "packet headers on the router's LAN side",
     "server.pcapng.zst": "packet headers on the router's WAN side",
     "irtt.json.gz": "round-trip times through the bottleneck, Not-ECT",
     "irtt-ect1.json.gz": "round-trip times through the bottleneck, ECT(1)",
-    "irtt-unshaped.json.gz": "round-trip times past the bottleneck's queue",
-    "bulk.json": "the contenders' own account",
+    "irtt-unshaped.json.gz": "round-trip times around the bottleneck's queue",
+    "bulk.json": "the contenders' own results",
     "ss.jsonl": "the contenders' sockets, sampled",
     "ss-up.jsonl": "the uploads' sockets, sampled",
     "qdisc.jsonl": "counters of the bottleneck's queues, sampled",
-    "host.jsonl": "processor use and stalls of the host",
+    "host.jsonl": "CPU use and stalls of the host",
     "scores.json": "the figures, computed from the other files",
     "report.html": "the report, computed from the other files",
 }
@@ -125,7 +126,7 @@ class _Crate(BaseModel):
 
 
 def crate(manifest: Manifest) -> bytes:
-    """Return the bytes of `ro-crate-metadata.json` for a bundle with this manifest, which must be sealed."""
+    """Return the bytes of `ro-crate-metadata.json` for a bundle with this manifest, which must have hashes."""
     files = [_Reference(id=quote(name)) for name in (MANIFEST, *_data(manifest))]
     finished = _time(manifest.finished or manifest.created)
     facts = {"status": manifest.status, "anonymised": bool(manifest.bundle and manifest.bundle.anonymised)}
@@ -139,7 +140,7 @@ def crate(manifest: Manifest) -> bytes:
             hasPart=files,
             additionalProperty=[_Reference(id=f"#{name}") for name in facts],
         ),
-        _Named(id="#licence", name="none stated", description="Whoever recorded the run has stated no licence for it."),
+        _Named(id="#licence", name="none stated", description="The author of the run has stated no licence."),
         _Named(id=_PROFILE, name="Process Run Crate", version="0.5"),
         *(_Value(id=f"#{name}", name=name, value=value) for name, value in facts.items()),
         _Software(softwareVersion=f"git {manifest.git.commit}" if manifest.git else "unknown"),
@@ -178,16 +179,16 @@ def _file(name: str, entry: FileEntry) -> _File:
 
 
 def _description(manifest: Manifest) -> str:
-    said = "What a bottleneck queue did to a victim beside bulk flows: the evidence of one run."
+    said = "The effect of a bottleneck queue on a victim that competes with bulk flows: the evidence of one run."
     if manifest.reasons:
         said += f" The run is {manifest.status}: {'; '.join(manifest.reasons)}."
     if manifest.bundle and manifest.bundle.anonymised:
         said += (
-            " Anonymised: addresses, names of hosts and accounts, sites and sessions are replaced, packets hold headers"
-            " only; a recording of the screen is as it was."
+            " Anonymised: addresses, names of hosts and accounts, sites and sessions are replaced; packets hold headers"
+            " only; a recording of the screen is unchanged."
         )
     if manifest.bundle and manifest.bundle.left_out:
-        said += f" Left out: {', '.join(manifest.bundle.left_out)}."
+        said += f" Excluded: {', '.join(manifest.bundle.left_out)}."
     return said
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of bundles by ssh keys: `ssh-keygen -Y`, which every user of ssh and git has (OpenSSH 8.2 on)."""
+"""Signatures of bundles by ssh keys: `ssh-keygen -Y`, which every user of ssh and git has (OpenSSH 8.2 or newer)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 from sojourn.hardware.machine.scratch import scratch_file
 
-#: What a signature is for: one made for a git commit or an e-mail is none for a bundle.
+#: The namespace of a signature: a signature of a git commit or an e-mail is not valid for a bundle.
 NAMESPACE = "sojourn"
-#: Where the public key stands in a signature, with its length before it: behind the magic and the version
+#: Offset of the public key in a signature, preceded by its length: after magic and version
 #: (openssh-portable, PROTOCOL.sshsig).
 _KEY_AT = len(b"SSHSIG") + 4
 
 
 class SignatureError(RuntimeError):
-    """A key cannot sign, or a signature is not good; the text is one line with ssh-keygen's own reason."""
+    """A key cannot sign, or a signature is not valid; the message is one line with ssh-keygen's reason."""
 
 
 def sign(content: bytes, key: Path) -> bytes:
-    """Return the signature of `content` by the private `key`, or by a public one whose private half an agent has.
+    """Return the signature of `content` by the private `key`, or by a public key whose private key is in an agent.
 
     ssh-keygen asks for a passphrase on the terminal. Raises SignatureError.
     """
@@ -39,7 +39,7 @@ def sign(content: bytes, key: Path) -> bytes:
 def signer(content: bytes, signature: bytes, signers: Path) -> str:
     """Return who of the allowed `signers` (ssh-keygen(1), ALLOWED SIGNERS) signed `content`, and by which key.
 
-    Raises SignatureError when nobody of them did.
+    Raises SignatureError if none of them did.
     """
     if not signers.is_file():
         raise SignatureError(f"--signers {signers}: no such file; its lines are `NAME ssh-ed25519 AAAA…`")
@@ -48,16 +48,16 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
         file.write_bytes(signature)
         allowed = ["-s", str(file), "-f", str(signers)]
         done = _keygen(["find-principals", *allowed], content)
-        # It tells of the first line with the key alone, which may be for another namespace, or have run out.
+        # It reports only the first line with the key, which may have another namespace or be expired.
         named = list(dict.fromkeys([*done.stdout.decode(errors="replace").splitlines(), *_named(signature, signers)]))
         if done.returncode or not named:
-            raise SignatureError(f"signed by a key that {signers} does not name, or not signed at all: {_reason(done)}")
+            raise SignatureError(f"not signed, or signed by a key that is not in {signers}: {_reason(done)}")
         for who in named:
             done = _keygen(["verify", "-I", who, *allowed], content)
             if done.returncode == 0:
                 break
         else:
-            raise SignatureError(f"is not what {' or '.join(named)} signed: {_reason(done)}")
+            raise SignatureError(f"differs from what {' or '.join(named)} signed: {_reason(done)}")
     finally:
         file.unlink()
     key = re.search(rb"with (\S+ key SHA256:\S+)", done.stdout)
@@ -65,21 +65,21 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
 
 
 def _named(signature: bytes, signers: Path) -> list[str]:
-    """Whom the lines of allowed signers with the key of a signature name, each by its first name."""
+    """Return the first name in every line of allowed signers that has the signature's key."""
     try:
         blob = base64.b64decode(b"".join(signature.split(b"\n")[1:-2]))
         (length,) = struct.unpack_from(">I", blob, _KEY_AT)
         key = base64.b64encode(blob[_KEY_AT + 4 : _KEY_AT + 4 + length])
         lines = [line.split() for line in signers.read_bytes().splitlines()]
-    except (OSError, ValueError, struct.error):  # no signature, as ssh-keygen says in its words
+    except (OSError, ValueError, struct.error):  # not a signature; ssh-keygen reports why
         return []
     return [words[0].split(b",")[0].strip(b'"').decode(errors="replace") for words in lines if key in words[1:]]
 
 
 def signing_key(content: bytes, signature: bytes) -> str:
-    """Return the key that signed `content`, as `ED25519 key SHA256:…`; whose it is only `signer` tells.
+    """Return the key that signed `content`, as `ED25519 key SHA256:…`; only `signer` knows its owner.
 
-    Raises SignatureError where it is no good signature of this.
+    Raises SignatureError if the signature is not valid for `content`.
     """
     file = scratch_file(".sig")
     try:
@@ -89,7 +89,7 @@ def signing_key(content: bytes, signature: bytes) -> str:
         file.unlink()
     key = re.search(rb"with (\S+ key SHA256:\S+)", done.stdout)
     if done.returncode or not key:
-        raise SignatureError(f"its signature is not good: {_reason(done)}")
+        raise SignatureError(f"its signature is not valid: {_reason(done)}")
     return key[1].decode(errors="replace")
 
 
@@ -114,4 +114,4 @@ def _keygen(arguments: Sequence[str], content: bytes) -> subprocess.CompletedPro
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
     said = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
-    return said[-1] if said else f"ssh-keygen ended with exit code {done.returncode}"
+    return said[-1] if said else f"ssh-keygen failed with exit code {done.returncode}"

@@ -82,7 +82,7 @@ def verdict(
         for it in one.judgements:
             row = it.threshold.text, it.where, report.figure_of(it)
             table.add_row(*map(Text, row), Text(it.text, style=_STYLE[it.outcome]))
-        print(f"{printable(one.experiment.title)}: {one.code.name.lower().replace('_', ' ')}")
+        print(f"{printable(one.experiment.title)}: {one.code.words}")
         for name, reasons in one.void.items():
             print(printable(f"void: {name}: {'; '.join(reasons)}"))
         if one.judgements:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a physical lab is what its file says, by each entry, with the fix for each that is not (`sojourn lab check`).
+"""Check every entry of a physical lab's file on the machines, with the fix for each problem (`sojourn lab check`).
 
-Nothing stays changed: queues are tried on an interface made for it, ECN modes are put back.
+Nothing stays changed: queues are tried on a temporary interface, ECN modes are restored.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from sojourn.traffic.probes import PROBES
 _CLOCK_S = 0.05
 _CAP_NET_ADMIN = 12
 _PROBE_S, _CONNECT_MS = 2, 3000
-#: Who sends to whom in a run.
+#: Sender and receiver of every flow in a run.
 _TALK = ("client", "server"), ("server", "client"), ("sender", "receiver"), ("receiver", "sender")
 _PAST_THE_BOX = (
-    "the way must lead through the box, routed or bridged without NAT, with nothing of its firewall in the way; a "
-    "receiver that is another machine than the client, or a sender than the server, passes no capture at these"
+    "the path must lead through the box, routed or bridged without NAT, and its firewall must not block it; if "
+    "receiver and client, or sender and server, are different machines, the captures do not see the bulk flow"
 )
 _TRY = "sojourn-try"
 _FORWARDING: Mapping[IpVersion, str] = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
-#: What the harness itself needs beside the queue under test, each as tc commands on the interface _TRY.
+#: What the harness needs besides the queue under test, as tc commands on the interface _TRY.
 _NEEDED = {
     "htb": f"tc qdisc add dev {_TRY} root handle 1: htb default 10",
     "netem": f"tc qdisc add dev {_TRY} root netem delay 1ms",
@@ -62,17 +62,17 @@ _NEEDED = {
     "flower": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol ip prio 1 flower "
     f"src_ip 192.0.2.1 && tc filter add dev {_TRY} parent ffff: protocol ipv6 prio 2 flower ip_proto udp dst_port 9",
 }
-#: Queues that tc does not take without parameters.
+#: Queues that tc does not accept without parameters.
 _SMALLEST = {"red": "red limit 150000 avpkt 1000"}
 _SSH_FIXES = {
-    "Permission denied": "`ssh-copy-id {ssh}`, or name the key in ~/.ssh/config: nobody is there to type a password",
-    "Host key verification failed": "`ssh {ssh}` once by hand and compare its key",
-    "Could not resolve": "give {ssh} a HostName in ~/.ssh/config, or a line in /etc/hosts",
+    "Permission denied": "run `ssh-copy-id {ssh}`, or name the key in ~/.ssh/config: a run cannot type a password",
+    "Host key verification failed": "run `ssh {ssh}` once by hand and verify its key",
+    "Could not resolve": "set a HostName for {ssh} in ~/.ssh/config, or add a line to /etc/hosts",
 }
 
 
 class Wrong(RuntimeError):
-    """What was found is not what a run needs; `fix` is what would help, `verdict` how bad it is."""
+    """A check failed: what was found, `fix`, and `verdict`, its severity."""
 
     def __init__(self, found: str, fix: str, verdict: Verdict = "missing") -> None:
         super().__init__(found)
@@ -80,7 +80,7 @@ class Wrong(RuntimeError):
 
 
 def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
-    """Prove each entry of a lab file; `wanted` are kinds of queues that the router must have."""
+    """Check every entry of a lab file; `wanted` are kinds of queues that the router must support."""
     with ExitStack() as stack:
         places, up = places_of(file), {}
         for name, place in places.items():
@@ -95,7 +95,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         gateways: dict[str, Sequence[str]] = {}
         if file.router and "router" in up:
             yield from _router(file, file.router, router_of(file.router, file, places), wanted)
-            with suppress(CommandError, Wrong):  # told above
+            with suppress(CommandError, Wrong):  # reported above
                 addresses, entry = _addresses(up["router"], file.ip_version), file.router
                 gateways = {name: addresses.get(entry.lan if name in NEAR else entry.wan, ()) for name in HOSTS}
         for name in (name for name in HOSTS if name in up):
@@ -108,9 +108,9 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
 
 
 def require_reached(file: LabFile) -> None:
-    """Prove that every machine of a lab answers, before a run begins.
+    """Check that every machine of a lab is reachable, before a run begins.
 
-    Raises `sojourn.hardware.lab.lab_file.LabFileError`, with the fix, for the first that does not.
+    Raises `sojourn.hardware.lab.lab_file.LabFileError`, with the fix, for the first that is not.
     """
     with ExitStack() as stack:
         for name, place in places_of(file).items():
@@ -118,12 +118,13 @@ def require_reached(file: LabFile) -> None:
             told = _tried(f"{name}: reached", _reached, file, name, place)
             if told.verdict != "ok":
                 raise LabFileError(
-                    f"--lab-file: {name} is not reached: {told.found}; {told.fix} (`sojourn lab check` proves the rest)"
+                    f"--lab-file: {name} is not reachable: {told.found}; {told.fix} "
+                    "(`sojourn lab check` checks the rest)"
                 )
 
 
-def _tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see what it says") -> Finding:
-    """Look and tell; `fix` is for what any failure of `look` means."""
+def _tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see the message") -> Finding:
+    """Call `look` and return its finding; `fix` is the fix for any failure of `look`."""
     try:
         return Finding(subject, "ok", look(*args).strip())
     except Wrong as wrong:
@@ -131,7 +132,7 @@ def _tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see w
     except (CommandError, ProcessError, RouterError, ToolError, PowerError, ConsoleError) as failed:
         return Finding(subject, "missing", str(failed), fix)
     except (ValueError, LookupError) as strange:
-        return Finding(subject, "missing", f"an answer that cannot be read: {strange!r}", fix)
+        return Finding(subject, "missing", f"an answer that cannot be parsed: {strange!r}", fix)
 
 
 def _reached(file: LabFile, name: str, place: Place) -> str:
@@ -143,10 +144,10 @@ def _reached(file: LabFile, name: str, place: Place) -> str:
         said = failed.stderr.strip().splitlines()[-1:] or [str(failed)]
         if netns:
             raise Wrong(
-                said[0], f"as root: ip netns add {netns}, and give it its interface, address and route"
+                said[0], f"as root: ip netns add {netns}, and configure its interface, address and route"
             ) from None
         fixes = (fix.format(ssh=ssh) for text, fix in _SSH_FIXES.items() if text in failed.stderr)
-        raise Wrong(said[0], next(fixes, "is it on, does its sshd run, is its cable in?")) from None
+        raise Wrong(said[0], next(fixes, "check its power, its sshd and its cable")) from None
     return f"{kernel}, " + (f"by ssh {ssh}" if ssh else "this machine")
 
 
@@ -154,16 +155,16 @@ def _privileges(place: Place, verdict: Verdict) -> str:
     status = place.run(["sh", "-c", "id -u; sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status"]).split()
     if not int(status[1], 16) >> _CAP_NET_ADMIN & 1:
         raise Wrong(
-            f"user {status[0]} without CAP_NET_ADMIN", "let ssh log in as root there; here: run as root", verdict
+            f"user {status[0]} without CAP_NET_ADMIN", "log in as root over ssh; for this machine: run as root", verdict
         )
     return "root" if status[0] == "0" else f"user {status[0]} with CAP_NET_ADMIN"
 
 
 def _clock(place: Place) -> str:
     offset = clock_offset(place)
-    ahead = f"{offset.seconds:+.4f} s, give or take {offset.error:.4f} s"
+    ahead = f"{offset.seconds:+.4f} s, ± {offset.error:.4f} s"
     if abs(offset.seconds) - offset.error > _CLOCK_S:
-        raise Wrong(ahead, "runs correct for it; better run chrony there", "note")
+        raise Wrong(ahead, "runs correct for it; synchronise its clock with chrony", "note")
     return ahead
 
 
@@ -198,41 +199,39 @@ def _side(file: LabFile, entry: RouterEntry, place: Place, side: str, names: Seq
         address = file.hosts[name].address
         dev = _route(place, address).get("dev")
         if dev == {"lan": entry.wan, "wan": entry.lan}[side]:
-            raise Wrong(f"{name} ({address}) is behind {dev}", "lan and wan are the wrong way round: swap them")
+            raise Wrong(f"{name} ({address}) is behind {dev}", "swap lan and wan")
         if dev != mine:
-            raise Wrong(f"{name} ({address}) is behind {dev}", f"a route there: ip route add {address} dev {mine}")
+            raise Wrong(f"{name} ({address}) is behind {dev}", f"add a route there: ip route add {address} dev {mine}")
     if not addresses[mine]:
         raise Wrong(f"no IPv{file.ip_version} address", f"as root there: ip address add … dev {mine}")
     return f"{', '.join(addresses[mine])}; {' and '.join(names)} behind it"
 
 
 def _management(entry: RouterEntry, place: Place) -> str:
-    """Commands must not share the bottleneck."""
+    """Check that commands do not share the bottleneck."""
     words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
     here = words[2] if len(words) > 2 else ""
     mine = [it for version in IP_VERSIONS for it in _addresses(place, version).items()]
     dev = next((dev for dev, held in mine if here in held), "")
     if dev in (entry.lan, entry.wan):
-        raise Wrong(
-            f"comes in by {dev}", "reach it by a management port: commands would wait in the queue under test", "note"
-        )
-    return f"comes in by {dev or 'no measured path'}"
+        raise Wrong(f"arrives at {dev}", "use a management port: commands would wait in the queue under test", "note")
+    return f"arrives at {dev or 'no measured path'}"
 
 
 def _forwarding(place: Place, version: IpVersion) -> str:
     name = _FORWARDING[version]
     if place.run(["cat", f"/proc/sys/{name.replace('.', '/')}"]).strip() != "1":
-        raise Wrong("off", f"as root there: sysctl -w {name}=1, for good a file in /etc/sysctl.d/")
+        raise Wrong("off", f"as root there: sysctl -w {name}=1; permanently: a file in /etc/sysctl.d/")
     return "on"
 
 
 def _offloads(place: Place, *devices: str) -> str:
     there = _addresses(place, 4)
     if lacking := [device for device in devices if device not in there]:
-        raise Wrong(f"no interface {', '.join(lacking)}", f"name one that is there: {', '.join(sorted(there))}")
+        raise Wrong(f"no interface {', '.join(lacking)}", f"available: {', '.join(sorted(there))}")
     still_on = offloads_on(place, *devices)
     if still_on is None:
-        raise Wrong("not known", "as root there: apt-get install ethtool", "note")
+        raise Wrong("unknown", "as root there: apt-get install ethtool", "note")
     if still_on:
         commands = [f"ethtool -K {what.replace(': ', ' ')} off" for what in still_on]
         raise Wrong(f"on: {', '.join(still_on)}", f"as root there: {' && '.join(commands)}")
@@ -264,15 +263,15 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
 
 def _fix(kinds: Sequence[str]) -> str:
     words = [kind for kind in kinds if kind in (*tc_objects.KINDS, "dualpi2")]
-    return modules_of(kinds) + (f"; their words: {words_of(words)}" if words else "")
+    return modules_of(kinds) + (f"; for tc: {words_of(words)}" if words else "")
 
 
 def _free(router: Router) -> str:
     if owner := owner_of(router.place):
-        raise Wrong(f"in use by {owner}", "wait for that run; what a run that died left is undone by the next", "note")
+        raise Wrong(f"in use by {owner}", "wait for that run; the next run undoes what a dead run left", "note")
     if foreign := router.foreign():
         queues, commands = zip(*foreign, strict=True)
-        raise Wrong(f"queues that are not ours: {', '.join(queues)}", f"as root there: {' && '.join(commands)}")
+        raise Wrong(f"queues set up by others: {', '.join(queues)}", f"as root there: {' && '.join(commands)}")
     return "nobody's queues"
 
 
@@ -281,48 +280,48 @@ def _nat(file: LabFile, entry: RouterEntry, place: Place) -> str:
     place.run(["nft", "-c", "-f", "-"], input=nat.table(entry.lan, entry.wan, near, far))
     default = _route(place, "192.0.2.1").get("dev")
     if default != entry.wan:
-        raise Wrong(f"the way out is {default}", f"a default route by {entry.wan}: the way out must be shaped")
+        raise Wrong(f"the default route is {default}", f"set it to {entry.wan}: internet traffic must be shaped")
     return f"masquerades {' and '.join(NEAR)} by {entry.wan}"
 
 
 def _host(file: LabFile, name: str, place: Place, gateways: Sequence[str] | None) -> Iterator[Finding]:
-    """`gateways`: by which its ways to the other side must go; None where the router did not tell."""
+    """`gateways`: the required next hops to the other side; None if the router did not report them."""
     entry = file.hosts[name]
     yield _tried(f"{name}: address", lambda: _address(entry.address, entry.interface, place))
     for other in FAR if name in NEAR else NEAR:
         to = file.hosts[other].address
         if gateways is not None:
-            yield _tried(f"{name}: way to {other}", _way, place, to, gateways)
+            yield _tried(f"{name}: route to {other}", _way, place, to, gateways)
 
 
 def _address(address: str, interface: str | None, place: Place) -> str:
     addresses = _addresses(place, ip_version(address))
     if interface and interface not in addresses:
-        raise Wrong(f"no interface {interface}", f"interface: one of {', '.join(sorted(addresses))}")
+        raise Wrong(f"no interface {interface}", f"set interface to one of {', '.join(sorted(addresses))}")
     dev = next((dev for dev, held in addresses.items() if address in held), None)
     if dev is None:
         there = ", ".join(one for held in addresses.values() for one in held)
         raise Wrong(
             f"no interface has {address}",
-            f"there are {there}: name one of them, or ip address add {address}/… dev {interface or '…'}",
+            f"available: {there}; give one of them, or run ip address add {address}/… dev {interface or '…'}",
         )
     if interface and interface != dev:
-        raise Wrong(f"{address} is {dev}'s, not {interface}'s", f'interface = "{dev}"')
-    return f"{address} at {dev}"
+        raise Wrong(f"{address} is on {dev}, not on {interface}", f'interface = "{dev}"')
+    return f"{address} on {dev}"
 
 
 def _way(place: Place, to: str, gateways: Sequence[str]) -> str:
     route = _route(place, to)
     via = route.get("gateway")
     if via not in gateways:
-        through = f"ip route replace {to} via {gateways[0]}" if gateways else "give the router's interface an address"
-        raise Wrong(f"goes {f'by {via}' if via else 'straight'}, dev {route.get('dev')}", f"as root there: {through}")
+        through = f"ip route replace {to} via {gateways[0]}" if gateways else "add an address to the router's interface"
+        raise Wrong(f"goes {f'via {via}' if via else 'directly'}, dev {route.get('dev')}", f"as root there: {through}")
     place.run(["ping", "-c", "1", "-W", "2", to])
-    return f"by {via}; it answers"
+    return f"via {via}; the host responds"
 
 
 def _programs(lab: str) -> str:
-    """The browser, the recorder and the stand-in's server run here."""
+    """Check the programs of this host: browser, recorder and stand-in's server."""
     wanted = needed(lab)
     if absent := missing(wanted):
         raise Wrong(f"missing: {', '.join(tool.name for tool in absent)}", install_command(absent))
@@ -346,7 +345,7 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
 
 
 def _capture(place: Place) -> str:
-    # tcpdump tells its version on stderr or stdout, as it likes.
+    # tcpdump prints its version on stderr or stdout.
     programs = ("dumpcap", "tcpdump") if place.remote else ("dumpcap",)
     for program in programs:
         if said := place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False):
@@ -355,7 +354,7 @@ def _capture(place: Place) -> str:
 
 
 def _between(file: LabFile, places: Mapping[str, Place]) -> str:
-    """What the probes and a bulk flow send goes through both captures, by the addresses that it was sent from."""
+    """Check that the packets of probes and a bulk flow pass both captures with their original addresses."""
     folder, address = scratch_folder("-check"), {name: file.hosts[name].address for name in HOSTS}
     probed = " or ".join(f"udp port {probe.port}" for probe in PROBES)
     with ExitStack() as stack:
@@ -376,7 +375,7 @@ def _between(file: LabFile, places: Mapping[str, Place]) -> str:
         ]  # fmt: skip
         for client in clients:
             client.stop()
-        # Nobody listens: that the receiver refuses is answer enough.
+        # Nothing listens: the receiver's refusal is a sufficient answer.
         call = ["iperf3", "-c", address["receiver"], "-p", f"{ports.BULK}", "-t", "1"]
         places["sender"].run([*call, "--connect-timeout", f"{_CONNECT_MS}"], check=False)
         seen = {side: _seen(pcapng.read(capture.stop().file).packets) for side, capture in captures.items()}
@@ -386,27 +385,27 @@ def _between(file: LabFile, places: Mapping[str, Place]) -> str:
                 strangers = sorted({source for source, _ in those} - set(address.values()))
                 instead = f", but some from {', '.join(strangers)}" if strangers else ""
                 raise Wrong(f"the {side}'s capture has no packet from {one} to {other}{instead}", _PAST_THE_BOX)
-    return "probes and bulk flow pass both captures, there and back"
+    return "probes and bulk flow pass both captures, in both directions"
 
 
 def _seen(packets: pl.DataFrame) -> set[tuple[str, str]]:
-    """Who sent to whom."""
+    """Return the pairs of sender and receiver."""
     pairs = packets.select("src", "dst").unique().iter_rows()
     return {(str(ip_address(source)), str(ip_address(target))) for source, target in pairs}
 
 
 def _tcp(place: Place) -> str:
-    """Contenders and the ECN modes that they ask for; the mode is put back."""
+    """Check contenders and their ECN modes; the mode is restored."""
     controls = place.run(["cat", "/proc/sys/net/ipv4/tcp_available_congestion_control"]).split()
     file = "/proc/sys/net/ipv4/tcp_ecn"
     script = f"was=$(cat {file}); echo {ACCURATE_ECN} >{file} && cat {file}; echo $was >{file}; echo was $was"
     said = place.run(["sh", "-c", script], check=False).split()
     accurate = said[:1] == [str(ACCURATE_ECN)]
-    text = f"{', '.join(controls)}; tcp_ecn {said[-1] if said else 'unknown'}, AccECN {'there' if accurate else 'not'}"
+    text = f"{', '.join(controls)}; tcp_ecn {said[-1] if said else 'unknown'}, {'' if accurate else 'no '}AccECN"
     if "cubic" not in controls:
         raise Wrong(text, "as root there: modprobe tcp_cubic")
     if "prague" not in controls or not accurate:
-        fix = "Prague needs a kernel 6.18.14 or newer, and tcp_prague (docs/hardware.md); CUBIC works without"
+        fix = "Prague needs kernel 6.18.14 or newer, and tcp_prague (docs/hardware.md); CUBIC works without them"
         raise Wrong(text, fix, "note")
     return text
 
@@ -431,12 +430,12 @@ def _serial(name: str, file: LabFile) -> str:
     finally:
         console.close()
     if not said:
-        raise Wrong("opens, but says nothing when return is pressed", "speed and cable? a getty on its console?")
+        raise Wrong("opens, but prints nothing after a return", "check speed, cable, and a getty on its console")
     return repr(said.decode(errors="replace").strip()[-40:])
 
 
 def _addresses(place: Place, version: IpVersion) -> dict[str, list[str]]:
-    """Interface → its addresses of an IP version; of the link's own those behind all others."""
+    """Return interface → its addresses of an IP version, link-local ones last."""
     devices = _json(place, ["ip", "-j", f"-{version}", "address", "show"])
     links = {str(device["ifname"]): list[str]() for device in _json(place, ["ip", "-j", "link", "show"])}
     return links | {
@@ -458,4 +457,4 @@ def _json(place: Place, command: Sequence[str]) -> list[dict[str, Any]]:
     try:
         return list(json.loads(place.run(command) or "[]"))
     except ValueError as wrong:
-        raise Wrong(f"{' '.join(command)} told no JSON", "as root there: apt-get install iproute2") from wrong
+        raise Wrong(f"{' '.join(command)} printed no JSON", "as root there: apt-get install iproute2") from wrong

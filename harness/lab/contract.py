@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every lab offers an experiment: four hosts, a router or a box, and two points where packets are captured."""
+"""The interface of every lab: four hosts, a router or a box, and two capture points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.hardware.machine.place import Place
 
 @dataclass(frozen=True)
 class Addresses:
-    """All of one IP version; client and receiver are behind the router's LAN side, server and sender behind its WAN."""
+    """Addresses of one IP version; client and receiver are on the router's LAN side, server and sender on WAN."""
 
     client: str
     receiver: str
@@ -25,7 +25,7 @@ class Addresses:
 
 @dataclass(frozen=True)
 class Tap:
-    """Where packets are captured: an interface at a place."""
+    """A capture point: an interface at a place."""
 
     place: Place
     interface: str
@@ -33,37 +33,37 @@ class Tap:
 
 @dataclass
 class Lab:
-    """The places of one lab while it is up."""
+    """The places of a running lab."""
 
     name: str
     client: Place
     server: Place
     sender: Place
     receiver: Place
-    #: None: between the hosts is a box that nobody sets up or reads, called `box`.
+    #: None: between the hosts is a black box named `box`, neither configured nor read.
     router: Router | None
     client_tap: Tap
     server_tap: Tap
     addresses: Addresses
     box: str = ""
-    #: Whose packets are captured, by their addresses, and those of them by which the client is seen; empty: all.
+    #: Addresses whose packets are captured, and the client's addresses among them; empty: all.
     hosts: tuple[str, ...] = ()
     viewers: tuple[str, ...] = ()
-    #: Whether its clock is the host's, which may be late; else computing takes no time.
+    #: Whether its clock is the host's, which can lag; otherwise, computing takes no time.
     real_time: bool = True
     versions: dict[str, str] = field(default_factory=dict)
-    #: Put before the argv of latency-critical programs, e.g. `("chrt", "-r", "20")` where the user may.
+    #: Prefix to the argv of latency-critical programs, e.g. `("chrt", "-r", "20")` if permitted.
     realtime: tuple[str, ...] = ()
-    #: Put before the argv of programs of the server's side that need more than the cores that the nodes leave.
+    #: Prefix to the argv of server-side programs that need more cores than the nodes leave.
     all_cores: tuple[str, ...] = ()
-    #: Put before the argv of recorders, so that no frame is late because browsers are busy.
+    #: Prefix to the argv of recorders, so that busy browsers do not delay frames.
     on_time: tuple[str, ...] = ()
-    #: Parts of the lab that must live while it is up: the name of each and what says why it no longer does.
+    #: Parts of the lab that must stay alive: name → function that returns why it has ended, if so.
     watched: dict[str, Callable[[], str | None]] = field(default_factory=dict)
 
 
 class MadeLab:
-    """A lab that is undone by one stack, whatever it was that it made."""
+    """A lab whose set-up is undone by one stack."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -75,7 +75,7 @@ class MadeLab:
 
 
 class LabFactory(Protocol):
-    """A context manager that yields a running `Lab` and undoes all of it."""
+    """A context manager that yields a running `Lab` and undoes its set-up."""
 
     def __enter__(self) -> Lab: ...
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do for Sojourn and what is missing, with the fix for each (`sojourn doctor`)."""
+"""Check what works on this machine, what is missing, and how to fix it (`sojourn doctor`)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from sojourn.harness.lab.needs import built, missing, told
 
 Verdict = Literal["ok", "note", "missing"]
 REAL_TIME = ("virtual", *PHYSICAL)
-"""The labs whose clock is this host's."""
+"""The labs that run on this host's clock."""
 
-#: 40 ms of a stalled host is two frames of video; P99 above this and most runs are void (see --jitter-gate).
+#: 40 ms of a stalled host is two frames of video; with a P99 above this, most runs are invalid (see --jitter-gate).
 JITTER_LIMIT_MS = 2.0
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -44,30 +44,30 @@ _NAMESPACE_SWITCHES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: `missing` means that runs cannot work, `note` that they could work better."""
+    """The result of one check: `missing` means that runs cannot work, `note` that they could work better."""
 
     subject: str
     verdict: Verdict
     found: str
     fix: str = ""
     labs: tuple[str, ...] = ()
-    """The labs that it is about, where it is about some."""
+    """The affected labs, if it does not affect all."""
 
     def stops(self, lab: str) -> bool:
-        """Return whether runs in `lab` cannot work because of it."""
+        """Return whether this finding prevents runs in `lab`."""
         return self.verdict == "missing" and lab in self.labs
 
 
 def examine(
     cache: Path, results: Path, programs: Mapping[str, Sequence[Tool]], lab_file: Path | None = None
 ) -> tuple[list[Finding], dict[str, Finding]]:
-    """Look at everything that some labs need; takes about three seconds and changes nothing outside of the cache.
+    """Check everything that labs need; takes about three seconds and changes nothing outside the cache.
 
     Args:
-        programs: those that each lab needs (`sojourn.harness.lab.needs.needed`), by its name.
-        lab_file: describes the physical labs; without it they are judged by this host alone.
+        programs: the programs that every lab needs (`sojourn.harness.lab.needs.needed`), by lab.
+        lab_file: describes the physical labs; without it, they are judged by this host alone.
 
-    Returns what was found, and by the name of each lab whether it is ready.
+    Returns the findings, and for every lab whether it is ready.
     """
     users = {tool: tuple(lab for lab in programs if tool in programs[lab]) for of in programs.values() for tool in of}
     looks: list[tuple[Sequence[str], Callable[[], Iterable[Finding]]]] = [
@@ -90,7 +90,7 @@ def examine(
 
 
 def judged(lab: str, findings: Iterable[Finding], absent: Sequence[Tool], lab_file: Path | None = None) -> Finding:
-    """Return whether `lab` is ready, given the findings and the programs that are absent, with all fixes in a line."""
+    """Return whether `lab` is ready, given the findings and the missing programs, with all fixes on one line."""
     names = {tool.name for tool in absent}
     wrong = [told(absent)] if absent else []
     wrong += [
@@ -113,27 +113,27 @@ def machine(cache: Path, results: Path) -> Iterable[Finding]:
     """Yield findings about cores and disk."""
     cores = len(os.sched_getaffinity(0))
     yield Finding("system", "ok", f"{_os_name()}, Linux {platform.release()}, {platform.machine()}")
-    few = "two cores carry the lab, browser and recorder; with fewer, runs in real time are invalid"
+    few = "lab, browser and recorder need two cores; with fewer, real-time runs are invalid"
     yield replace(_at_least("cores", cores, 2, "", few), labs=REAL_TIME)
     to_build = 6.0 if not built(cache / "kernel") else 0.1
     for name, folder, need in (("cache disk", cache, to_build), ("results disk", results, 1.0)):
         free = shutil.disk_usage(_existing(folder)).free / 1e9
-        yield _at_least(name, free, need, f"GB free for {folder}", "free some space, or put it elsewhere")
+        yield _at_least(name, free, need, f"GB free for {folder}", "free some space, or use another disk")
 
 
 def simulated_machine() -> Iterable[Finding]:
-    """Yield whether a simulated machine would find its memory and its open files."""
+    """Yield whether memory and open files suffice for a simulated machine."""
     try:
         check_memory(MEMORY)
         check_open_files(WITH_BROWSER)
     except SimulationError as short:
         yield Finding("simulated machine", "missing", str(short))
     else:
-        yield Finding("simulated machine", "ok", f"{memory_bytes(MEMORY) >> 20} MB of memory are free for it")
+        yield Finding("simulated machine", "ok", f"{memory_bytes(MEMORY) >> 20} MB of memory are free")
 
 
 def confined() -> Iterable[Finding]:
-    """Yield what keeps machines from this host's files; its program is compiled into the cache, if need be."""
+    """Yield how machines are confined; compiles the launcher into the cache if necessary."""
     try:
         yield Finding("confinement", "ok", f"by {confinement()}")
     except (ConfinementError, BuildError) as refused:
@@ -141,11 +141,11 @@ def confined() -> Iterable[Finding]:
 
 
 def host_memory() -> Iterable[Finding]:
-    """Yield findings about the memory that nodes and a browser of this host need."""
-    more = "close something; three nodes and Chromium need it"
+    """Yield findings about the memory for nodes and a browser on this host."""
+    more = "close other programs; three nodes and Chromium need it"
     yield _at_least("memory", available_bytes() / 1e9, 2.5, "GB available", more)
     shm = shutil.disk_usage("/dev/shm").total if Path("/dev/shm").is_dir() else 0
-    yield _at_least("/dev/shm", shm / 1e6, 256, "MB", "mount it bigger (containers: --shm-size=1g); Chromium needs it")
+    yield _at_least("/dev/shm", shm / 1e6, 256, "MB", "enlarge it (containers: --shm-size=1g); Chromium needs it")
 
 
 def _at_least(subject: str, value: float, least: float, unit: str, fix: str) -> Finding:
@@ -155,7 +155,7 @@ def _at_least(subject: str, value: float, least: float, unit: str, fix: str) -> 
 
 
 def namespaces() -> Finding:
-    """Try what a lab does: user, network, mount and pid namespaces with a veth pair in them."""
+    """Try what a lab needs: user, network, mount and pid namespaces with a veth pair."""
     attempt = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--mount-proc"]
     if not (ip := find("ip")):
         return Finding("user namespaces", "note", "not tried: ip is not installed", "install iproute2")
@@ -181,7 +181,7 @@ def namespace_fix(switches: Mapping[str, str]) -> str:
     fixes = [fix for name, (bad, fix) in _NAMESPACE_SWITCHES.items() if switches.get(name) == bad]
     if fixes:
         return "as root: " + " && ".join(fixes)
-    return "a container that forbids unshare? run it privileged, or run Sojourn on the host"
+    return "if a container forbids unshare, run it privileged, or run Sojourn on the host"
 
 
 def realtime() -> Finding:
@@ -191,27 +191,27 @@ def realtime() -> Finding:
         return Finding("real-time priority", "ok", "allowed")
     user = pwd.getpwuid(os.getuid()).pw_name
     fix = f"as root: echo '{user} - rtprio 20' > /etc/security/limits.d/sojourn.conf, then log in again; or run as root"
-    return Finding("real-time priority", "note", "not allowed: expect P99 of some ms of added delay", fix)
+    return Finding("real-time priority", "note", "not permitted: expect a P99 of several ms of added delay", fix)
 
 
 def congestion_control(available: str) -> Finding:
     """Judge `tcp_available_congestion_control`: the stand-in's origin uses the host's BBR by default."""
     if "bbr" in available.split():
         return Finding("BBR for the origin", "ok", available)
-    fix = "as root: modprobe tcp_bbr (for good: a line tcp_bbr in /etc/modules-load.d/); or --origin-cc=cubic"
+    fix = "as root: modprobe tcp_bbr (permanently: a line tcp_bbr in /etc/modules-load.d/); or --origin-cc=cubic"
     return Finding("BBR for the origin", "missing", available or "unknown", fix)
 
 
 def clock(source: str) -> Finding:
-    """Judge the kernel's clock source: a slow one costs every time stamp of a capture."""
+    """Judge the kernel's clock source: a slow one delays every timestamp of a capture."""
     if source in _PRECISE_CLOCKS:
         return Finding("clock source", "ok", source)
-    fix = "a slow clock source; on a PC boot with clocksource=tsc, in a virtual machine choose its own clock"
+    fix = "a slow clock source; boot a PC with clocksource=tsc, use the hypervisor's clock in a virtual machine"
     return Finding("clock source", "note", source or "unknown", fix)
 
 
 def sleep_overshoots(count: int = 1000, interval: float = 1e-3) -> list[float]:
-    """Return by how many ms each of `count` sleeps of `interval` seconds came too late."""
+    """Return the lateness in ms of each of `count` sleeps of `interval` s."""
     late = []
     for _ in range(count):
         begin = time.perf_counter()
@@ -221,11 +221,11 @@ def sleep_overshoots(count: int = 1000, interval: float = 1e-3) -> list[float]:
 
 
 def jitter(overshoots: Sequence[float]) -> Finding:
-    """Judge how late this host wakes a sleeper, in ms; a run measures the same on a real path."""
+    """Judge how late this host wakes a sleeping process, in ms; a run measures the same on a real path."""
     late = sorted(overshoots)
     p99 = late[min(int(len(late) * 0.99), len(late) - 1)]
-    text = f"a sleeper wakes P50 {late[len(late) // 2]:.2f}, P99 {p99:.2f}, at most {late[-1]:.2f} ms late"
-    fix = "something else uses the processor, or the hypervisor takes it away; stop it before measuring in real time"
+    text = f"wake-ups are late by P50 {late[len(late) // 2]:.2f}, P99 {p99:.2f}, at most {late[-1]:.2f} ms"
+    fix = "other programs or the hypervisor use the processor; stop them before measuring in real time"
     return Finding("host stalls", "ok" if p99 <= JITTER_LIMIT_MS else "note", text, fix)
 
 
@@ -233,11 +233,11 @@ def tools(users: Mapping[Tool, tuple[str, ...]]) -> Iterable[Finding]:
     """Yield a finding for every program, with its version, given the labs that use it."""
     for tool, labs in users.items():
         said = version(tool)
-        yield Finding(tool.name, "ok" if said else "missing", said or "not found", labs=labs)  # one command has all
+        yield Finding(tool.name, "ok" if said else "missing", said or "not found", labs=labs)
 
 
 def caches(cache: Path) -> Iterable[Finding]:
-    """Yield what is built already."""
+    """Yield what has been built."""
     for name, folder in (
         ("kernel", "kernel"),
         ("guest root", "guest"),

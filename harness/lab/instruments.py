@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What loads and observes a lab, made alike for every experiment: captures, probes, samplers of queues, bulk flows."""
+"""The instruments of a lab, the same for every experiment: captures, probes, queue samplers, bulk flows."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sojourn.traffic.irtt import Codepoint, IrttClient
 
 Side = Literal["client", "server"]
 SIDES: tuple[Side, ...] = ("client", "server")
-"""Where packets are captured: behind the bottleneck and before it, as the data goes down."""
+"""The capture points: after the bottleneck and before it, in the downward direction."""
 
 
 def tap(lab: Lab, side: Side) -> Tap:
-    """Where the packets of a side of the bottleneck are captured."""
+    """Return the capture point on one side of the bottleneck."""
     return lab.client_tap if side == "client" else lab.server_tap
 
 
 def start_capture(lab: Lab, side: Side, file: Path, *, only: str = "", elsewhere: bool = False) -> PacketCapture:
-    """Capture a side's packets, those of a filter `only`, into `file` (….pcapng); of nobody but the lab's hosts.
+    """Capture the packets of the lab's hosts on one side, filtered by `only`, to `file` (….pcapng).
 
-    `elsewhere`: the client's peers are any. Raises ProcessError.
+    `elsewhere`: the client's peers may be anywhere. Raises ProcessError.
     """
     at = tap(lab, side)
     own = own_traffic(lab.hosts, lab.viewers if elsewhere else ())
@@ -38,7 +38,7 @@ def start_capture(lab: Lab, side: Side, file: Path, *, only: str = "", elsewhere
 
 
 def start_echo(lab: Lab, log: Path) -> Process:
-    """Start what answers the lab's probes. Raises ProcessError."""
+    """Start the server that answers the lab's probes. Raises ProcessError."""
     return irtt.start_server(lab.server, lab.addresses.server, log, wrap=lab.realtime)
 
 
@@ -46,7 +46,7 @@ def start_probe(
     lab: Lab, file: Path, limit_s: float, *, port: int = ports.IRTT, interval_ms: float = 10,
     codepoint: Codepoint = "not-ect",
 ) -> IrttClient:  # fmt: skip
-    """Probe from the client to the echo, for `limit_s` seconds at most; `port` IRTT_UNSHAPED goes past the queue.
+    """Probe from the client to the echo, for at most `limit_s` s; `port` IRTT_UNSHAPED bypasses the queue.
 
     Raises IrttError, ProcessError.
     """
@@ -58,7 +58,7 @@ def start_probe(
 
 
 def queue_sampler(router: Router, file: Path, interval_s: float = 0.1) -> QdiscSampler:
-    """A sampler, not started, of both of a router's queues."""
+    """Return a sampler, not started, of both queues of a router."""
     return QdiscSampler(router.place, file, router.lan, router.wan, interval_s)
 
 
@@ -66,11 +66,11 @@ def bulk_flow(
     lab: Lab, contender: str, folder: Path, number: int = 0, *, name: str, up: bool = False, address: str = "",
     port: int | None = None,
 ) -> BulkFlow:  # fmt: skip
-    """Bulk flow `number` of a run, not started, from the lab's sender to its receiver, or the other way with `up`.
+    """Return bulk flow `number` of a run, not started, from the lab's sender to its receiver, or reversed with `up`.
 
     Args:
-        address: where it is sent to, when not to the far end's own address (a tunnel's).
-        port: where it arrives; default: one of its own.
+        address: its destination, if not the far end's own address (a tunnel's).
+        port: its destination port; default: a separate port.
     """
     down = lab.sender, lab.receiver, lab.addresses.receiver
     sender, receiver, own = (lab.receiver, lab.sender, lab.addresses.sender) if up else down

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab in real time made for what will run in it: the virtual APU, or the machines of a lab file."""
+"""Set up a real-time lab for its experiments: the virtual APU, or the machines of a lab file."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def lab_maker(
     version: IpVersion = 4,
     step: Step = lambda _: lambda *_: None,
 ) -> Callable[[Path], LabFactory]:
-    """Build what a lab needs; the result makes it, with the folder that takes what its machines say.
+    """Build what a lab needs; the result creates the lab, given the folder for its machines' output.
 
     Args:
-        machines: those of the physical lab; None: the virtual one.
-        rates_bps: of all bottlenecks that it will be.
-        tell: takes a line of what the physical lab does or finds.
+        machines: the machines of the physical lab; None: the virtual lab.
+        rates_bps: of all its bottlenecks.
+        tell: receives lines about what the physical lab does or finds.
         uplink: see VirtualLab.
-        version: of IP in the virtual lab; the physical one has that of its addresses.
+        version: IP version of the virtual lab; the physical lab has that of its addresses.
 
     Raises BuildError, ToolError.
     """
@@ -56,7 +56,7 @@ def lab_maker(
 def virtual_lab(
     folder: Path, *, one_core: bool = False, version: IpVersion = 4, uplink: str | None = None
 ) -> Iterator[Lab]:
-    """A virtual lab that is up; consoles go to `folder`/logs, the rest as in VirtualLab. Raises BuildError."""
+    """Yield a running virtual lab; consoles go to `folder`/logs, the rest as in VirtualLab. Raises BuildError."""
     made = VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core, version=version, uplink=uplink)
     with made as lab:
         yield lab

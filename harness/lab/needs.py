@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of this host that a lab needs, and the one command that installs the missing ones."""
+"""The programs of this host that a lab needs, and the command that installs the missing ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.hardware.machine.requirements import ToolError
 from sojourn.harness.options.model import Options
 
 _BY_NAME = {tool.name: tool for tool in (*TOOLS, *FURTHER)}
-#: A cached kernel is named by its compiler's version too.
+#: The name of a cached kernel depends on the compiler's version.
 _MACHINES = ("unshare", "gcc")
 _BUILDS = ("make", "bc", "bison", "flex", "xz", "mmdebstrap", "ssh-keygen")
 _REAL_TIME = ("irtt", "ssh", "ip", "ping")
@@ -34,13 +34,13 @@ def needed(
     origin: bool = True,
     uplink: bool = False,
 ) -> list[Tool]:
-    """Return the programs of this host that runs in `lab` use; a simulated machine brings its browser, driver and OBS.
+    """Return the programs of this host that runs in `lab` use; a simulated machine has its own browser, driver and OBS.
 
     Args:
-        screen: whether a page is shown or a film made; a matrix without calls has neither.
-        browser: whether it is Debian's Chromium that plays.
-        origin: whether a stand-in is served from here.
-        uplink: whether the virtual lab has a way to the internet.
+        screen: whether a page is shown or a film encoded; a matrix without calls has neither.
+        browser: whether Debian's Chromium plays.
+        origin: whether this host serves a stand-in.
+        uplink: whether the virtual lab has internet access.
     """
     names = ["ffmpeg"] * screen
     if lab not in PHYSICAL:
@@ -53,7 +53,7 @@ def needed(
         names += _SCREEN * screen
         names += _OF_DRIVER.get(driver, ()) + _OF_RECORDER.get(recorder, ())
         names += ["caddy"] * origin
-        names += [] if find("tcpdump") else ["dumpcap"]  # either captures
+        names += [] if find("tcpdump") else ["dumpcap"]  # either can capture
     if lab == "virtual":
         names += ["ethtool"]
         names += ["pasta", "nft"] * uplink
@@ -74,7 +74,7 @@ def needed_by(options: Options) -> list[Tool]:
 
 
 def missing(tools: Iterable[Tool]) -> list[Tool]:
-    """Return those of `tools` that are not here."""
+    """Return the missing ones of `tools`."""
     return [tool for tool in tools if find(tool.name) is None]
 
 
@@ -86,7 +86,7 @@ def told(tools: Iterable[Tool]) -> str:
 
 
 def require_programs(options: Options) -> None:
-    """Raise ToolError, with the command that installs them, where programs that a run needs are not here."""
+    """Raise ToolError, with the command that installs them, if programs that a run needs are missing."""
     chosen = {"lab": options.lab, "driver": options.driver, "recorder": options.recorder}
     usual = {"driver": "playwright", "recorder": "ffmpeg"}
     words = " ".join(f"--{name}={value}" for name, value in chosen.items() if value != usual.get(name))
@@ -104,5 +104,5 @@ def _require(words: str, tools: Iterable[Tool]) -> None:
 
 
 def built(folder: Path) -> bool:
-    """Return whether a folder of the cache (`kernel`, `guest`, …) has a finished entry."""
+    """Return whether a folder of the cache (`kernel`, `guest`, …) has a complete entry."""
     return any(entry.is_dir() and not entry.name.startswith(".") for entry in folder.glob("*"))

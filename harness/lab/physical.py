@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The physical lab: an APU (or any Linux router), or a box that is not ours, and hosts reached by the OpenSSH client.
+"""The physical lab: an APU (or any Linux router), or a third-party box, and hosts reached by the OpenSSH client.
 
-The browser, the recorder and the irtt client run on this host. Users' own `~/.ssh/config` counts: host names in the
+The browser, the recorder and the irtt client run on this host. The user's `~/.ssh/config` applies: host names in the
 lab file are what they would type after `ssh`.
 """
 
@@ -33,13 +33,13 @@ _GREET_S = 15
 
 
 class PhysicalLabError(RuntimeError):
-    """A lab cannot be used as it is; one line that says why and what would help."""
+    """A lab cannot be used in its present state; one line with the reason and the remedy."""
 
 
 class PhysicalLab(MadeLab):
     """Reach every machine of a lab file and claim its router, if it has one; a context manager that yields a `Lab`.
 
-    Consoles and the router's clock are written to `run`, if one is given; `tell` takes what a user should know.
+    Consoles and the router's clock are written to `run`, if given; `tell` receives messages for the user.
     """
 
     def __init__(self, file: LabFile, run: Path | None = None, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -77,23 +77,23 @@ class PhysicalLab(MadeLab):
             )
             if router and entry:
                 lab.watched["the connection to the router"] = self._claim(router, entry.dead_man_s, stack)
-            # Nothing is touched before the lab is known to be free.
+            # Nothing is changed before the lab is known to be free.
             for place in places.values():
                 if ended := end_orphans(place) if place.remote else []:
-                    self._say(f"{place.name}: ended what a killed run had left there: {'; '.join(ended)}")
+                    self._say(f"{place.name}: killed what an earlier, killed run had left: {'; '.join(ended)}")
             _keep_settings(lab, stack)
             self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab
 
     def _claim(self, router: Router, lease_s: int, stack: ExitStack) -> Callable[[], str | None]:
-        """Take the router, clean; what others have put there is theirs. The result says why it is no longer ours."""
+        """Claim the router in a clean state; keep others' configuration. The result says why the claim was lost."""
         if owner := undo_stale(router.place):
-            self._say(f"router: undone what a run of {owner} had left there")
+            self._say(f"router: undid what a run of {owner} had left")
         if foreign := router.foreign():
             queues, commands = zip(*foreign, strict=True)
             raise PhysicalLabError(
-                f"router: it has queues that are not ours: {', '.join(queues)}; if they may go, type there: "
+                f"router: it has queues set up by others: {', '.join(queues)}; to remove them, run there: "
                 + " && ".join(commands)
             )
         lease = RouterLease(router.place, router.undo(), lease_s, self._run / CLOCK if self._run else None)
@@ -101,22 +101,22 @@ class PhysicalLab(MadeLab):
 
         def give_back() -> None:
             try:
-                if not lease.holds():  # it may be another run's by now
+                if not lease.holds():  # another run may have claimed it
                     lease.stop()
-                    self._say("router: no longer ours: it has undone our set-up by itself, or was rebooted")
+                    self._say("router: the claim is lost: the router undid the set-up by itself, or was rebooted")
                     return
-                if lease.lost is None:  # while it beats nobody else can have claimed it
+                if lease.lost is None:  # while it is renewed, nobody else can have claimed it
                     router.clear()
                 lease.release()
             except (CommandError, RouterError, ReadbackError) as failed:
                 lease.stop()
-                self._say(f"router: could not be restored: {failed}; it does so by itself within {lease_s} s")
+                self._say(f"router: could not be restored: {failed}; it restores itself within {lease_s} s")
 
         stack.callback(give_back)
         return lambda: lease.lost
 
     def _keep_consoles(self, stack: ExitStack) -> None:
-        """Log the consoles: what a kernel says as it dies is said nowhere else. A run can do without."""
+        """Log the consoles: a dying kernel's messages appear nowhere else. A run works without them."""
         for name, machine in self._file.machines.items() if self._run else ():
             assert self._run
             try:
@@ -139,14 +139,14 @@ def places_of(file: LabFile) -> dict[str, Place]:
 
 
 def router_of(entry: RouterEntry, file: LabFile, places: Mapping[str, Place]) -> Router:
-    """Return the router that a lab file has an entry of."""
+    """Return the router of a lab file's entry."""
     near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
     masqueraded = (near, far) if entry.nat else ((), ())
     return Router(places["router"], entry.lan, entry.wan, *masqueraded)
 
 
 def _addresses(router: Router) -> tuple[str, ...]:
-    """The router's own addresses on the path, behind which a masquerading one hides the hosts."""
+    """Return the router's own addresses on the path, which a masquerading router uses for the hosts."""
     told = (
         router.place.run(["ip", "-4", "-o", "address", "show", "dev", device]) for device in (router.lan, router.wan)
     )
@@ -154,22 +154,22 @@ def _addresses(router: Router) -> tuple[str, ...]:
 
 
 def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
-    """Capture at the host itself, or at the router where the host names no interface."""
+    """Return the capture point: the host, or the router if the host names no interface."""
     if interface := file.hosts[name].interface:
         return Tap(places[name], interface)
-    assert file.router  # a box's hosts name theirs
+    assert file.router  # with a box, hosts name an interface
     return Tap(places["router"], file.router.lan if name == "client" else file.router.wan)
 
 
 def _keep_settings(lab: Lab, stack: ExitStack) -> None:
-    """Have what contenders and the origin set at the hosts put back: the ECN mode, the default route."""
+    """Restore what contenders and the origin change on the hosts: the ECN mode, the default route."""
     for place in dict.fromkeys((lab.sender, lab.receiver)):
         for file in ECN_FILES:
             was = place.run(["cat", file]).strip()
             stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{file}"])
     ip = ["ip", f"-{ip_version(lab.addresses.server)}", "route"]
     if routes := lab.server.run([*ip, "show", "default"]).splitlines():
-        kept = re.sub(r"\bexpires \S+", "", routes[0])  # of a router that advertises itself; ip does not take it back
+        kept = re.sub(r"\bexpires \S+", "", routes[0])  # from a router advertisement; ip does not accept it
         stack.callback(_put_back, lab.server, [*ip, "replace", *kept.split()])
 
 
@@ -183,7 +183,7 @@ def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch
         there = ("nsenter", f"--net=/run/netns/{netns}", "--") if netns else ()
         return Place(name, (*LOCAL.prefix, *there))
     config = ("-F", str(file.ssh_config)) if file.ssh_config else ()
-    # A connection that nobody uses any more ends by itself: a killed run leaves none.
+    # An unused connection ends by itself, so a killed run leaves none.
     options = (*NO_WAY_BACK, "BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=5", "ControlMaster=auto",
                "ControlPersist=60", f"ControlPath={scratch}/%C")  # fmt: skip
     return Place(
@@ -192,7 +192,7 @@ def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch
 
 
 def close_master(place: Place) -> None:
-    """End the connection that the commands of an ssh place share; there may be none."""
+    """Close the connection shared by the commands of an ssh place, if there is one."""
     if not place.remote:
         return
     *ssh, host = place.prefix

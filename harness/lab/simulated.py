@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated lab, as it is inside the simulated machine: every place is a network namespace of its kernel."""
+"""The simulated lab inside the simulated machine: every place is a network namespace of its kernel."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sojourn.harness.lab.contract import Lab, MadeLab, Tap
 from sojourn.harness.lab.switches import HUB, PLANS, address, address_router, cable
 
 _ENDS = ("client", "receiver", "server", "sender")
-#: As hosts of a distribution have it: who is asked for ECN answers, and asks by itself only for a contender.
+#: A distribution's default: hosts accept ECN if requested, and request it only for a contender.
 _END_SETTINGS = {"net/ipv4/tcp_ecn": "2", "net/ipv4/tcp_no_metrics_save": "1"}
 _ROUTER_SETTINGS = {"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": "1"}
 
 
 class SimLab(MadeLab):
-    """Make the lab out of namespaces of this kernel; use as a context manager that yields a `Lab`.
+    """Set up the lab from namespaces of this kernel; a context manager that yields a `Lab`.
 
     Raises `sojourn.hardware.machine.process.ProcessError` and `sojourn.hardware.machine.place.CommandError`.
     """

@@ -6,7 +6,7 @@
     client ─┐                                     ┌─ server
             ├─ br-lan ── lan [router] wan ── br-wan ┤
     receiver┘                                     ├─ sender
-                                                  └─ outside, where the lab has a way out
+                                                  └─ outside, if the lab has internet access
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HUB_MGMT = "10.42.0.254/24"
 
 @dataclass(frozen=True)
 class Plan:
-    """The addresses of a lab of ours in one IP version: the ends', the router's, and their prefix length."""
+    """The addresses of a Sojourn lab in one IP version: ends, router, and prefix length."""
 
     ends: Addresses
     lan: str
@@ -51,10 +51,10 @@ PLANS: Mapping[IpVersion, Plan] = {
 
 
 def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: Collection[str] = ()) -> None:
-    """Make the switches in the hub and plug every port in: `eth0` of a host, `lan` and `wan` of the router.
+    """Create the switches in the hub and connect every port: `eth0` of a host, `lan` and `wan` of the router.
 
-    `prefixes` are put before the interfaces' names in a namespace from which a node of its own takes them; those in
-    `mgmt` are on a third switch too, by an interface of that name.
+    `prefixes` precede interface names in a namespace from which a node takes them over; places in `mgmt` are also on a
+    third switch, with an interface of that name.
 
     Raises `sojourn.hardware.machine.place.CommandError`.
     """
@@ -73,7 +73,7 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
         for name, device in ends
     }
     spaces.cable(HUB, ports)
-    # No spanning tree, no snooping: a switch that forwards at once.
+    # No spanning tree and no snooping: the switch forwards at once.
     lines = [f"link add br-{net} type bridge stp_state 0 mcast_snooping 0" for net in nets]
     lines += [f"link set {port} master br-{port.split('-')[0]}" for port in ports]
     lines += [f"link set br-{net} addrgenmode none up" for net in nets]
@@ -82,25 +82,25 @@ def cable(spaces: Namespaces, prefixes: Mapping[str, str] | None = None, mgmt: C
 
 
 def address(place: Place, name: str, plan: Plan) -> None:
-    """Give `eth0` of the end `name` of a lab its address and its way to the other side."""
+    """Configure address and default route of `eth0` at the end `name` of a lab."""
     _give(place, {"eth0": getattr(plan.ends, name)}, plan)
     _batch(place, [f"route add default via {plan.gateway(name)}"])
 
 
 def address_outside(outside: Place, server: Place, plan: Plan) -> None:
-    """Give the end that leads out of a lab its address, and have the server go out by it, past the router."""
+    """Configure the end with internet access, and route the server's traffic through it, past the router."""
     to_clients = f"route add {plan.near} via {plan.wan}"
     _batch(outside, [f"address add {WAY_OUT}/{plan.length} dev eth0", to_clients])
     _batch(server, [to_clients, f"route replace default via {WAY_OUT}"])
 
 
 def address_router(place: Place, plan: Plan) -> None:
-    """Give both sides of a router that is a namespace of ours their addresses."""
+    """Configure the addresses on both sides of a router that is one of Sojourn's namespaces."""
     _give(place, {"lan": plan.lan, "wan": plan.wan}, plan)
 
 
 def _give(place: Place, addresses: Mapping[str, str], plan: Plan) -> None:
-    """Give interfaces, which are up, their addresses; of IPv6 at once and without asking the net for more."""
+    """Add addresses to interfaces that are up; IPv6 addresses without delay and without autoconfiguration."""
     if ip_version(plan.lan) == 6:
         settings = "accept_dad", "router_solicitations", "disable_ipv6"
         lines = [f"echo 0 >/proc/sys/net/ipv6/conf/{device}/{name}" for device in addresses for name in settings]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way out of a virtual lab: one more host on its WAN side, behind which pasta goes on by sockets of this host.
+"""Internet access of a virtual lab: a further host on its WAN side, connected by pasta to this host's sockets.
 
 ::
 
-    br-wan ── eth0 [outside] uplink ── pasta ── this host's own connections
+    br-wan ── eth0 [outside] uplink ── pasta ── this host's connections
 
-So nothing of this host's network is touched, and nobody need be root. What goes out is masqueraded behind the
-bottleneck: there every packet has its own addresses. TCP ends at a relay (`sojourn.traffic.relay`) whose kernel sends
-it on through the bottleneck; UDP (QUIC, WebRTC, names) goes through as it is.
+So this host's network is not changed, and root is not needed. Outgoing traffic is masqueraded after the bottleneck, so
+that packets in the bottleneck have their own addresses. TCP ends at a relay (`sojourn.traffic.relay`), whose kernel
+sends it through the bottleneck; UDP (QUIC, WebRTC, DNS) passes unchanged.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from sojourn.traffic.ports import RELAY
 
 _TUN = "/dev/net/tun"
 _OWN, _BEYOND = "10.42.3.2", "10.42.3.1"
-_MTU = 65520  # pasta's own: only what leaves by eth0 is cut to packets of a network
+_MTU = 65520  # pasta's default: only packets that leave by eth0 get a network's size
 _START_S = 10
-# Only where a user's own namespaces are named may pasta look for one (Debian's AppArmor profile of it), and in the
-# lab's /proc it has given up the right to look.
+# Debian's AppArmor profile lets pasta search only folders with a user's namespaces, and in the lab's /proc it has given
+# up the right to search.
 _JOIN = """
 folder=/run/user; [ -d "$folder" ] || folder=/mnt
 mount -t tmpfs tmpfs "$folder" && mkdir -p "$folder/0/netns" && : >"$folder/0/netns/lab" &&
     mount --bind "/proc/$0/ns/net" "$folder/0/netns/lab" && exec pasta --netns "$folder/0/netns/lab" "$@"
 """
-# Nothing comes in, and this host's loopback is out of reach but for the resolver that it may have there.
+# No inbound connections; this host's loopback is unreachable, except for a resolver there.
 _PASTA = ["--foreground", "--ipv4-only", "--no-map-gw", "--ns-ifname", "uplink"]
 _PASTA += [part for option in "tuTU" for part in (f"-{option}", "none")]
 _PASTA += ["--address", _OWN, "--netmask", "24", "--gateway", _BEYOND, "--dns-forward", _BEYOND]
@@ -65,23 +65,23 @@ table ip sojourn {{
 
 
 def check() -> None:
-    """Raise ToolError with the fix where this host lacks what an uplink needs."""
+    """Raise ToolError with the fix if something that an uplink needs is missing on this host."""
     for program, package in (("pasta", "passt"), ("nft", "nftables")):
         if not find(program):
             fix = f"as root: apt-get install --no-install-recommends {package}"
-            raise ToolError(f"--lab=virtual: its way to the internet needs {program}, which is not here; {fix}")
+            raise ToolError(f"--lab=virtual: internet access needs {program}, which is missing; {fix}")
     if not os.access(_TUN, os.R_OK | os.W_OK):
         fix = f"as root: modprobe tun && chmod 0666 {_TUN}"
-        raise ToolError(f"--lab=virtual: its way to the internet needs {_TUN}, which this user cannot open; {fix}")
+        raise ToolError(f"--lab=virtual: internet access needs {_TUN}, which this user cannot open; {fix}")
 
 
 def open_uplink(
     spaces: Namespaces, plan: Plan, control: str, run: Path, stack: ExitStack, wrap: Sequence[str] = ()
 ) -> dict[str, Process]:
-    """Join the namespace OUTSIDE to the internet, and let all places of the lab look names up there.
+    """Connect the namespace OUTSIDE to the internet, and let all places of the lab resolve names there.
 
-    TCP is sent on by congestion control `control`; `wrap` is put before the programs, whose logs go to `run`. Returns
-    them by what they are. Raises CommandError, ProcessError, ToolError.
+    TCP is relayed with congestion control `control`; `wrap` is a prefix to the programs, whose logs go to `run`.
+    Returns the programs by description. Raises CommandError, ProcessError, ToolError.
     """
     check()
     outside = spaces[OUTSIDE]
@@ -98,7 +98,7 @@ def open_uplink(
         outside, command, stdout=log_file(run, "relay"), ready=relay.READY, ready_in="stdout", wrap=wrap
     )
     stack.callback(passing.stop)
-    # After pasta has read the host's own. All places of a lab see one tree of mounts, and nobody else sees it.
+    # After pasta has read the host's resolver. All places of a lab, and nobody else, see this mount.
     names = scratch_file(".resolv")
     names.write_text(f"nameserver {_BEYOND}\n")
     names.chmod(0o644)
@@ -107,7 +107,7 @@ def open_uplink(
 
 
 def _await_interface(pasta: Process, outside: Place) -> None:
-    """Return once pasta has made its interface. Raises ProcessError."""
+    """Return once pasta has created its interface. Raises ProcessError."""
     deadline = time.monotonic() + _START_S
     while pasta.alive() and time.monotonic() < deadline:
         try:
@@ -116,4 +116,4 @@ def _await_interface(pasta: Process, outside: Place) -> None:
             continue
         return
     words = pasta.last_words() or f"no interface within {_START_S} s"
-    raise ProcessError(f"--lab=virtual: no way to the internet: pasta: {words}")
+    raise ProcessError(f"--lab=virtual: no internet access: pasta: {words}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual lab: three User-Mode Linux nodes and two namespaces of this host, joined by two switches.
+"""The virtual lab: three User-Mode Linux nodes and two namespaces of this host, connected by two switches.
 
 ::
 
@@ -8,8 +8,8 @@
     receiver┘                                     ├─ sender
                                                   └─ outside (see sojourn.harness.lab.uplink)
 
-client and server are namespaces of the host (browser, origin, irtt); router, sender and receiver are kernels of their
-own. Control traffic (ssh) has a switch of its own, so that it never shares the bottleneck.
+client and server are namespaces of the host (browser, origin, irtt); router, sender and receiver are separate kernels.
+Control traffic (ssh) has a separate switch, so that it never shares the bottleneck.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from sojourn.harness.lab.uplink import open_uplink
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
-#: Up to this rate (bit/s, one direction) one core carries all three nodes beside a browser.
+#: Up to this rate (bit/s, one direction) one core can run all three nodes next to a browser.
 ONE_CORE_BPS = 30_000_000
 
 
 class VirtualLab(MadeLab):
-    """Boot the virtual lab; use as a context manager that yields a `Lab`.
+    """Boot the virtual lab; a context manager that yields a `Lab`.
 
-    `one_core`: see `sojourn.hardware.machine.cores.Cores`; right up to ONE_CORE_BPS. `uplink`: client and server reach
-    the internet, whose TCP is sent on to the client by this congestion control.
+    `one_core`: see `sojourn.hardware.machine.cores.Cores`; suitable up to ONE_CORE_BPS. `uplink`: client and server
+    reach the internet, whose TCP is relayed to the client with this congestion control.
 
-    Node consoles are written to `logs/` of `run`. Raises `ProcessError` with the end of the console when a
-    node does not come up.
+    Node consoles are written to `logs/` of `run`. Raises `ProcessError` with the end of the console if a
+    node does not boot.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class VirtualLab(MadeLab):
         super().__init__()
         self._cores = Cores(one_core)
         self.nodes: dict[str, Process] = {}
-        #: What leads out of the lab, where anything does.
+        #: The lab's internet access, if any.
         self.ways_out: dict[str, Process] = {}
 
     def __enter__(self) -> Lab:
@@ -92,7 +92,7 @@ class VirtualLab(MadeLab):
                 client_tap=Tap(spaces[HUB], "lan-router"),
                 server_tap=Tap(spaces[HUB], "wan-router"),
                 addresses=self._plan.ends,
-                # Names that are looked up stay out of the captures.
+                # Name lookups are excluded from the captures.
                 hosts=tuple(asdict(self._plan.ends).values()) if self._uplink else (),
                 viewers=(self._plan.ends.client,) if self._uplink else (),
                 realtime=self._cores.realtime(PROBES),
@@ -101,7 +101,7 @@ class VirtualLab(MadeLab):
                 watched={name: process.last_words for name, process in self.ways_out.items()},
                 versions={
                     **({"beside": self._cores.beside} if self._cores.beside else {}),
-                    **({"uplink": f"TCP sent on by {self._uplink}"} if self._uplink else {}),
+                    **({"uplink": f"TCP relayed by {self._uplink}"} if self._uplink else {}),
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,
                     "guest build": self._guest.digest,
@@ -142,13 +142,13 @@ class VirtualLab(MadeLab):
 
 
 def node_jail(linux: Path, root: Path) -> Jail:
-    """What confines a node: in a lab's namespaces it can always have its own."""
+    """Return the jail of a node: in a lab's namespaces, further namespaces are always available."""
     shown = {"linux": linux, "root": root}
     return Jail(shown, {}, memory_bytes(MEMORY), packets=True, kind=Confinement.NAMESPACES)
 
 
 def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
-    """Return the node `name` as a place that is reached by ssh from the hub."""
+    """Return the node `name` as a place reached by ssh from the hub."""
     config = scratch / "ssh_config"
     if not config.exists():
         config.write_text(
@@ -163,6 +163,6 @@ def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
 
 
 def _greet(node: Process, ssh: Place) -> None:
-    """Wait until the node is up, and make the ssh connection that all later commands share."""
+    """Wait until the node is up, and open the ssh connection that all later commands share."""
     node.await_ready(READY, "stdout")
     ssh.run(["true"])

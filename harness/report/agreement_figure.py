@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published figures against ours as a picture, for documents: a panel a quantity, a colour a source."""
+"""A figure of published against Sojourn's values, for documents: one panel per quantity, one colour per source."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 _COLOURS = ("#0b62c4", "#c4420b", "#1a7f37", "#8250df", "#9a6700")
 _FEW = 100
-"""Up to so many dots are drawn larger and on top of the others."""
+"""A source with at most this many dots is drawn larger and on top."""
 _TICKS = 5
-"""At most, so that their labels do not meet where a panel has many decades."""
+"""Maximum number of ticks, so that labels do not overlap in a panel of many decades."""
 
 
 @dataclass(frozen=True)
 class SourceDots:
-    """The figures of a source: pairs of the published one and ours, both above 0."""
+    """The values of a source: pairs (published, Sojourn's), both above 0."""
 
     source: str
     dots: Sequence[tuple[float, float]]
@@ -30,16 +30,16 @@ class SourceDots:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A panel: what its figures are, with their unit, and a series a source, in one order in all panels."""
+    """A panel: its quantity with unit, and one series per source, in the same order in all panels."""
 
     title: str
     series: Sequence[SourceDots]
 
 
 def draw(quantities: Sequence[Quantity], within: float, output: Path) -> None:
-    """Write the picture; the suffix of `output` names the format (png, svg, pdf).
+    """Write the figure; the suffix of `output` determines the format (png, svg, pdf).
 
-    Axes are logarithmic; the band holds what is within `within` of the published figure, as natural logarithm.
+    Axes are logarithmic; the band covers values within `within` of the published value (natural logarithm).
     Raises OSError.
     """
     figure = Figure(figsize=(10, 4.1), dpi=150, layout="constrained")

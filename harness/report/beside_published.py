@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs gave beside the published figures of live services (video_harm.csv)."""
+"""Results of runs next to the published figures of live services (video_harm.csv)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from sojourn.harness.report.headline import outcomes, phrase
 from sojourn.scoring.reference import published
 from sojourn.scoring.schema.scores import Scores
 
-#: Facts of published runs of live services; its first line names the document.
+#: Data of published runs with live services; the first line names the document.
 _PUBLISHED = "video_harm.csv"
 
 
 def published_services() -> list[str]:
-    """Return the services that have published figures, in their order."""
+    """Return the services that have published figures, in the file's order."""
     return list(dict.fromkeys(row["service"] for row in published.rows(_PUBLISHED)))
 
 
 def published_table(scores: Scores, service: str) -> Grid:
     """Return this run's contenders above the published ones of the live `service`; no rows without any."""
     heads = ["", "contender", "bottleneck", "contender Mbit/s", "harm"]
-    grid = Grid('This run beside "L4S Tests", Harm to Video Streaming Services.', heads)
+    grid = Grid('This run and "L4S Tests", Harm to Video Streaming Services.', heads)
     rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
     competed = [phase for phase in scores.phases if phase.contender] if rows else []
     for phase, outcome in zip(competed, outcomes(scores), strict=False):
@@ -36,14 +36,14 @@ def published_table(scores: Scores, service: str) -> Grid:
 
 
 def services_table(runs: Iterable[tuple[str, Scores]]) -> Grid:
-    """Return the published table, a row a service, beside what runs of it gave: (service, scores); no rows without."""
+    """Return the published table, one row per service, with runs' results (service, scores); no rows without."""
     ours: dict[str, list[Scores]] = {}
     for service, scores in runs:
         ours.setdefault(service, []).append(scores)
     contenders = dict.fromkeys(row["contender"] for row in published.rows(_PUBLISHED))
-    heads = ["service", "bottleneck", "ours"]
-    heads += [head for name in contenders for head in (f"beside {name}, published", f"beside {name}, ours")]
-    grid = Grid('"L4S Tests", Harm to Video Streaming Services (live services), and our stand-ins.', heads)
+    heads = ["service", "bottleneck", "Sojourn"]
+    heads += [head for name in contenders for head in (f"with {name}, published", f"with {name}, Sojourn")]
+    grid = Grid('"L4S Tests", Harm to Video Streaming Services (live services), and the stand-ins.', heads)
     for service in published_services():
         if of_service := ours.get(service):
             rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
@@ -57,7 +57,7 @@ def services_table(runs: Iterable[tuple[str, Scores]]) -> Grid:
 
 
 def _beside(runs: Sequence[Scores], contender: str) -> str:
-    """What runs gave beside a contender, in the words of the published table."""
+    """Return the results with one contender in the wording of the published table."""
     valid = [scores for scores in runs if scores.validity.valid]
     if len(valid) > 1:
         return _over_runs(valid, contender, len(runs) - len(valid))
@@ -74,11 +74,11 @@ def _beside(runs: Sequence[Scores], contender: str) -> str:
 
 
 def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
-    from sojourn.scoring.statistics.summary import summarise  # with SciPy, which one run does without
+    from sojourn.scoring.statistics.summary import summarise  # needs SciPy, which a single run does not
 
     summary = summarise({str(index): scores for index, scores in enumerate(runs)})
-    parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its picture alone for {} s",
-             "stalls": "stalls {}", "stall_s": "of {} s in all", "freezes": "freezes {}"}  # fmt: skip
+    parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its resolution alone for {} s",
+             "stalls": "stalls {}", "stall_s": "{} s in total", "freezes": "freezes {}"}  # fmt: skip
     figures = {name: figure.beside.get(contender) for name in parts if (figure := summary.figure(name))}
     phrases = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
     return "; ".join([*phrases, f"{len(runs)} runs", *([f"{void} invalid"] if void else [])])

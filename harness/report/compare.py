@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs, or two folders of runs, beside each other: what was asked otherwise, then what came out otherwise."""
+"""Compare two runs, or two folders of runs: the options that differ, then the results that differ."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from sojourn.scoring.statistics.intervals import (
 from sojourn.scoring.statistics.numbers import LOST, never_came
 from sojourn.scoring.statistics.summary import Figure
 
-#: Of what was asked: its names, which the table of differences tells by what they are made of.
+#: Names that are made of options, which the table of differences lists separately.
 _NAMES = ("test", "cell")
 
 
 @dataclass(frozen=True)
 class Side:
-    """A or B: where it lies, its valid runs, and those that are left out."""
+    """A or B: its path, its valid runs, and the excluded ones."""
 
     name: str
     place: Path
@@ -61,9 +61,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric where both sides have it: alone, or beside a contender (`who`), as measured or its harm.
+    """One metric of both sides: alone, or with a contender (`who`), as measured or its harm.
 
-    `p_holm` is the difference's p corrected for the number of metrics in `family` that are not primary.
+    `p_holm` is the p of the difference, corrected for the number of secondary metrics in `family`.
     """
 
     who: str
@@ -75,16 +75,16 @@ class Compared:
     b: Estimate
     less: Difference
     words: tuple[str, str]
-    """A and B as people are shown them."""
+    """A and B as displayed."""
     never: str = LOST
-    """What stands for a bound that is infinite."""
+    """The text for an infinite bound."""
     demand_met: tuple[bool, bool] = (False, False)
-    """Of goodput: whether the path never limited the victim in A, in B."""
+    """For goodput: whether the path never limited the victim in A, in B."""
     p_holm: float | None = None
 
     @property
     def shown(self) -> str:
-        """What is shown of B: worse or better for the victim, or that it differs; empty where nothing is."""
+        """The significant result for B: worse or better for the victim, or differs; empty if there is none."""
         if all(self.demand_met):
             return ""
         if not shows(min(self.a.n, self.b.n), self.less.low, self.less.high, self.p_holm, self.primary):
@@ -96,7 +96,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Pair:
-    """An experiment of A beside one of B."""
+    """An experiment of A and its counterpart of B."""
 
     a: Experiment
     b: Experiment
@@ -110,7 +110,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides, the experiments that stand beside each other, and the titles of those that have no counterpart."""
+    """Both sides, the compared pairs of experiments, and the titles of experiments without a counterpart."""
 
     a: Side
     b: Side
@@ -137,16 +137,16 @@ class Comparison:
 def compare(a: Path, b: Path) -> Comparison:
     """Compare two runs or two folders of runs by their valid runs.
 
-    One experiment on each side is compared whatever was asked; of several, those of which the same was asked. Raises
-    ReportError when a place is neither, when they are not of one kind, when a side has no valid run, or when no two
-    experiments belong together.
+    If each side has one experiment, they are compared whatever their options; otherwise, experiments with equal
+    options. Raises ReportError if a place is neither, if they are of different kinds, if a side has no valid run, or if
+    no two experiments match.
     """
     if a.resolve() == b.resolve():
-        raise ReportError(f"{a}: is A and B; give two runs or two folders of runs")
+        raise ReportError(f"A and B are the same path ({a}); give two different runs or folders")
     kinds = ["a run" if (place / MANIFEST).exists() else "a folder" for place in (a, b)]
     sides = _side("A", a), _side("B", b)
     if kinds[0] != kinds[1]:
-        raise ReportError(f"{a} is {kinds[0]}, {b} {kinds[1]}; give two runs or two folders of runs")
+        raise ReportError(f"{a} is {kinds[0]}, {b} is {kinds[1]}; give two runs or two folders of runs")
     for side in sides:
         if not side.runs:
             why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
@@ -158,7 +158,7 @@ def compare(a: Path, b: Path) -> Comparison:
         couples = [(one, theirs[key]) for key, one in ours.items() if key in theirs]
     if not couples:
         raise ReportError(
-            f"{a} has {len(ours)} experiments, {b} {len(theirs)}, and of no two was the same asked; "
+            f"{a} has {len(ours)} experiments, {b} {len(theirs)}, and none of them have the same options; "
             "give folders with one experiment each, or two runs"
         )
     known = {id(one) for couple in couples for one in couple}
@@ -175,12 +175,12 @@ def _side(name: str, place: Path) -> Side:
     else:
         runs, left = read_folder(place, whole=True)
         if not runs and not left:
-            raise ReportError(f"{place}: neither a run nor a folder with runs of experiments; give one of these")
+            raise ReportError(f"{place}: neither a run nor a folder with runs of experiments; give one of the two")
     valid = []
     for run in runs:
         state, reasons = status_of(run.scores, run.manifest)
         if state == "valid":
-            # Two runs of one name must stay two.
+            # Two runs with the same name must stay separate.
             valid.append(replace(run, path=run.path.resolve()))
         else:
             left.append(Left(run.path, state, "; ".join(reasons)))
@@ -188,20 +188,20 @@ def _side(name: str, place: Path) -> Side:
 
 
 def _by_asked(side: Side) -> dict[str, Experiment]:
-    """The experiments of a side by what was asked, whoever scored them. Raises ReportError when two did."""
+    """Return the experiments of a side by their options, whatever the scorer. Raises ReportError for two scorers."""
     by_asked: dict[str, Experiment] = {}
     for one in experiments(side.runs):
         key = repr(sorted((name, value) for name, value in one.runs[0].asked.items() if name != "scorer"))
         if key in by_asked:
             raise ReportError(
-                f"{side.place}: its runs were scored by different scorers; `sojourn rescore --write` them"
+                f"{side.place}: its runs were scored by different scorers; run `sojourn rescore --write` on them"
             )
         by_asked[key] = one
     return by_asked
 
 
 def _corrected(one: Experiment, other: Experiment) -> list[Compared]:
-    """What is compared, with p corrected for the number of rows in its family."""
+    """Return the comparisons, with p corrected for the number of rows in their family."""
     compared = list(_compared(one, other))
     corrected = {
         key: holm({it.label: it.less.p for it in rows if it.less.p is not None})
@@ -211,7 +211,7 @@ def _corrected(one: Experiment, other: Experiment) -> list[Compared]:
 
 
 def _families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
-    """The rows that are corrected for each other's number, by where and what: all that are not primary."""
+    """Return the rows that are corrected together, by contender and family: all secondary metrics."""
     families: dict[tuple[str, str], list[Compared]] = {}
     for it in compared:
         if not it.primary:
@@ -220,7 +220,7 @@ def _families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compar
 
 
 def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
-    """Alone, then beside each contender of both: the harm, then what was measured."""
+    """Yield the comparisons alone, then with every common contender: the harm, then the measured values."""
     every = [run.scores for side in (one, other) for run in side.runs]
     names = [name for name in one.summary.contenders if name in other.summary.contenders]
     for who in ("", *names):
@@ -261,26 +261,26 @@ def _estimate(figure: Figure | None, who: str) -> Estimate | None:
 
 
 def lines(pair: Pair) -> list[str]:
-    """Return what a pair shows, and how far to trust it, one line each."""
+    """Return what a pair shows, and how reliable it is, one line each."""
     counts = [len(one.runs) for one in (pair.a, pair.b)]
     sentences = [f"A: {pair.a.headline}", f"B: {pair.b.headline}"]
     sentences.append(f"Valid runs: {counts[0]} in A, {counts[1]} in B.")
     if min(counts) < ENOUGH:
-        sentences.append(f"Too few for a result: call it one from {ENOUGH} runs a side on.")
+        sentences.append(f"Too few runs for a result: at least {ENOUGH} runs per side are needed.")
     least = next((metric.less.least_p for metric in pair.compared if metric.less.least_p), None)
     if least and least > 1 - LEVEL:
-        sentences.append(f"So few runs cannot give a p below {least:.2g}, whatever they show.")
+        sentences.append(f"This number of runs cannot give a p below {least:.2g}, whatever the values.")
     elif least and (most := max(map(len, _families(pair.compared).values()), default=0)) * least > 1 - LEVEL:
         sentences.append(
-            f"So few runs cannot give a p below {least:.2g}, and of {most} rows {most * least:.2g} corrected (Holm): "
-            "only the primary metric can show something."
+            f"This number of runs cannot give a p below {least:.2g}, nor below {most * least:.2g} corrected for {most} "
+            "rows (Holm): only the primary metric can show a difference."
         )
     for word in ("worse", "better", "differs"):
         if names := [f"{metric.label} {_where(metric.who)}" for metric in pair.compared if metric.shown == word]:
             sentences.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
     for name, one, other in (("A", pair.a, pair.b), ("B", pair.b, pair.a)):
         if only := [who for who in one.summary.contenders if who not in other.summary.contenders]:
-            sentences.append(f"Beside {', '.join(only)}: only in {name}.")
+            sentences.append(f"With {', '.join(only)}: only in {name}.")
     return sentences
 
 
@@ -290,11 +290,11 @@ def side_badges(pair: Pair) -> list[tuple[str, list[Badge]]]:
 
 
 def _where(who: str) -> str:
-    return f"beside {who}" if who else "alone"
+    return f"with {who}" if who else "alone"
 
 
 def grids(pair: Pair) -> list[Grid]:
-    """Return the tables of a pair: what differs in what was asked and used, then a table alone and a contender."""
+    """Return the tables of a pair: what differs in options and versions, then one table alone and one per contender."""
     tables = [setup_grid(pair)]
     for who in dict.fromkeys(metric.who for metric in pair.compared):
         heads = ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "p (Holm)", "for the victim"]
@@ -317,7 +317,7 @@ def grids(pair: Pair) -> list[Grid]:
 
 
 def setup_grid(pair: Pair) -> Grid:
-    """Return what differs between both experiments in options, commit, scorer and versions."""
+    """Return the differences of both experiments in options, commit, scorer and versions."""
     sides = [_facts(one.runs) for one in (pair.a, pair.b)]
     rows = []
     for name in dict.fromkeys(name for side in sides for name in side):
@@ -325,14 +325,14 @@ def setup_grid(pair: Pair) -> Grid:
         if ours != theirs:
             rows.append(Row([name, ours, theirs]))
     return (
-        Grid("What differs in what was asked, in commit, scorer and versions", ["", "A", "B"], rows)
+        Grid("Differences in options, commit, scorer and versions", ["", "A", "B"], rows)
         if rows
-        else Grid("The same was asked for, and commit, scorer and versions are the same.", ["", "A", "B"])
+        else Grid("Options, commit, scorer and versions are the same.", ["", "A", "B"])
     )
 
 
 def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
-    """What was asked and used, by name: every value that some run has."""
+    """Return options and versions by name: every value that any run has."""
     facts: dict[str, set[str]] = {}
     for run in runs:
         asked = {name: value for name, value in run.asked.items() if name not in _NAMES}
@@ -357,14 +357,14 @@ def _signed(value: float, never: str) -> str:
 
 
 def method() -> str:
-    """Return how intervals and p are made, in a sentence or two."""
+    """Return how intervals and p are computed."""
     return (
-        f"One value a run. In brackets and of B − A: {LEVEL:.0%} interval by bootstrap over runs (expanded percentile, "
-        f"{RESAMPLES} resamples, seed {SEED}). p: two-sided permutation test of the runs' means (of lowest pictures: "
-        f"medians), exact up to {RESAMPLES} ways (Ernst, Statistical Science 19(4), 2004). p (Holm): corrected for the "
-        "number of rows beside one contender, harm and measured ones apart (Holm 1979). Worse or better: the "
-        f"interval leaves 0 out, of {ENOUGH} runs a side or more, and but for the primary metric p (Holm) is at most "
-        f"{1 - LEVEL:.2g}."
+        f"One value per run. In brackets and for B − A: {LEVEL:.0%} bootstrap interval over runs (expanded percentile, "
+        f"{RESAMPLES} resamples, seed {SEED}). p: two-sided permutation test of the runs' means (for lowest pictures: "
+        f"medians), exact up to {RESAMPLES} permutations (Ernst, Statistical Science 19(4), 2004). p (Holm): corrected "
+        "for the number of rows with one contender, harm and measured values separately (Holm 1979). Worse or better: "
+        f"the interval excludes 0, with at least {ENOUGH} runs per side; except for the primary metric, p (Holm) is at "
+        f"most {1 - LEVEL:.2g}."
     )
 
 
@@ -402,7 +402,7 @@ def write_comparison(found: Comparison, output: Path) -> Path:
 
 
 def _plots(pair: Pair) -> Iterator[dict[str, Any]]:
-    """The runs of both sides as dots, a plot a metric; none of single runs, or where nothing happened in any run."""
+    """Yield the runs of both sides as dots, one plot per metric; none for single runs, or if all values are 0."""
     for label in dict.fromkeys(metric.label for metric in pair.compared):
         of = [metric for metric in pair.compared if metric.label == label]
         values = [value for metric in of for value in (*metric.a.values, *metric.b.values)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run recorded as tables, for a user's own analysis: in Python, or as Parquet for any other program."""
+"""A run's recorded data as tables, for the user's analysis: in Python, or as Parquet for other programs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DESCRIPTION = "columns.md"
 
 
 class RunData:
-    """A finished run and its tables, each read when it is first asked for: `run.packets`, `run.probes`, …
+    """A finished run and its tables, each read on first access: `run.packets`, `run.probes`, …
 
-    The tables are those of `sojourn.scoring.tables.TABLES`, as polars DataFrames; one that was not recorded is empty.
-    Asking for one raises LoadError where a file that it is read from is not the one that the manifest holds, and
-    another RuntimeError, in one line, where that file is damaged.
+    The tables are those of `sojourn.scoring.tables.TABLES`, as polars DataFrames; a table that was not recorded is
+    empty. Access raises LoadError if a file of the table differs from the manifest, and another RuntimeError, in one
+    line, if the file is damaged.
     """
 
     def __init__(self, run: LoadedRun) -> None:
@@ -34,21 +34,21 @@ class RunData:
 
     @property
     def path(self) -> Path:
-        """Where the run lies."""
+        """The run's path."""
         return self._run.path
 
     @property
     def scores(self) -> Scores:
-        """What was scored; the schema of scores.json."""
+        """The run's scores; the schema of scores.json."""
         return self._run.scores
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was asked for."""
+        """The run's options."""
         return self._run.options
 
     def __getattr__(self, name: str) -> pl.DataFrame:
-        """The table of this name."""
+        """Return the table of this name."""
         if name.startswith("_") or name not in TABLES:
             raise AttributeError(
                 f"a run has no table {name!r}; {did_you_mean(name, TABLES) or 'known: ' + ', '.join(TABLES)}"
@@ -56,11 +56,11 @@ class RunData:
         return self._read(name)
 
     def __dir__(self) -> list[str]:
-        """Return what can be asked for, for completion."""
+        """Return the attributes, for completion."""
         return [*super().__dir__(), *TABLES]
 
     def __repr__(self) -> str:
-        """Return where the run lies and what it has."""
+        """Return the run's name and its tables."""
         return f"<{self.path.name}: {', '.join(TABLES)}>"
 
     def _table(self, name: str) -> pl.DataFrame:
@@ -70,22 +70,22 @@ class RunData:
 
 
 def load(run: str | os.PathLike[str], *, void: bool = False) -> RunData:
-    """Open a finished, valid run; `void` opens one that is not valid too, for diagnosis.
+    """Open a finished, valid run; `void` also opens an invalid run, for diagnosis.
 
-    Raises LoadError, a RuntimeError, for any other run: unfinished, edited, or no run at all.
+    Raises LoadError, a RuntimeError, for anything else: unfinished, edited, or not a run.
     """
     path = Path(run)
     return RunData(load_run(path) if void else load_valid_run(path))
 
 
 def write_tables(data: RunData, folder: Path, names: Sequence[str] = ()) -> list[Path]:
-    """Write tables (default: all) as Parquet into `folder`, and what their columns are; return the files.
+    """Write tables (default: all) as Parquet to `folder`, with a description of their columns; return the files.
 
-    Raises ReportError for a table that there is not, RuntimeError as `RunData`, OSError.
+    Raises ReportError for an unknown table, RuntimeError as `RunData`, OSError.
     """
     for name in names:
         if name not in TABLES:
-            raise ReportError(f"--table {name}: no table of a run; {_known(name)}")
+            raise ReportError(f"--table {name}: unknown table; {_known(name)}")
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name in names or TABLES:

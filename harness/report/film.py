@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as one film to show: what was asked and whether it is valid, the recording, and its plots with a cursor.
+"""A run as one film: its options and validity, the recording, and its plots with a cursor.
 
 Plots and titles are drawn once; ffmpeg moves the cursor over them.
 """
@@ -30,22 +30,22 @@ from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
 _WIDTH, _PLOTS, _DPI = 1280, 480, 100
-_TITLE, _RUN, _REASONS = 64, 24, 44  # heights in px: of the title, and below it of the run's name or of reasons
+_TITLE, _RUN, _REASONS = 64, 24, 44  # heights in px: the title; below it the run's name or the reasons
 _CURSOR = 4  # width in px
 _BAD, _INK, _NEUTRAL = "#b3261e", "#1b1f24", "#59636e"
 #: Colours of the words for harm, as in style.css.
 _HARM = {"none": "#116329", "some": "#7d4e00", "severe": _BAD, None: _NEUTRAL}
-#: Characters of what a viewer had that fit into a title at full size; longer ones are set smaller.
+#: Characters of an outcome that fit into a title at full size; longer ones get a smaller font.
 _LONGEST = 115
 
 
 class CompositeError(RuntimeError):
-    """A film that cannot be made; the text names the file and what is wrong."""
+    """A film cannot be made; the message names the file and the problem."""
 
 
 @dataclass(frozen=True)
 class Plots:
-    """A drawn picture of plots, and where in it (px) their time axis begins and ends and they have top and bottom."""
+    """An image of plots, with the positions (px) of start and end of the time axis, and of top and bottom."""
 
     left: float
     right: float
@@ -54,11 +54,11 @@ class Plots:
 
 
 def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
-    """Write the film and return its path (by default `<run>-composite.mp4` beside the run).
+    """Write the film and return its path (by default `<run>-composite.mp4` next to the run).
 
-    H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. `tell` takes the share done.
-    Raises CompositeError when there is no recording, when `output` exists or lies in the run, or when ffmpeg fails;
-    RecordingError when the recording cannot be read.
+    H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. `tell` receives the share done.
+    Raises CompositeError if there is no recording, if `output` exists or lies in the run, or if ffmpeg fails;
+    RecordingError if the recording cannot be read.
     """
     run = run.resolve()
     output = output or run.parent / f"{run.name}-composite.mp4"
@@ -66,14 +66,14 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
     if output.exists():
         raise CompositeError(f"{output}: exists; give another -o")
     if run in output.resolve().parents:
-        raise CompositeError(f"{output}: lies in the run, whose files are sealed; give an -o elsewhere")
+        raise CompositeError(f"{output}: inside the run, whose files are sealed; give an -o elsewhere")
     if not video.exists():
-        raise CompositeError(f"{video}: is missing; only a run with a recording can be shown")
+        raise CompositeError(f"{video}: is missing; only a run with a recording can be exported")
     try:
         screen = json.loads(described.read_text())
         offset, fps = float(screen["start"]) - scores.t0, int(screen["fps"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CompositeError(f"{described}: does not tell when the recording began: {error}") from error
+        raise CompositeError(f"{described}: has no start time of the recording: {error}") from error
     length = frame_times(video)[-1:] or [0.0]
     view = run_series(scores, run)
     status, reasons = status_of(scores, None)
@@ -92,7 +92,7 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
             spans = [(start, end) for _, start, end in titles]
             graph = filters(plots, spans, offset, view.end, fps, _title_height(status))
             _encode(video, drawn, graph, partial, length[0], tell)
-        if output.exists():  # made by another export meanwhile
+        if output.exists():  # created meanwhile by another export
             raise CompositeError(f"{output}: exists; give another -o")
         partial.rename(output)
     finally:
@@ -103,9 +103,9 @@ def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
 def filters(
     plots: Plots, titles: Sequence[tuple[float, float]], offset: float, end: float, fps: int, title_height: int
 ) -> str:
-    """Return ffmpeg's filters. Inputs: recording, plots, cursor, then a title for each (start, end) in s of the run.
+    """Return ffmpeg's filters. Inputs: recording, plots, cursor, then one title for every (start, end) in s of the run.
 
-    `offset` is the time in the run of the recording's first frame, `end` that of the time axis' end.
+    `offset` is the recording's first frame, `end` the end of the time axis, both in the run's time.
     """
     now, below = f"(t+{offset:.4f})", f"main_h-{_PLOTS}"
     x = f"{plots.left:.2f}+{now}/{end:.4f}*{plots.right - plots.left:.2f}-{_CURSOR / 2:g}"
@@ -115,14 +115,14 @@ def filters(
         f"[plotted][2:v]overlay='{x}':{below}+{plots.top}:enable='between({now},0,{end:.4f})'[at0]",
     ]
     for number, (start, stop) in enumerate(titles):
-        # Half open, so that no frame has two titles.
+        # Half-open intervals, so that no frame has two titles.
         shown = f"gte({now},{start:.4f})*lt({now},{stop:.4f})"
         steps.append(f"[at{number}][{number + 3}:v]overlay=0:0:enable='{shown}'[at{number + 1}]")
     return ";".join([*steps, f"[at{len(titles)}]format=yuv420p[out]"])
 
 
 def draw_plots(view: RunSeries, valid: bool, path: Path) -> Plots:
-    """Write the plots as a picture and return where in it they are."""
+    """Write the plots as an image and return their positions in it."""
     figure = Figure(figsize=(_WIDTH / _DPI, _PLOTS / _DPI), dpi=_DPI, layout="constrained")
     draws = [draw_goodput, draw_quality, *([draw_delay] if view.rtts else [])]
     panels = figure.subplots(len(draws), 1, sharex=True, height_ratios=[3, 2, 2][: len(draws)])
@@ -147,9 +147,9 @@ def draw_titles(
     had: Sequence[Outcome],
     folder: Path,
 ) -> list[tuple[Path, float, float]]:
-    """Write a title for each phase, one before and one after all; return each with start and end in s of the run.
+    """Write one title per phase, one before and one after all; return each with start and end in s of the run.
 
-    `had` is what the viewer had in each contender phase; none of a run that is not valid.
+    `had` is the viewer's outcome in every contender phase; empty for an invalid run.
     """
     of_phase = {outcome.name: outcome for outcome in had}
     phases = [
@@ -218,5 +218,5 @@ def _encode(video: Path, drawn: Sequence[Path], graph: str, output: Path, length
         if failed:
             said.seek(0)
             why = said.read().strip().splitlines()
-            raise CompositeError(f"{output}: ffmpeg cannot make it: {why[-1] if why else f'exit code {failed}'}")
+            raise CompositeError(f"{output}: ffmpeg failed: {why[-1] if why else f'exit code {failed}'}")
     tell(1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of what runs scored, the same on a page and on a terminal."""
+"""Tables of scores, the same on a page and on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sojourn.traffic.probes import PROBES
 if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
 
-#: The metrics of harm: what they are called, with probes by their codepoints (see `labelled`), and their units.
+#: The metrics of harm: labels, with probes by codepoint (see `labelled`), and units.
 METRICS = {
     "played_height": ("effective resolution, 0 while stalled", "lines"),
     "mean_height": ("mean height of the picture", "lines"),
@@ -35,17 +35,17 @@ METRICS = {
     "frames_in_time": ("frames shown within 0.4 s", ""),
     "frame_p99_ms": ("camera to screen, P99", "ms"),
 }
-#: A baseline shorter than this, s, is told beside the harm.
+#: A baseline shorter than this, s, is noted next to the harm.
 _LONG_ALONE_S = 60.0
 DEMAND_MET = "demand met"
-"""In place of the harm to the goodput of a victim that the path did not limit (`sojourn.scoring.transport.demand`)."""
+"""Shown instead of the harm to goodput if the path did not limit the victim (`sojourn.scoring.transport.demand`)."""
 PRIMARY = ", primary"
-"""What follows the name of the metric by which a victim is judged."""
+"""Suffix of the victim's primary metric."""
 
 
 @dataclass
 class Row:
-    """A row of a table; `hurt` and `some` hold the cells with severe and some harm, the row's head is cell 0."""
+    """A row of a table; `hurt` and `some` hold the cells with severe and some harm, cell 0 is the row's head."""
 
     cells: list[str]
     beside: bool = False
@@ -63,12 +63,12 @@ class Grid:
 
 
 def queue(lab: Mapping[str, Any]) -> str:
-    """Return the queue on the way down of a run's lab, or what the box is called that nobody looked into."""
+    """Return the downward queue of a run's lab, or the name of the black box."""
     return str(lab.get("box") or lab.get("qdisc_down"))
 
 
 def rate_and_queue(lab: Mapping[str, Any]) -> str:
-    """Return rate, its steps, and queue on the way down as text; of a box the rate it is said to have, if any."""
+    """Return rate, its steps, and queue in the downward direction as text; for a black box, its stated rate, if any."""
     rate = lab.get("rate_down_bps")
     steps = "".join(f", {bps / 1e6:g} from {t:g} s on" for t, bps in rate_steps(lab))
     return queue(lab) if "box" in lab and not rate else f"{(rate or 0) / 1e6:g} Mbit/s{steps}, {queue(lab)}"
@@ -80,7 +80,7 @@ def bottleneck(lab: Mapping[str, Any]) -> str:
 
 
 def labelled(label: str, *runs: Scores) -> str:
-    """Return a label with its probe named as all these runs have it: `(C queue)` in dualpi2, nothing for a lone one."""
+    """Return a label with its probe named as in all these runs: `(C queue)` in dualpi2, no name for a single probe."""
     labels = {_labelled(label, scores) for scores in runs}
     return labels.pop() if len(labels) == 1 else label
 
@@ -95,15 +95,15 @@ def harm_table(scores: Scores) -> Grid:
     short = alone_for(scores.baseline.seconds if scores.baseline else None).removesuffix(", ")
     grid = Grid(
         "Value with each contender, and harm: 0 none, 1 the worst, below 0 better than alone; amber from "
-        f"{SOME:g}, red from {SEVERE:g}. Demand met: the victim got all it asked for. Alone: the solo "
-        "phases, less the time in which the player recovers"
-        + (f"; that is {short}, and {_LONG_ALONE_S:g} s are a baseline to rely on." if short else ".")
+        f"{SOME:g}, red from {SEVERE:g}. Demand met: the victim got all it asked for. Alone: the baseline, that is the "
+        "solo phases without recovery time"
+        + (f" ({short}). Use at least {_LONG_ALONE_S:g} s for a reliable baseline." if short else ".")
     )
     names = list(dict.fromkeys(harm.phase for harm in scores.harm))
     grid.heads = [
         "",
         f"alone ({short})" if short else "alone",
-        *(head for name in names for head in (f"beside {name}", "harm")),
+        *(head for name in names for head in (f"with {name}", "harm")),
     ]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
     phases = {phase.name: phase for phase in scores.phases}
@@ -129,13 +129,13 @@ def harm_table(scores: Scores) -> Grid:
 
 
 def _of_phase(phase: PhaseScores | None, harm: Harm, metric: str) -> float | None:
-    """A metric of a harm's phase; the one that is harmed as the harm has it."""
+    """Return a metric of a harm's phase; for the harmed metric, the harm's own value."""
     value: float | None = harm.value if metric == harm.metric else getattr(phase, metric, None)
     return value
 
 
 def alone_for(seconds: float | None) -> str:
-    """Return a baseline's length where it is short, as a table's caption has it: `8 s only, `."""
+    """Return a short baseline's length for a table's caption: `8 s only, `."""
     return f"{seconds:.0f} s only, " if seconds is not None and seconds < _LONG_ALONE_S else ""
 
 
@@ -173,11 +173,11 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
 _BESIDE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("phase", lambda p: p.name),
     ("web flows", lambda p: number(p.web_flows)),
-    ("of them not ended", lambda p: number(p.web_unfinished)),
+    ("unfinished", lambda p: number(p.web_unfinished)),
     ("FCT P50 s", lambda p: _of(p, "web_fct_p50_s")),
     ("FCT P95 s", lambda p: _of(p, "web_fct_p95_s")),
-    ("second video mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
-    ("it waits s", lambda p: number(p.second_stall_s)),
+    ("second video, mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
+    ("second video stalled s", lambda p: number(p.second_stall_s)),
     ("call down: lost", lambda p: _percent(p.call_down_loss)),
     ("P99 ms", lambda p: _of(p, "call_down_p99_ms")),
     ("call up: lost", lambda p: _percent(p.call_up_loss)),
@@ -190,20 +190,20 @@ def _percent(share: float | None) -> str:
 
 
 def phase_table(scores: Scores) -> Grid:
-    return _phase_table("What was measured in each phase.", scores, scores.phases)
+    return _phase_table("Measured values per phase.", scores, scores.phases)
 
 
 def far_table(scores: Scores) -> Grid:
     """Return what the other end of a call saw; no rows without one."""
-    return _phase_table("What the call's other end saw: the way up.", scores, scores.far)
+    return _phase_table("The call as seen at the other end (upward direction).", scores, scores.far)
 
 
 def beside_table(scores: Scores) -> Grid:
-    """Return what contenders other than bulk flows had of their phases; no rows without them."""
+    """Return the results of contenders other than bulk flows; no rows without them."""
     own = [p for p in scores.phases if any(tell(p) != "–" for _, tell in _BESIDE_COLUMNS[1:])]
     caption = (
-        "What competed besides bulk flows. FCT: flow completion time of the web flows that began in the phase; one "
-        "that did not end in it took more than the time it had."
+        "Contenders other than bulk flows. FCT: flow completion time of the web flows that began in the phase; an "
+        "unfinished flow counts as longer than the time it had."
     )
     return _phase_table(caption, scores, own, _BESIDE_COLUMNS)
 
@@ -214,25 +214,25 @@ def _phase_table(
     phases: Sequence[PhaseScores],
     every: Sequence[tuple[str, Callable[[PhaseScores], str]]] = _PHASE_COLUMNS,
 ) -> Grid:
-    """A row a phase; a column that has nothing to tell in any of them is left out."""
+    """Return one row per phase; columns without values are omitted."""
     told = [(labelled(head, scores), [tell(p) for p in phases]) for head, tell in every]
     columns = [(head, cells) for head, cells in told if set(cells) - {"–"}]
     lines = zip(*(cells for _, cells in columns), strict=True)
     rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
-    void = "" if scores.validity.valid else " INVALID: for diagnosis only, no result."
+    void = "" if scores.validity.valid else " INVALID: for diagnosis only, not a result."
     return Grid(caption + void, [head for head, _ in columns], rows)
 
 
 def sojourn_table(scores: Scores) -> Grid:
-    """Return what the router did to each sender's packets on their way down; no rows without both captures."""
-    grid = Grid("The way down through the router, packet by packet: the same packet in both captures.")
+    """Return sojourn times, losses and marks of every sender's packets downwards; no rows without both captures."""
+    grid = Grid("Downwards through the router, packet by packet: every packet is matched between both captures.")
     counted = ["packets", "lost", "marked CE", "late", "alike", "below 0"]
     grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
     beside = {phase.name for phase in scores.phases if phase.contender}
     both = {f"{probe.prefix}probe": f"probe ({probe.name})" for probe in PROBES}
     probes = both if len(probe_names(scores)) > 1 else {}
     for row in scores.sojourn:
-        of = {"qdisc": "the qdisc's own", **probes}.get(row.of, row.of)
+        of = {"qdisc": "the qdisc's report", **probes}.get(row.of, row.of)
         counts = [number(row.packets), *(_share(part, row.packets) for part in (row.lost, row.marked))]
         negative = f"{row.negative}, to {number(row.least_ms)} ms" if row.negative else number(row.negative)
         counts += [number(row.late), number(row.alike), negative]
@@ -248,20 +248,20 @@ def _share(part: int | None, whole: int) -> str:
 
 
 def lab_table(scores: Scores) -> list[tuple[str, str]]:
-    """Return what the lab itself adds to the measurement: (name, text)."""
+    """Return what the lab itself adds to the measurement, as (name, text)."""
     rows, jitter, host = [], scores.jitter_ms, scores.host
     lab = scores.lab
     if version := lab.get("ip_version"):
-        rows.append(("all that was sent", f"IPv{version}"))
+        rows.append(("IP version", f"IPv{version}"))
     if steps := lab.get("rate_steps"):
         text = ", ".join(f"{step['rate_bps'] / 1e6:g} Mbit/s {step['direction']} at {step['t']:g} s" for step in steps)
         rows.append(("the bottleneck's rate", text))
     if "box" in lab:
         rows += _box_rows(lab)
     if lab.get("path_loss"):
-        rows.append(("the path loses, there and back", f"{lab['path_loss']:.2%}"))
+        rows.append(("loss of the path, round trip", f"{lab['path_loss']:.2%}"))
     if lab.get("path_varies_ms"):
-        rows.append(("the path's delay varies, there and back", f"up to {number(lab['path_varies_ms'])} ms"))
+        rows.append(("delay variation of the path, round trip", f"up to {number(lab['path_varies_ms'])} ms"))
     if jitter:
         text = f"P50 {number(jitter.p50)}, P99 {number(jitter.p99)}, max {number(jitter.max)} ms"
         rows.append(("unshaped probe above the path's RTT", text))
@@ -272,19 +272,19 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
 
 
 def _box_rows(lab: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is known of a box: what it is said to be, and what was seen of it."""
+    """Return what is known about a box: its stated and its observed properties."""
     keys = "rate_{}_bps", "most_{}_bps", "least_{}_ms"
     said, most, least = ([lab.get(key.format(way)) for way in ("down", "up")] for key in keys)
-    rows = [("a black box", "nothing of it was set or read; no probe goes past its queue, the host is watched alone")]
+    rows = [("black box", "neither configured nor read; no probe bypasses its queue, and only the host is monitored")]
     if any(said):
-        rows.append(("rate that it is said to have, down / up", " / ".join(map(mbit, said))))
+        rows.append(("stated rate, down / up", " / ".join(map(mbit, said))))
     if any(most):
-        rows.append(("most that it let through in a second, down / up", " / ".join(map(mbit, most))))
+        rows.append(("maximum throughput in one second, down / up", " / ".join(map(mbit, most))))
     if None not in least:
         text = (
-            f"{number(least[0])} ms down, {number(least[1])} ms up by both captures' clocks; sojourn times are above it"
+            f"{number(least[0])} ms down, {number(least[1])} ms up by both captures' clocks; sojourn times exclude it"
         )
-        rows.append(("least time through it, the path's own", text))
+        rows.append(("minimum time through it (the path's delay)", text))
     return rows
 
 
@@ -294,7 +294,7 @@ def mbit(bps: float | None) -> str:
 
 
 def interval(figure: Estimate | None, never: str = LOST) -> str:
-    """Return a figure with its interval in brackets, as text; `never` stands for what is infinite."""
+    """Return a figure with its interval in brackets, as text; `never` is the text for infinity."""
     if figure is None:
         return "–"
     if figure.low is None or figure.high is None or figure.low == figure.high == figure.value:
@@ -302,8 +302,8 @@ def interval(figure: Estimate | None, never: str = LOST) -> str:
     return f"{number(figure.value, never)} ({number(figure.low, never)} to {number(figure.high, never)})"
 
 
-#: Of a percentile that may be infinite, by how its name begins: the share that never came, what became of that, and
-#: the P99 of what came, and what that is.
+#: For a percentile that may be infinite, by the prefix of its name: the share that never arrived, the word for it, and
+#: the P99 of what arrived, and its label.
 _NEVER = {
     "rtt": ("probe_loss", "lost", "rtt_answered_p99_ms", "of the answered"),
     "ect1_rtt": ("ect1_probe_loss", "lost", "ect1_rtt_answered_p99_ms", "of the answered"),
@@ -315,10 +315,10 @@ _WEB = "web_fct"
 
 
 def value_text(metric: str, of: Callable[[str], float | None]) -> str:
-    """Return a metric's value as people see it; `of` gives any metric of the same place.
+    """Return a metric's displayed value; `of` returns any metric of the same phase.
 
-    A percentile that falls on what was lost is `∞ (2.1 % lost; 21.7 ms of the answered)`, one that falls on a flow that
-    did not end `> 8.3 s (4 of 13 unfinished)`.
+    A percentile that falls on lost probes is `∞ (2.1 % lost; 21.7 ms of the answered)`; on an unfinished flow it is
+    `> 8.3 s (4 of 13 unfinished)`.
     """
     value = of(metric)
     if value is None or isfinite(value):
@@ -340,12 +340,12 @@ def _infinite(share: float | None, became: str = "lost", rest: str = "") -> str:
 
 
 def _short(value: float) -> str:
-    """A figure in a bracket: a decimal where it is small."""
+    """Format a figure in brackets: one decimal if it is small."""
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with no more decimals than keep what is not all or nothing from being called so."""
+    """Return a share in percent, with enough decimals that only exactly 0 and 1 show as 0 % and 100 %."""
     whole = share * 100
     for decimals in (0 if whole >= 10 else 1, 1, 2):
         text = f"{whole:.{decimals}f}"
@@ -355,12 +355,12 @@ def percent(share: float) -> str:
 
 
 def number(value: float | int | None, never: str = LOST) -> str:
-    """Return a figure as a table shows it; a dash for None, `never` for one that is infinite."""
+    """Return a figure as shown in a table; a dash for None, `never` for infinity."""
     if value is None:
         return "–"
     if isinf(value):
         return formatted(value, "", never)
     if isinstance(value, int) or float(value).is_integer():
         return f"{value:.0f}"
-    # Adding 0.0 takes the sign off a rounded nothing.
+    # Adding 0.0 removes the sign of a rounded zero.
     return f"{round(value, 2) + 0.0:.2f}" if abs(value) < 100 else f"{value:.0f}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The headline of runs: what the viewer had with each contender, by the primary metric first, then how sure that is.
+"""The headline of runs: what happened to the viewer with each contender, primary metric first, then how reliable it is.
 
 Every page, table and picture takes its sentence and its badges from here.
 """
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
     from sojourn.scoring.statistics.summary import Summary
 
-#: Share of its frame rate alone that a video must lose for the headline to give it.
+#: Share of its frame rate alone that a video must lose before the headline mentions it.
 _SLOWER = 0.05
-#: Share of frames from which the headline says that they were never shown.
+#: Share of never-shown frames from which the headline mentions them.
 _NEVER_SHOWN = 0.005
 CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}, severe from {SEVERE:g}."
-"""What the words of the badges stand for."""
+"""The meaning of the badges' words."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a viewer had with one contender: of one run, or on average over several; None where it is not known."""
+    """The viewer's outcome with one contender: in one run, or on average over several; None where unknown."""
 
     name: str
-    """The contender, or its phase where one competes in several."""
+    """The contender, or its phase if it competes in several."""
     primary: str
-    """The metric by which the victim is judged."""
+    """The victim's primary metric."""
     value: float | None = None
     alone: float | None = None
     harm: float | None = None
-    """By the primary metric."""
+    """Harm by the primary metric."""
     over_runs: Estimate | None = None
     """The same harm with its interval."""
     best: float | None = None
-    """Lines of the picture alone."""
+    """Lines of the picture when alone."""
     before: float | None = None
-    """Lines that were shown as the phase began."""
+    """Lines shown at the start of the phase."""
     lowest: float | None = None
     fps: float | None = None
     fps_alone: float | None = None
@@ -51,11 +51,11 @@ class Outcome:
     stall_s: float | None = None
     freezes: float | None = None
     never_shown: float | None = None
-    """Share of a call's frames."""
+    """Share of a call's frames that were never shown."""
 
     @property
     def severity(self) -> Severity | None:
-        """How bad the harm is, in a word; None where there is no figure."""
+        """The word for the harm; None without a figure."""
         return None if self.harm is None else severity(self.harm)
 
 
@@ -69,18 +69,18 @@ class Badge:
 
 
 def measurement(status: str) -> Badge:
-    """Return the badge of whether a measurement can be relied on: valid, invalid or interrupted."""
+    """Return the badge of a measurement: valid, invalid or interrupted."""
     return Badge("measurement", status, f"measurement: {status}")
 
 
 def harm_badge(outcome: Outcome, named: bool = False) -> Badge:
-    """Return the badge of how much a contender harmed the victim; `named`: where no sentence next to it names it."""
+    """Return the badge of a contender's harm; `named`: include the name, if no sentence next to it does."""
     word = outcome.severity or "unknown"
     return Badge("harm", word, f"harm: {word}" + (f" with {outcome.name}" if named else ""))
 
 
 def outcomes(scores: Scores) -> list[Outcome]:
-    """Return what each contender phase of a run was to the viewer."""
+    """Return the viewer's outcome in every contender phase of a run."""
     alone = scores.baseline
     primary = _primary(scores)
     harms = {harm.phase: harm.harm for harm in scores.harm if harm.metric == scores.primary}
@@ -99,7 +99,7 @@ def outcomes(scores: Scores) -> list[Outcome]:
 
 
 def average_outcomes(summary: Summary) -> list[Outcome]:
-    """Return what each contender was to the viewer on average over the valid runs of a summary."""
+    """Return the viewer's average outcome with every contender over the valid runs of a summary."""
     harm = next((figure for figure in summary.harm if figure.primary), None)
     primary = summary.primary or PRIMARY["video"]
 
@@ -128,7 +128,7 @@ def average_outcomes(summary: Summary) -> list[Outcome]:
 
 
 def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an outcome that are the same of a run and of several."""
+    """Return the fields of an outcome that one run and several have in common."""
     own = ("fps", "stalls", "stall_s", "freezes")
     return {
         "primary": primary,
@@ -141,19 +141,19 @@ def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> 
 
 
 def _primary(scores: Scores) -> str:
-    """The metric by which the victim is judged; scores before 2.0 do not name it, and only a call has another end."""
+    """Return the primary metric; scores before 2.0 do not name it, and only a call has another end."""
     return scores.primary or PRIMARY["call" if scores.far else "video"]
 
 
 def _height_at(scores: Scores, t: float) -> int | None:
-    """The height shown at a time, in s of the run; None where no change tells it."""
+    """Return the height shown at a time in s of the run; None if unknown."""
     before = [change.after for change in scores.renditions if change.t <= t]
     later = [change.before for change in scores.renditions if change.t > t]
     return before[-1] if before else later[0] if later else None
 
 
 def phrase(outcome: Outcome) -> str:
-    """Return what the viewer had with a contender: the primary metric, then frames, stops and resolution."""
+    """Return the outcome with a contender: the primary metric, then frames, stalls and resolution."""
     call = outcome.primary == PRIMARY["call"]
     parts = [_of_call(outcome) if call else _of_video(outcome)]
     if outcome.never_shown and outcome.never_shown >= _NEVER_SHOWN:
@@ -182,7 +182,7 @@ def _of_video(outcome: Outcome) -> str:
 
 
 def _stops(outcome: Outcome, call: bool) -> str:
-    """How often and how long the picture stood still; a stall is a freeze as well, by both definitions."""
+    """Return number and duration of stalls and freezes; every stall is also a freeze."""
     stalls, freezes = outcome.stalls or 0, outcome.freezes or 0
     if outcome.stalls is None and outcome.freezes is None:
         return ""
@@ -191,7 +191,7 @@ def _stops(outcome: Outcome, call: bool) -> str:
     stalled = f"{_counted(stalls, 'stall')} ({outcome.stall_s or 0:.1f} s)" if stalls else ""
     if freezes <= stalls:
         return stalled
-    return f"{_counted(freezes, 'freeze')}, {f'{stalled} among them' if stalled else 'no stalls'}"
+    return f"{_counted(freezes, 'freeze')}, {f'of which {stalled}' if stalled else 'no stalls'}"
 
 
 def _counted(count: float, what: str) -> str:
@@ -204,15 +204,15 @@ def _resolution(outcome: Outcome) -> str:
     if outcome.lowest >= outcome.best:
         return "resolution kept"
     if outcome.before and outcome.before < outcome.best:
-        # What an earlier contender left is not this one's doing.
+        # A drop left by an earlier contender is not this one's effect.
         falls = outcome.lowest < outcome.before
-        still = f"resolution still {outcome.before:g}p of {outcome.best:g}p from before"
+        still = f"resolution already at {outcome.before:g}p of {outcome.best:g}p"
         return f"{still}, falls to {outcome.lowest:g}p" if falls else f"{still}, falls no further"
     return f"resolution falls from {outcome.best:g}p to {outcome.lowest:g}p"
 
 
 def sentence(outcome: Outcome, service: str = "") -> str:
-    """Return what happened to the viewer with one contender, in a sentence; `service` names what was watched."""
+    """Return one sentence on what happened to the viewer with one contender; `service` names what was watched."""
     return f"{_watched(outcome, service)} with {outcome.name}: {phrase(outcome)}."
 
 
@@ -225,10 +225,10 @@ def _watched(outcome: Outcome, service: str) -> str:
 
 
 def sureness(runs: int, baseline_s: float | None) -> str:
-    """Return how far to trust what so many runs say together, whose least time alone is `baseline_s`."""
+    """Return how reliable this number of runs is, with a shortest baseline of `baseline_s`."""
     counted = "One run, no interval"
     if runs > 1:
-        from sojourn.scoring.statistics.intervals import ENOUGH  # with SciPy, which one run does without
+        from sojourn.scoring.statistics.intervals import ENOUGH  # needs SciPy, which a single run does not
 
         counted = f"{runs} runs" + (f", {ENOUGH} needed for a result" if runs < ENOUGH else "")
     short = alone_for(baseline_s).removesuffix(", ")
@@ -236,7 +236,7 @@ def sureness(runs: int, baseline_s: float | None) -> str:
 
 
 def headline(scores: Scores, service: str = "") -> str:
-    """Return the outcome of a valid run: a sentence a contender, then how sure it is."""
+    """Return the outcome of a valid run: one sentence per contender, then how reliable it is."""
     told = [sentence(outcome, service) for outcome in outcomes(scores)]
     if not told:
         return "No contender competed."
@@ -244,7 +244,7 @@ def headline(scores: Scores, service: str = "") -> str:
 
 
 def average_headline(summary: Summary, service: str = "") -> str:
-    """Return the outcome of several runs in the words of `headline`; empty where none is valid."""
+    """Return the outcome of several runs in the form of `headline`; empty if none is valid."""
     told = [sentence(outcome, service) for outcome in average_outcomes(summary)]
     if not summary.valid:
         return ""
@@ -252,7 +252,7 @@ def average_headline(summary: Summary, service: str = "") -> str:
 
 
 def title(found: Sequence[Outcome]) -> str:
-    """Return the worst harm and who did it, for the title of a page: `severe harm with prague`, `no harm`."""
+    """Return the worst harm and its contenders, for a page title: `severe harm with prague`, `no harm`."""
     for word in ("severe", "some"):
         if names := [outcome.name for outcome in found if outcome.severity == word]:
             return f"{word} harm with {' and '.join(names)}"
@@ -262,5 +262,5 @@ def title(found: Sequence[Outcome]) -> str:
 
 
 def badges(found: Sequence[Outcome]) -> list[Badge]:
-    """Return a badge per contender, with its name."""
+    """Return one badge per contender, with its name."""
     return [harm_badge(outcome, named=True) for outcome in found]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages from the templates: each stands alone, without anything from elsewhere."""
+"""Pages from the templates: every page is self-contained."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def _environment() -> Environment:
 
 
 def write_page(template: str, view: Any, path: Path) -> Path:
-    """Write `template` with what it calls `view` to `path`, in one step, and return the path. Raises OSError."""
+    """Render `template` with its variable `view` to `path`, atomically, and return the path. Raises OSError."""
     replace_file(path, render(template, view).encode())
     return path
 
 
 def render(template: str, view: Any) -> str:
-    """Return `template` with what it calls `view`."""
+    """Return `template` rendered with its variable `view`."""
     return _environment().get_template(template).render(view=view)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`index.html` of a results folder: the harm in every queue beside every contender, and the way to each run."""
+"""`index.html` of a results folder: the harm in every queue with every contender, and links to the runs."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
 from sojourn.scoring.statistics.summary import REFERENCE
 
 INDEX = "index.html"
-#: What a row of the heat map says by its head, and what its columns say.
+#: Options that the heads of rows and columns of the heat map show.
 _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box")
-#: Opacity of harm 1: the figure stays readable on it, on paper and in the dark.
+#: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
 _DEEPEST = 0.55
 
 
 @dataclass(frozen=True)
 class Left:
-    """A run that is in no figure: its directory, invalid, not finished or unreadable, and why."""
+    """An excluded run: its directory, its state (invalid, not finished or unreadable), and why."""
 
     path: Path
     state: str
@@ -49,32 +49,32 @@ class Left:
 
 
 def write_index(folder: Path) -> Path:
-    """Write `index.html` of the experiments whose runs lie in `folder` and return its path.
+    """Write `index.html` of the experiments with runs in `folder` and return its path.
 
-    A run that cannot be read is told with its reason, like a void one. Raises ReportError when there is no run.
+    A run that cannot be read is listed with the reason, like an invalid one. Raises ReportError without any run.
     """
     runs, left = read_folder(folder)
     if not runs and not left:
-        raise ReportError(f"{folder}: neither a run nor a folder with runs of experiments; give one of these")
+        raise ReportError(f"{folder}: neither a run nor a folder with runs of experiments; give one of the two")
     return write_index_of(folder, experiments(runs), left)
 
 
 def write_index_of(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> Path:
-    """Write `index.html` of what was read from `folder` and return its path."""
+    """Write `index.html` of the experiments read from `folder` and return its path."""
     return write_page("index.html.j2", _content(folder, found, left), folder / INDEX)
 
 
 def read_folder(folder: Path, *, whole: bool = False) -> tuple[list[LoadedRun], list[Left]]:
-    """Return the finished runs of experiments in a folder that can be read, and those that cannot or never ended.
+    """Return a folder's readable finished runs of experiments, and the unreadable or unfinished ones.
 
-    With `whole` a run of which any file is not as it was recorded cannot be read.
+    With `whole`, a run with any altered file counts as unreadable.
     """
     runs, left = list[LoadedRun](), list[Left]()
     for path in sorted(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")):
         try:
             if path.suffix == PARTIAL:
                 left.append(_unfinished(path))
-            elif (path / "timeline.json").exists():  # other kinds of runs keep other scores
+            elif (path / "timeline.json").exists():  # other kinds of runs have other scores
                 run = load_run(path)
                 runs.append(run.whole(REPORT) if whole else run)
         except StoreError as error:
@@ -83,7 +83,7 @@ def read_folder(folder: Path, *, whole: bool = False) -> tuple[list[LoadedRun], 
 
 
 def unfinished(folder: Path) -> list[Left]:
-    """Return the runs in a folder that never ended; those whose manifest cannot be read as such."""
+    """Return a folder's unfinished runs; a run with an unreadable manifest counts as unreadable."""
     left = list[Left]()
     for path in sorted(manifest.parent for manifest in folder.glob(f"*{PARTIAL}/{MANIFEST}")):
         try:
@@ -98,7 +98,7 @@ def _unfinished(run: Path) -> Left:
 
 
 def void_runs(found: Sequence[Experiment]) -> list[Left]:
-    """Return the void runs of experiments, which are in no figure."""
+    """Return the invalid runs of experiments, which are excluded from all figures."""
     return [Left(path, "invalid", "; ".join(reasons)) for one in found for path, reasons in one.void.items()]
 
 
@@ -144,7 +144,7 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
 
 
 def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
-    """Return one table a metric of harm: a row for what was asked but for the queue, columns by queue and contender."""
+    """Return one table per metric of harm: one row per set of options, columns by queue and contender."""
     numbers = {id(one): number for number, one in enumerate(found)}
     rows: dict[str, dict[str, Experiment]] = {}
     columns: dict[str, set[str]] = {}
@@ -174,7 +174,7 @@ def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
 
 
 def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[int, int]) -> dict[str, Any]:
-    """What a cell tells: the harm and its interval, of how many runs; nothing of what was never run."""
+    """Return a cell's content: the harm, its interval and the number of runs; empty if never run."""
     if one is None or contender not in _contenders(one):
         return {"text": "", "told": [], "link": "", "style": "", "few": False}
     void = len(one.summary.void)
@@ -197,14 +197,14 @@ def _between(harm: Estimate) -> str:
 
 
 def _infinite(one: Experiment, metric: str, contender: str) -> str:
-    """What a harm is of, where that is infinite: of equal harms 1 it tells one from another."""
+    """Return the value behind a harm if it is infinite: it distinguishes harms of 1."""
     measured = one.summary.figure(metric)
     beside = measured.beside.get(contender) if measured else None
     return figure_text(measured, one.summary, contender) if measured and beside and isinf(beside.value) else ""
 
 
 def _shade(harm: float) -> str:
-    """Red for harm, blue where the victim fared better, as deep as the figure is large."""
+    """Return the shade: red for harm, blue for a benefit, deeper for larger figures."""
     colour = "209 36 47" if harm > 0 else "11 98 196"
     return f"background: rgb({colour} / {min(abs(harm), 1) * _DEEPEST:.2f})"
 
@@ -220,7 +220,7 @@ def _contenders(one: Experiment) -> set[str]:
 
 
 def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> list[str]:
-    """Service, rate and round-trip time, and what else tells rows apart that have these in common."""
+    """Return service, rate and round-trip time, and the options that distinguish otherwise equal rows."""
     plain = []
     for one, experiment in zip(asked, first, strict=True):
         lab = experiment.runs[0].scores.lab
@@ -236,7 +236,7 @@ def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> 
 
 
 def _published(found: Sequence[Experiment]) -> Grid:
-    """The published figures, a row for each experiment with a service that has some: ours are never pooled."""
+    """Return the published figures, one row per experiment with such a service: experiments are never pooled."""
     tables = [services_table((run.service, run.scores) for run in one.runs) for one in found]
     grid = next((table for table in tables if table.rows), Grid(""))
     return Grid(grid.caption, grid.heads, [row for table in tables for row in table.rows])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mean opinion scores of a run's phases by the reference software of ITU-T P.1203, where the user has it.
+"""Mean opinion scores of a run's phases by the reference software of ITU-T P.1203, if the user has it.
 
-That software may be used for research that is not commercial, and no more: it is neither part of Sojourn nor in a
+That software is licensed for non-commercial research only: it is neither part of Sojourn nor in a
 package registry.
 """
 
@@ -17,17 +17,17 @@ from sojourn.harness.store.loaded import load_valid_run
 from sojourn.scoring.picture import p1203
 
 PROGRAM = "p1203-standalone"
-#: A sequence of the recommendation is one to five minutes long; the model gives figures for shorter ones too.
+#: A sequence of the recommendation is one to five minutes long; the model also gives figures for shorter ones.
 SHORTEST_S = 60
 _TIMEOUT_S = 120
 
 
 class MosError(RuntimeError):
-    """A run that has no opinion score; the text says why and what to do."""
+    """A run has no opinion score; the message says why and what to do."""
 
 
 def inputs(run: Path) -> dict[str, dict[str, object]]:
-    """The input report of each phase of a valid run, by the phase's name. Raises MosError, LoadError."""
+    """Return the input report of every phase of a valid run, by phase name. Raises MosError, LoadError."""
     scores = load_valid_run(run).scores
     try:
         clip = json.loads((run / "lab.json").read_text()).get("clip") or {}
@@ -38,9 +38,9 @@ def inputs(run: Path) -> dict[str, dict[str, object]]:
 
 
 def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, float]]:
-    """By phase: audiovisual quality without stalls (O.35) and overall quality (O.46), both 1 to 5.
+    """Return, by phase, audiovisual quality without stalls (O.35) and overall quality (O.46), both 1 to 5.
 
-    The inputs are written into `folder` where given, whether the program is there or not. Raises MosError, LoadError.
+    The inputs are written to `folder`, if given, even without the program. Raises MosError, LoadError.
     """
     reports = inputs(run)
     with tempfile.TemporaryDirectory() as scratch:
@@ -53,8 +53,8 @@ def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, floa
         if program is None:
             kept = f"; its inputs are in {folder}" if folder else ""
             raise MosError(
-                f"{PROGRAM} is missing: the reference software of ITU-T P.1203, for research that is not commercial; "
-                f"see docs/scoring.md for where it is{kept}"
+                f"{PROGRAM} is missing: the reference software of ITU-T P.1203, for non-commercial research only; "
+                f"docs/scoring.md says where to get it{kept}"
             )
         return {name: _ask(program, file) for name, file in files.items()}
 
@@ -66,4 +66,4 @@ def _ask(program: str, file: Path) -> tuple[float, float]:
         return float(answer["O35"]), float(answer["O46"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise MosError(f"{PROGRAM} told no score of {file.name}: {said[-1] if said else 'no words'}") from error
+        raise MosError(f"{PROGRAM} printed no score for {file.name}: {said[-1] if said else 'no output'}") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the film's quality was on the screen, where the film is ours: SSIM, and VMAF where an ffmpeg has it."""
+"""Picture quality on the screen against Sojourn's film: SSIM, and VMAF if ffmpeg supports it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sojourn.scoring.picture.quality import Picture, QualityError
 
 
 def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.DataFrame:
-    """Judge one picture each `every_s`, a row for each.
+    """Judge one picture every `every_s` (s), one row per picture.
 
     Columns: t (s from the first phase's start), phase, height (px of the rendition, null in a call), frame (of the
-    film), ssim, vmaf (null without libvmaf). `tell` takes the share done. Raises LoadError for a run that is
-    not valid, QualityError where no film of ours was shown; ReportError, RecordingError.
+    film), ssim, vmaf (null without libvmaf). `tell` receives the share done. Raises LoadError for a run that is not
+    valid, QualityError if no Sojourn film was shown; ReportError, RecordingError.
     """
     scores = load_valid_run(run).sealed("screen.mp4", "screen.json").scores
     try:
@@ -37,7 +37,7 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
         raise QualityError(f"{run}: {error}") from error
     clip = lab.get("clip")
     if scores.picture != "strip" or not clip:
-        raise QualityError(f"{run}: what was shown is no film of ours, so there is nothing to compare it with")
+        raise QualityError(f"{run}: it did not show Sojourn's film, so there is no reference to compare with")
     video = run / "screen.mp4"
     shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
     picks = quality.picks(shown, every_s)
@@ -58,7 +58,7 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
 
 
 def summary(found: pl.DataFrame) -> pl.DataFrame:
-    """By phase and height: n, mean and 5th percentile of ssim, mean and 5th percentile of vmaf."""
+    """Return, by phase and height: n, mean and 5th percentile of ssim, mean and 5th percentile of vmaf."""
     figures = [
         of(pl.col(name)).alias(f"{name}_{what}")
         for name in ("ssim", "vmaf")
@@ -68,7 +68,7 @@ def summary(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
-    """The pictures of a run's film in order: those of the cameras in a call."""
+    """Yield the pictures of a run's film in order; in a call, those of the cameras."""
     if call := lab.get("call"):
         return camera.pictures(call["width"], call["height"])
     clip = lab["clip"]
@@ -78,24 +78,24 @@ def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
 
 
 def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Picture]:
-    """The user's film that a run showed, where it still is. Raises QualityError."""
+    """Yield the pictures of the user's film that a run showed, if it still exists. Raises QualityError."""
     asked = stored_object(run / "options.json").get("clip")
     if read_manifest(run).bundle:
-        raise QualityError(f"{run}: came in a bundle, and showed a film of another machine: --clip={asked}")
+        raise QualityError(f"{run}: imported from a bundle, and it showed a film of another machine: --clip={asked}")
     film = Film(Path(str(asked or "")))
     try:
         if film.digest != digest:
-            raise QualityError(f"{asked}: is no longer the film that {run} showed")
+            raise QualityError(f"{asked}: no longer the film that {run} showed")
     except FilmError as missing:
-        raise QualityError(f"the film of {run}, to compare with: {missing}") from missing
+        raise QualityError(f"the reference film of {run}: {missing}") from missing
     top = rung_of(clip["heights"][-1], 0)
     return film.colours(top.width, top.height, clip["fps"])
 
 
 def _ffmpeg() -> str:
-    """That of the extra `vmaf`, whose ffmpeg has libvmaf, else the system's. Raises QualityError."""
+    """Return the ffmpeg of the extra `vmaf`, which has libvmaf, otherwise the system's. Raises QualityError."""
     if find_spec("imageio_ffmpeg"):
         return str(import_module("imageio_ffmpeg").get_ffmpeg_exe())
     if program := find("ffmpeg"):
         return program
-    raise QualityError("ffmpeg is missing: apt install ffmpeg")
+    raise QualityError("ffmpeg is missing (apt install ffmpeg)")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repetitions of an experiment together: tables for a terminal, a page, and files for other programs.
+"""Summaries of repeated runs: tables for a terminal, a page, and files for other programs.
 
-What is told comes from the scores of the runs alone; which runs belong together, from what was asked of them.
+All content comes from the scores of the runs; their options determine which runs belong together.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from sojourn.scoring.statistics.numbers import never_came
 from sojourn.scoring.statistics.summary import Contrast, Figure, Summary, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
-#: In the order of their rows: what is measured of each phase.
+#: Measured values of a phase, in the order of their rows.
 MEASURED = {
     "victim_mbps": METRICS["victim_mbps"],
     "contender_mbps": ("goodput of the contender", "Mbit/s"),
     "contender_up_mbps": ("goodput of its uploads", "Mbit/s"),
-    "web_fct_p50_s": ("its web flows' completion, P50", "s"),
-    "web_fct_p95_s": ("its web flows' completion, P95", "s"),
-    "second_height": ("its video's height, mostly", "lines"),
-    "second_stall_s": ("its video waits", "s"),
-    "call_down_loss": ("its call lost, down", ""),
-    "call_down_p99_ms": ("its call's delay down, P99", "ms"),
+    "web_fct_p50_s": ("completion of its web flows, P50", "s"),
+    "web_fct_p95_s": ("completion of its web flows, P95", "s"),
+    "second_height": ("height of its video, mostly", "lines"),
+    "second_stall_s": ("its video stalled", "s"),
+    "call_down_loss": ("loss of its call, down", ""),
+    "call_down_p99_ms": ("delay of its call down, P99", "ms"),
     "played_height": METRICS["played_height"],
     "mean_height": METRICS["mean_height"],
     "lowest_height": ("lowest picture", "lines"),
-    "below_solo_s": ("picture below that alone", "s"),
+    "below_solo_s": ("picture below its height alone", "s"),
     "drops": ("drops of resolution", ""),
     "fps": METRICS["fps"],
     "stalls": ("stalls of 0.5 s or more", ""),
@@ -82,55 +82,55 @@ MEASURED = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """Runs of which the same was asked but for seed and order, and what they say together."""
+    """Runs with the same options except seed and order, and their summary."""
 
     title: str
     runs: tuple[LoadedRun, ...]
     summary: Summary
     names: tuple[str, ...]
-    """Of the runs, as the summary has them."""
+    """The runs' names in the summary."""
 
     def labelled(self, label: str) -> str:
-        """Return the label of a metric with its probe named as these runs have it."""
+        """Return a metric's label with its probe named as in these runs."""
         return labelled(label, *(run.scores for run in self.runs))
 
     @property
     def void(self) -> dict[Path, list[str]]:
-        """Why those that are void are so, by where they are."""
+        """The reasons of invalid runs, by path."""
         void = self.summary.void
         return {run.path: void[name] for run, name in zip(self.runs, self.names, strict=True) if name in void}
 
     @property
     def service(self) -> str:
-        """Which service was the victim; empty where that is not kept."""
+        """The victim's service; empty if unknown."""
         return self.runs[0].service
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What each contender was to the viewer, on average over the valid runs."""
+        """The viewer's average outcome with every contender over the valid runs."""
         if len(self.summary.valid) == 1:
             return next(outcomes(run.scores) for run in self.runs if run.scores.validity.valid)
         return average_outcomes(self.summary)
 
     @property
     def headline(self) -> str:
-        """The outcome of the valid runs in a sentence a contender; empty where there is none."""
+        """The outcome of the valid runs, one sentence per contender; empty without valid runs."""
         if len(self.summary.valid) == 1:
             return next(headline(run.scores, self.service) for run in self.runs if run.scores.validity.valid)
         return average_headline(self.summary, self.service)
 
     @property
     def phase_s(self) -> str:
-        """How long the contender phases are, in seconds."""
+        """The length of the contender phases, s."""
         lengths = {p["seconds"] for p in self.runs[0].options.get("phases", []) if p["contender"]}
         return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
 
 
 def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
-    """Return the runs at `places`: a run, a folder of runs, or the folder of an earlier summary, whose runs they are.
+    """Return the runs at `places`: runs, folders of runs, or folders of earlier summaries, for their runs.
 
-    A copy of a run, which is no repetition, is passed over. Raises ReportError when a place has none, LoadError where a
-    run has no scores, or with `whole` where any of its files is not as it was recorded.
+    A copy of a run is not a repetition and is skipped. Raises ReportError if a place has no run, LoadError if a run has
+    no scores, or with `whole` if any of its files was altered.
     """
     by_path: dict[Path, LoadedRun] = {}
     for place in places:
@@ -149,15 +149,15 @@ def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
 
 
 def _summarised(folder: Path) -> list[Path]:
-    """The runs of the summary in a folder. Raises ReportError."""
+    """Return the runs of the summary in a folder. Raises ReportError."""
     try:
         return [folder / run["path"] for one in _json(folder / SUMMARY) for run in one["runs"]]
     except (LookupError, TypeError) as wrong:
-        raise ReportError(f"{folder / SUMMARY}: is no summary of runs: {wrong!r}") from wrong
+        raise ReportError(f"{folder / SUMMARY}: not a summary of runs: {wrong!r}") from wrong
 
 
 def experiment_runs(folder: Path) -> list[Path]:
-    """Return the finished runs of experiments in a folder; other kinds of runs keep other scores."""
+    """Return the finished runs of experiments in a folder; other kinds of runs have other scores."""
     return [run for run in RunStore(folder).runs() if (run / "timeline.json").exists()]
 
 
@@ -166,7 +166,7 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
     grouped: dict[str, list[LoadedRun]] = {}
     for run in runs:
         grouped.setdefault(json.dumps(run.asked, sort_keys=True), []).append(run)
-    # Runs of one name that differ in what the name leaves out are told apart by it.
+    # Options that the name does not include distinguish runs with the same name.
     name = itemgetter("test", "cell")
     asked = [json.loads(key) for key in grouped]
     called = told_apart([run.path for run in runs])
@@ -182,9 +182,9 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
 
 
 def told_apart(paths: Collection[Path]) -> dict[Path, str]:
-    """Return a name of each path: its last part, and of namesakes as many more as tell them apart.
+    """Return a name per path: its last part, and for namesakes as many parts as needed to distinguish them.
 
-    Two hosts that begin the same cell in the same second give their runs the same name.
+    Two hosts that start the same cell in the same second use the same run name.
     """
     names: dict[Path, str] = {}
     every, depth = set(paths), 0
@@ -196,13 +196,13 @@ def told_apart(paths: Collection[Path]) -> dict[Path, str]:
 
 
 def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
-    """Return in brackets what `one` has otherwise than any of those of its name; empty when nothing."""
+    """Return in brackets the options in which `one` differs from its namesakes; empty if there are none."""
     differences = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
     return f" ({'; '.join(differences)})" if differences else ""
 
 
 def records(found: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
-    """Return experiments as JSON-ready data, as a summary in `folder` holds them: its runs by their way from there."""
+    """Return experiments as JSON-ready data for a summary in `folder`, with paths of runs relative to it."""
     return [
         {
             "title": one.title,
@@ -214,7 +214,7 @@ def records(found: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
 
 
 def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
-    """Write page, table and data of experiments into `folder` and return the page's path. Raises OSError."""
+    """Write page, table and data of experiments to `folder` and return the page's path. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SUMMARY).write_text(json.dumps(records(found, folder), indent=1) + "\n")
     _write_table(found, folder / TABLE)
@@ -259,7 +259,7 @@ def _content(one: Experiment, folder: Path) -> dict[str, Any]:
 
 
 def verdict_view(one: Experiment) -> dict[str, Any]:
-    """Return what the head of an experiment shows on a page: its badges and headline, and how far to trust them."""
+    """Return an experiment's head on a page: badges, headline, and how reliable they are."""
     return {
         "state": f"{len(one.summary.valid)} valid",
         "bad": not one.summary.valid,
@@ -270,25 +270,23 @@ def verdict_view(one: Experiment) -> dict[str, Any]:
 
 
 def lines(one: Experiment) -> list[str]:
-    """Return what the runs of an experiment say, and how far to trust it, one line each."""
+    """Return what the runs of an experiment show, and how reliable it is, one line each."""
     summary, n = one.summary, len(one.summary.valid)
     sentences = [
-        f"{n} of {len(one.runs)} runs are valid" + ("; the invalid ones are in no figure." if summary.void else ".")
+        f"{n} of {len(one.runs)} runs are valid" + ("; figures exclude the invalid ones." if summary.void else ".")
     ]
     if 0 < n < ENOUGH:
-        best = f", and covers the truth in {best_coverage(n):.0%} of such series at best" if n > 1 else ""
-        width = "there is no interval" if n == 1 else f"an interval is no wider than the runs lie apart{best}"
-        sentences.append(
-            f"Too few for a result: of {n} {'run' if n == 1 else 'runs'} {width}. Call it one from {ENOUGH} on."
-        )
+        width = "one run has no interval"
+        if n > 1:
+            covered = f"covers the true value in at most {best_coverage(n):.0%} of such series"
+            width = f"the interval of {n} runs is no wider than their spread and {covered}"
+        sentences.append(f"Too few runs for a result: {width}. At least {ENOUGH} runs are needed.")
     sentences += _about_bar(summary)
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
             names = [one.labelled(MEASURED[f.metric][0]) for f in summary.measured if f.worse(contender) is is_worse]
             if names:
-                sentences.append(
-                    f"Shown {word} beside {contender} than beside {summary.reference}: {'; '.join(names)}."
-                )
+                sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
         beside = [
             f"{number(estimate.value)} with {name}" + (f" ({DEMAND_MET})" if victim.unlimited(name) else "")
@@ -300,32 +298,32 @@ def lines(one: Experiment) -> list[str]:
 
 
 def _about_bar(summary: Summary) -> Iterator[str]:
-    """What holds of the bar that the victim's own kind sets, in the metric by which the victim is judged."""
+    """Yield a sentence on the bar set by the victim's own kind, in the primary metric."""
     own, harm = summary.own_kind, next((figure for figure in summary.harm if figure.primary), None)
     if own is None or harm is None:
         return
     if own not in summary.contenders:
-        yield f"No bar: {own}, which is as the victim itself, did not compete."
+        yield f"No bar: {own}, the victim's own congestion control, did not compete."
         return
     beyond = [f"{name} by {interval(less)}" for name, less in harm.beyond.items()]
     label, _ = METRICS[harm.metric]
-    bar = f"Bar, the harm of {own} beside a victim of its own kind ({label}): {interval(harm.beside.get(own))}"
-    yield bar + (f"; more than it (below 0: less): {', '.join(beyond)}." if beyond else ".")
+    bar = f"Bar, the harm by {own}, the victim's own congestion control ({label}): {interval(harm.beside.get(own))}"
+    yield bar + (f"; above the bar (below 0: below it): {', '.join(beyond)}." if beyond else ".")
 
 
 def method() -> str:
-    """Return how the intervals are made, in a sentence or two."""
+    """Return how the intervals are computed."""
     return (
         f"In brackets: {LEVEL:.0%} interval over runs (expanded bootstrap percentile, {RESAMPLES} resamples, "
-        f"seed {SEED}); without brackets all runs are alike. p: paired t-test over the runs (sign test where it has no "
-        "value); but for the primary metric corrected for the number of rows (Holm 1979), at most "
-        f"{1 - LEVEL:.2g} where worse or better is shown. Detectable: the least true mean difference that this test "
-        f"would find with power {POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected)."
+        f"seed {SEED}); without brackets, all runs are equal. p: paired t-test over the runs (sign test if "
+        "undefined); except for the primary metric, corrected for the number of rows (Holm 1979); at most "
+        f"{1 - LEVEL:.2g} where worse or better is shown. Detectable: the smallest true mean difference that this test "
+        f"would detect with power {POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected)."
     )
 
 
 def grids(one: Experiment) -> list[Grid]:
-    """Return the tables of an experiment: what was measured in the contender phases, and the harm."""
+    """Return the tables of an experiment: measured values of the contender phases, and the harm."""
     summary = one.summary
     if not summary.valid:
         return []
@@ -335,10 +333,10 @@ def grids(one: Experiment) -> list[Grid]:
     ]
     harm = [(one.labelled(METRICS[figure.metric][0]), figure) for figure in summary.harm]
     caption = (
-        "Mean over the runs (of the lowest picture, and of what is infinite in one, the median), contender phases of "
+        "Mean over the runs (median for the lowest picture and for infinite values), contender phases of "
         f"{one.phase_s} s."
     )
-    against = f"Harm against the solo of the same run ({alone_for(summary.baseline_s)}its recovery left out)"
+    against = f"Harm against the baseline of the same run ({alone_for(summary.baseline_s)}without recovery time)"
     return [
         _grid(caption, measured, summary, alone=True),
         _grid(f"{against}: 0 none, 1 the worst.", harm, summary, alone=False),
@@ -347,7 +345,7 @@ def grids(one: Experiment) -> list[Grid]:
 
 def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: Summary, alone: bool) -> Grid:
     others = summary.contenders[1:]
-    heads = ["", *(["alone"] if alone else []), *(f"beside {name}" for name in summary.contenders)]
+    heads = ["", *(["alone"] if alone else []), *(f"with {name}" for name in summary.contenders)]
     heads += [head for name in others for head in (f"{name} − {summary.reference}", "p", "detectable")]
     grid = Grid(caption, heads)
     for label, figure in figures:
@@ -372,7 +370,7 @@ def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: S
 
 
 def figure_text(figure: Figure, summary: Summary, contender: str | None = None) -> str:
-    """Return a measured figure with its interval, alone or with a contender; in words where it is infinite."""
+    """Return a measured figure with its interval, alone or with a contender; in words if it is infinite."""
 
     def estimate(metric: str) -> Estimate | None:
         known = figure if metric == figure.metric else summary.figure(metric)
@@ -391,7 +389,7 @@ def figure_text(figure: Figure, summary: Summary, contender: str | None = None) 
 
 
 def _p(figure: Figure, contrast: Contrast | None) -> str:
-    """The p by which a contrast is judged."""
+    """Return the p that decides a contrast."""
     if contrast is None:
         return "–"
     p = contrast.p if figure.primary else contrast.p_holm
@@ -399,13 +397,13 @@ def _p(figure: Figure, contrast: Contrast | None) -> str:
 
 
 def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:
-    """One figure's runs as dots; none where nothing happened in any run."""
+    """Yield one figure's runs as dots; none if nothing happened in any run."""
     summary = one.summary
     if not any(value for estimate in figure.beside.values() for value in estimate.values):
         return
     rows = [("alone", "c2", figure.alone)] if figure.alone else []
     rows += [
-        (f"beside {name}", f"c{n}", estimate)
+        (f"with {name}", f"c{n}", estimate)
         for n, name in enumerate(summary.contenders)
         if (estimate := figure.beside.get(name))
     ]
@@ -423,7 +421,7 @@ def _dots(label: str, kind: str, figure: Estimate) -> Dots:
 
 
 def _write_table(found: Sequence[Experiment], path: Path) -> None:
-    """One line a figure: for other programs."""
+    """Write one line per figure, for other programs."""
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         heads = ["experiment", "kind", "metric", "contender", "statistic", "n", "value", "low", "high", "detectable"]

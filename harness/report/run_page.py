@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report.html` of a run: one page without anything from elsewhere, but for the recording beside it."""
+"""`report.html` of a run: a self-contained page, except for the recording next to it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from sojourn.scoring.schema.scores import OWN, Curve, Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
 REPORT = "report.html"
-#: Versions of which there are hundreds, by how their names begin: a simulated run's bytes depend on all of them.
+#: Prefixes of versions of which there are hundreds: a simulated run's bytes depend on all of them.
 _MANY = ("guest ", "processor flags")
 _FRAME_AXIS = "from the camera to the screen (ms)"
-_SOJOURN_AXIS = "sojourn time in the router, less the path's delay (ms)"
+_SOJOURN_AXIS = "sojourn time in the router, without the path's delay (ms)"
 
 
 class ReportError(RuntimeError):
@@ -42,10 +42,10 @@ class ReportError(RuntimeError):
 
 
 def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manifest | None = None) -> Path:
-    """Write `report.html` into the run and return its path.
+    """Write `report.html` to the run and return its path.
 
-    `manifest` is another than the one in the run, which is read without it if it is there. A run that is not valid is
-    shown as it was recorded, with its reasons and without harm.
+    `manifest` replaces the run's own, which is used by default if it exists. An invalid run is
+    shown as recorded, with its reasons and without harm.
     """
     scores = scores if isinstance(scores, Scores) else Scores.model_validate(scores)
     if manifest is None and (run / MANIFEST).exists():
@@ -103,7 +103,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
 
 
 def _probe_curves(curves: Sequence[tuple[str, str | None, Points]]) -> list[tuple[str, str, Points]]:
-    """The curves of a probe as `ccdf_plot` takes them."""
+    """Return the curves of a probe for `ccdf_plot`."""
     return [
         (name, f"c{index % 6}" + ("" if contender else " solo-curve"), points)
         for index, (name, contender, points) in enumerate(curves)
@@ -112,19 +112,19 @@ def _probe_curves(curves: Sequence[tuple[str, str | None, Points]]) -> list[tupl
 
 
 def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, int, bool]]:
-    """Name and colour of each curve, and whether it is dashed."""
+    """Return name and colour of every curve, and whether it is dashed."""
     return [(name, int(kind[1]), "solo-curve" in kind) for name, kind, _ in curves]
 
 
 def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:
-    """The curves of contender phases and of all solo ones together, as `ccdf_plot` takes them."""
+    """Return the curves of contender phases and of all solo phases together, for `ccdf_plot`."""
     beside = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
-    named = {curve.name: curve for curve in curves}  # of a lone solo phase and the baseline the latter
+    named = {curve.name: curve for curve in curves}  # of a single solo phase and the baseline, keep the baseline
     shown = [curve for name, curve in named.items() if name.split()[0] in beside and curve.ms]
     plain = [curve.name for curve in shown if not curve.name.endswith(OWN)]
 
     def kind(name: str) -> str:
-        """What the queue itself tells is dashed, in the colour of its packets."""
+        """Return the style: the queue's own report is dashed, in the colour of its packets."""
         packets = name.removesuffix(OWN)
         colour = plain.index(packets) if packets in plain else len(plain)
         return f"c{colour % 6}" + (" solo-curve" if name.endswith(OWN) else "")
@@ -133,7 +133,7 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
 
 
 def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
-    """Return valid, invalid or interrupted, and why it is not valid; `scores` as `judged` gives them."""
+    """Return valid, invalid or interrupted, and the reasons; `scores` as returned by `judged`."""
     reasons = scores.validity.reasons
     if manifest and manifest.status == "interrupted":
         return "interrupted", reasons
@@ -141,7 +141,7 @@ def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]
 
 
 def panels(view: RunSeries) -> list[Panel]:
-    """Return the strips of the timeline: goodput, quality with freezes, and what the queue told."""
+    """Return the panels of the timeline: goodput, quality with freezes, and the queue's report."""
     rate: Points = [(t, mbps) for start, end, mbps in view.rates for t in (start, end)]
     title = "goodput (Mbit/s)" + ("; dashed: the bottleneck's rate" if rate else "")
     goodput = Panel(title, 190, _top(view.victim, view.contender, rate))
@@ -153,7 +153,7 @@ def panels(view: RunSeries) -> list[Panel]:
     quality.steps = [(start, end, rungs[height]) for start, end, height in view.quality]
     stalls = [f for f in view.frozen if f.kind == "stall"]
     for frozen in sorted(view.frozen, key=lambda f: f.kind != "webrtc"):
-        # A stall is a freeze by the other definition as well: it is drawn once.
+        # A stall is also a freeze: it is drawn once.
         if frozen.kind == "stall" or not any(abs(frozen.start - s.start) < 0.05 for s in stalls):
             kind = "stall" if frozen.kind == "stall" else "freeze"
             tip = f"{kind} of {frozen.length:.2f} s at {frozen.start:.1f} s"
@@ -161,7 +161,7 @@ def panels(view: RunSeries) -> list[Panel]:
     strips = [goodput, quality]
     for probe in view.rtts:
         of = f"probe ({probe.name}), ms" if probe.name else "probe (ms)"
-        title = f"RTT of the {of}: median (blue), largest of each half second (brown)"
+        title = f"RTT of the {of}: median (blue), maximum per half second (brown)"
         lines: list[tuple[str, Points]] = [("c3", probe.largest), ("c0", probe.p50)]
         strips.append(Panel(title, 100, _top(probe.largest), lines=lines))
     queue = view.queue
@@ -191,7 +191,7 @@ def _phases(view: RunSeries) -> list[tuple[str, str, float, float]]:
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:
     gates = [
-        (("✓ " if gate.ok else "✗ ") + gate.name, f"{gate.measured} (wanted: {gate.limit})")
+        (("✓ " if gate.ok else "✗ ") + gate.name, f"{gate.measured} (required: {gate.limit})")
         for gate in scores.validity.gates
     ]
     lab = scores.lab
@@ -218,7 +218,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
                 ", ".join(f"{t:.1f} s (for {n:.1f} s)" for t, n in undecided) or "none",
             ),
             (
-                "seconds whose picture tells another height than the player",
+                "seconds in which picture and player show different heights",
                 f"{len(differing)} of {len(scores.blind.heights)}",
             ),
         ]
@@ -244,7 +244,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
 
 
 def versions_of(run: Path, manifest: Manifest | None) -> dict[str, str]:
-    """Return the versions of everything that took part in a run, Sojourn's commit among them."""
+    """Return all versions of a run, including Sojourn's commit."""
     versions = {name: str(version) for name, version in stored_object(run / "lab.json").get("versions", {}).items()}
     if manifest:
         versions |= manifest.versions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The summary chart of Pantheon: throughput against delay, a named point a scheme, better towards the upper right."""
+"""The summary chart of Pantheon: throughput against delay, a named point per scheme, better towards the upper right."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from sojourn.harness.report.svg import Scale, ticks
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 1000.0, 460.0, 64.0, 44.0, 12.0
 _ROOM = 5  # px from a point to its name
 _LETTER, _LINE = 6.2, 13.0  # px that a name's letter and line take
-_CROWDED, _CROWD = 14.0, 5  # px between the points of a crowd, and how many make one
+_CROWDED, _CROWD = 14.0, 5  # px between the points of a crowd, and its minimum size
 _WRAPPED = 44  # letters in a line of a crowd's names
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A point: its name, css class, delay in ms (above 0; infinite: of packets that were lost), throughput in Mbit/s,
-    what is told of it.
-    """
+    """A point: name, css class, delay in ms (above 0; infinite if packets were lost), throughput in Mbit/s, tooltip."""
 
     name: str
     kind: str
@@ -35,7 +33,7 @@ class Scheme:
 def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str) -> str:
     """Return the plot as SVG: delay on a logarithmic axis that grows to the left, throughput upwards from 0.
 
-    It says how many schemes have an infinite delay, and so no place in it.
+    A note gives the number of schemes with an infinite delay, which are not drawn.
     """
     placed = [scheme for scheme in schemes if math.isfinite(scheme.delay_ms)]
     lost = [scheme for scheme in schemes if scheme not in placed]
@@ -61,7 +59,7 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
                 f'<circle class="bar {scheme.kind}" cx="{x(scheme.delay_ms):.1f}" cy="{y(scheme.mbps):.1f}" r="4">'
                 f"<title>{escape(scheme.tip)}</title></circle>"
             )
-        # A name stands beside its point, those of a crowd below it; where others are, as near as there is room.
+        # A name is next to its point, names of a crowd below it; near other points, as close as possible.
         names = [scheme.name for scheme in group]
         lines = wrap(", ".join(names), _WRAPPED, break_on_hyphens=False) if len(names) > 1 else names
         up += _LINE if len(names) > 1 else 0
@@ -69,7 +67,7 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
         if len(names) > 1:
             at = min(x(scheme.delay_ms) for scheme in group) - _ROOM - 4
         anchor, start = ("start", at + _ROOM) if at + _ROOM + wide < _WIDTH else ("end", at - _ROOM - wide)
-        # A block of names stands on no other point.
+        # A block of names covers no other point.
         points = [(x(one.delay_ms), y(one.mbps)) for one in placed if len(names) > 1 and one not in group]
         filled = [*taken, *((px - 4, px + 4, py + 9, py + 14) for px, py in points)]
         tops = (up + 4 + way * n * _LINE / 2 for n in count() for way in (1, -1) if up + way * n * _LINE / 2 > y.b)
@@ -102,7 +100,7 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
 
 
 def _groups(schemes: Sequence[Scheme], x: Scale, y: Scale) -> list[list[Scheme]]:
-    """Schemes of one kind that stand too close for a name each, together; the others alone; the fastest first."""
+    """Group schemes of one kind that are too close for separate names; the fastest first."""
     groups: list[list[Scheme]] = []
     for scheme in sorted(schemes, key=lambda one: (one.kind, -one.delay_ms)):
         here = x(scheme.delay_ms), y(scheme.mbps)
@@ -120,6 +118,6 @@ def _groups(schemes: Sequence[Scheme], x: Scale, y: Scale) -> list[list[Scheme]]
 
 
 def _marks(lo: float, hi: float) -> list[float]:
-    """1, 2 and 5 times each power of ten from `lo` to `hi`."""
+    """Return 1, 2 and 5 times every power of ten from `lo` to `hi`."""
     powers = range(math.floor(math.log10(lo)), math.ceil(math.log10(hi)) + 1)
     return [mark for n in powers for m in (1, 2, 5) if lo <= (mark := m * 10.0**n) <= hi]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots as small inline SVG: panels that share a time axis, and a CCDF with a logarithmic share axis.
 
-Colours and fonts are classes, left to the page's style sheet, so that one plot serves light, dark and paper.
+Colours and fonts are classes in the page's style sheet, so that one plot works in light, dark and print.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Scale:
 
 
 def ticks(lo: float, hi: float, about: int = 6) -> list[float]:
-    """Return about `about` round values from `lo` to `hi`, 1, 2 or 5 times a power of ten apart."""
+    """Return about `about` round values from `lo` to `hi`, at steps of 1, 2 or 5 times a power of ten."""
     raw = max(hi - lo, 1e-9) / about
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
@@ -48,7 +48,7 @@ def ticks(lo: float, hi: float, about: int = 6) -> list[float]:
 
 @dataclass
 class Panel:
-    """One strip of a time plot: its title, height in px, y range, and what is drawn in it."""
+    """One panel of a time plot: title, height in px, y range, and content."""
 
     title: str
     height: float
@@ -125,8 +125,8 @@ def ccdf_plot(
 ) -> str:
     """Return a CCDF: share of samples above x in percent (logarithmic, down to `floor`) against x in ms.
 
-    `curves` are (name, css class, points (x, percent)). One that ends above `floor` goes on to the edge: what it holds
-    more was lost.
+    `curves` are (name, css class, points (x, percent)). A curve that ends above `floor` continues to the edge: the
+    rest was lost.
     """
     shown = [[(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves]
     endless = [bool(points) and (points[-1][1] or 0) >= floor for *_, points in curves]
@@ -151,7 +151,7 @@ def ccdf_plot(
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: css class, length, the range of its repetitions, a figure to stand beside it, what is told of it."""
+    """A bar: css class, length, the range of its repetitions, a reference value, a tooltip."""
 
     kind: str
     value: float
@@ -162,11 +162,11 @@ class Bar:
 
 
 def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str, width: float = 620.0) -> str:
-    """Return horizontal bars in groups (label, bars); a line over a bar is its range, a tick the figure beside it."""
+    """Return horizontal bars in groups (label, bars); a line over a bar is its range, a tick the reference value."""
     longest = max((len(name) for name, _ in groups), default=0)
     left, thick, gap = min(24 + 6.4 * longest, width / 2), 9.0, 7.0
     given = [v for _, bars in groups for bar in bars for v in (bar.value, bar.high, bar.beside) if v is not None]
-    values = [v for v in given if math.isfinite(v)]  # what is infinite reaches the edge
+    values = [v for v in given if math.isfinite(v)]  # infinite bars reach the edge
     low = min([0.0, *values, *(bar.low for _, bars in groups for bar in bars)])
     marks = ticks(low, max([*values, 1e-9]), 5)
     x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - _RIGHT)
@@ -202,7 +202,7 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
 
 @dataclass(frozen=True)
 class Dots:
-    """A row of a dot plot: css class, a value a run, the figure over the runs, and its interval if there is one."""
+    """A row of a dot plot: css class, one value per run, the figure over the runs, and its interval, if any."""
 
     label: str
     kind: str
@@ -215,7 +215,7 @@ class Dots:
 def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float = 480.0, never: str = LOST) -> str:
     """Return rows of dots, with a tick for the figure and a line for its interval; `zero` draws a line at 0.
 
-    The dots of a row stand below each other in the order of their runs. What is infinite is drawn at the edge, under
+    The dots of a row are stacked in the order of their runs. Infinite values are drawn at the edge, under
     the first word of `never`.
     """
     left, thick = 132.0, 34.0
@@ -260,7 +260,7 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
 
 @dataclass(frozen=True)
 class Dot:
-    """A dot of a scatter plot: css class, x, y, the range of y over repetitions, what is told of it; all above 0."""
+    """A dot of a scatter plot: css class, x, y, the range of y over repetitions, tooltip; all above 0."""
 
     kind: str
     x: float
@@ -271,13 +271,13 @@ class Dot:
 
 
 def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> str:
-    """Return dots on two logarithmic axes of one range, named `across` and `upwards`, with the line where x is y.
+    """Return dots on two logarithmic axes of the same range, named `across` and `upwards`, with the line x = y.
 
-    What is infinite is drawn at the edge.
+    Infinite values are drawn at the edge.
     """
     side = 340.0
     values = [value for dot in dots for value in (dot.x, dot.y) if math.isfinite(value)] or [1.0]
-    # As much room as makes three ticks on an axis.
+    # Enough range for three ticks on an axis.
     middle = math.sqrt(min(values) * max(values))
     lo, hi = min(min(values) / 1.15, middle / 2), max(max(values) * 1.15, middle * 2)
     marks = _log_ticks(lo, hi)
@@ -307,7 +307,7 @@ def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> 
 
 
 def _log_ticks(lo: float, hi: float) -> list[float]:
-    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, of few decades more between."""
+    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, more if there are few decades."""
     steps = (
         (1, 1.5, 2, 3, 4, 6, 8) if hi / lo < 8 else (1, 2, 5) if hi / lo < 200 else (1, 3) if hi / lo < 3000 else (1,)
     )
@@ -316,7 +316,7 @@ def _log_ticks(lo: float, hi: float) -> list[float]:
 
 
 def _path(points: Points, x: Callable[[float], float], y: Callable[[float], float]) -> str:
-    # A value that is not known lifts the pen.
+    # An unknown value interrupts the line.
     out, pen = [], "M"
     for at, value in points:
         if value is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a run on a terminal, the same that the report shows."""
+"""The tables of a run on a terminal, the same as in the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
-    """Print what was measured in each phase, the harm of each contender, the headline, and where the evidence is."""
+    """Print the phases' measured values, the contenders' harm, the headline, and the path of the evidence."""
     console.print(_table(phase_table(scores), sideways=True))
     if (beside := beside_table(scores)).rows:
         console.print(_table(beside, sideways=True))
@@ -46,7 +46,7 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
 
 
-#: By the word of a badge: none of valid measurements, whose colour is no verdict.
+#: Styles by a badge's word; valid measurements have none, because validity is not a verdict.
 _STYLES = {"none": "green", "some": "yellow", "severe": "bold red", "invalid": "bold red"}
 
 
@@ -55,14 +55,14 @@ def _badges(given: Sequence[Badge]) -> Text:
 
 
 def print_services(runs: Sequence[tuple[str, Scores]], console: Console) -> None:
-    """Print the published figures of the services that were run, with ours beside them."""
+    """Print the published figures of these services next to Sojourn's."""
     grid = services_table(runs)
     if grid.rows:
         console.print(_table(grid, sideways=True))
 
 
 def print_summary(found: Sequence[Experiment], console: Console) -> None:
-    """Print what the runs of each experiment say together."""
+    """Print the summary of every experiment."""
     from sojourn.harness.report.repetitions import grids, lines, method
 
     for one in found:
@@ -80,14 +80,14 @@ def print_summary(found: Sequence[Experiment], console: Console) -> None:
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
-    """Print what differs between A and B: what was asked, then what came out."""
+    """Print the differences between A and B: options, then results."""
     from sojourn.harness.report.compare import grids, lines, method, side_badges
 
     for side in (found.a, found.b):
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
         for run in side.left:
             console.print(
-                Text(f"left out of {side.name}: {run.path.name}: {run.state}: {run.reason}", "red"), soft_wrap=True
+                Text(f"excluded from {side.name}: {run.path.name}: {run.state}: {run.reason}", "red"), soft_wrap=True
             )
     for title in found.alone:
         console.print(Text(title), soft_wrap=True)
@@ -103,7 +103,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
 
 
 def _table(grid: Grid, sideways: bool = False) -> Table:
-    """A grid as it is, or on its side: a terminal is narrow, and phases are few."""
+    """Return a grid unchanged, or transposed: a terminal is narrow, and phases are few."""
     lines = [[Text(head) for head in grid.heads]]
     lines += [
         [Text(cell, "red" if i in row.hurt else "yellow" if i in row.some else "") for i, cell in enumerate(row.cells)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timeline of a run as a picture, for documents: goodput above, quality and stalls below."""
+"""The timeline of a run as a figure, for documents: goodput above, quality and stalls below."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
 _VICTIM, _CONTENDER, _QUALITY, _STALL = "#0b62c4", "#c4420b", "#1a7f37", "#d1242f"
-#: Characters of a line of the title.
+#: Maximum length of a title's line in characters.
 _WIDEST = 130
 
 
 def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> None:
-    """Write the picture; the suffix of `output` names the format (png, svg, pdf). Raises OSError."""
+    """Write the figure; the suffix of `output` determines the format (png, svg, pdf). Raises OSError."""
     view = run_series(scores, run)
     figure = Figure(figsize=(10, 5.4), dpi=150, layout="constrained")
     goodput, quality = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
@@ -35,7 +35,7 @@ def draw(scores: Scores, run: Path, output: Path, title: str | None = None) -> N
 
 
 def _title(scores: Scores, run: Path) -> str:
-    """What was measured, how much harm was done, and what the viewer had with each contender, a line each."""
+    """Return the title: what was measured, the worst harm, and the outcome with every contender, one line each."""
     service = str(stored_object(run / "options.json").get("service", ""))
     described = f"{service}, {bottleneck(scores.lab)}" if service else bottleneck(scores.lab)
     if not scores.validity.valid:
@@ -57,7 +57,7 @@ def draw_goodput(axes: Axes, view: RunSeries) -> None:
         points = [(t, mbps) for start, end, mbps in view.rates for t in (start, end)]
         axes.plot(*zip(*points, strict=True), color="#57606a", label="bottleneck", linewidth=1, linestyle="--")
     axes.set_ylabel("goodput (Mbit/s)")
-    # The key stands above the line of the rate, where there is one.
+    # The legend is above the rate's line, if any.
     axes.set_ylim(bottom=0, top=1.2 * max(mbps for *_, mbps in view.rates) if view.rates else None)
     axes.legend(loc="upper left", frameon=False, ncols=3)
 
@@ -71,7 +71,7 @@ def draw_quality(axes: Axes, view: RunSeries) -> None:
         axes.vlines(at, rungs[before], rungs[after], color=_QUALITY, linewidth=1.2)
     stalls = [frozen for frozen in view.frozen if frozen.kind == "stall"]
     for index, stall in enumerate(stalls):
-        # One entry of the legend stands for all.
+        # One legend entry is enough for all.
         name = "stall" if index == 0 else None
         axes.axvspan(stall.start, stall.start + stall.length, color=_STALL, alpha=0.5, lw=0.5, label=name)
     if stalls:
@@ -82,7 +82,7 @@ def draw_quality(axes: Axes, view: RunSeries) -> None:
 
 
 def draw_delay(axes: Axes, view: RunSeries) -> None:
-    """Draw the round-trip times of the probes: the largest of each half second, and the median."""
+    """Draw the round-trip times of the probes: maximum per half second, and median."""
     colours = (("#9a6700", _VICTIM), ("#8250df", _QUALITY))
     for probe, (largest, median) in zip(view.rtts, colours, strict=False):
         for points, colour, of in ((probe.largest, largest, "largest"), (probe.p50, median, "median")):
@@ -90,13 +90,13 @@ def draw_delay(axes: Axes, view: RunSeries) -> None:
             label = f"{probe.name}, {of}" if probe.name else of
             axes.plot([t for t, _ in points], values, color=colour, label=label, linewidth=1.2)
     axes.set_ylabel("probe RTT (ms)")
-    # The key stands above the lines.
+    # The legend is above the lines.
     axes.set_ylim(0, 1.3 * max((value for probe in view.rtts for _, value in probe.largest if value), default=1))
     axes.legend(loc="upper left", frameon=False, ncols=4)
 
 
 def dress(plots: Sequence[Axes], view: RunSeries) -> None:
-    """Give plots that stand above each other one time axis, the phases' names on top, and shade the contenders'."""
+    """Give stacked plots a common time axis with the phases' names on top, and shade contender phases."""
     for axes in plots:
         axes.grid(axis="y", color="#d8dee4", linewidth=0.6)
         axes.set_axisbelow(True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of a device: the runs of each version, in order, and where a figure changed for good."""
+"""The history of a device: the runs of every version, in order, and where a figure changed permanently."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sojourn.scoring.statistics.intervals import LEVEL, Difference, Estimate
 from sojourn.scoring.statistics.numbers import LOST, never_came
 from sojourn.scoring.statistics.trend import changes
 
-#: Rows of a dot plot are told apart before and after a change.
+#: Colours of rows of a dot plot before and after a change.
 _COLOURS = ("c0", "c1")
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the device: its name, its finished runs by experiment, and those that are left out."""
+    """A version of the device: its name, its finished runs by experiment, and the excluded runs."""
 
     name: str
     place: Path
@@ -41,10 +41,10 @@ class Version:
 
 @dataclass(frozen=True)
 class Step:
-    """A figure that changed with a version: from its mean since the change before to that until the next."""
+    """A figure that changed with a version: from its mean since the previous change to its mean until the next."""
 
     first: str
-    """The first version after the change; `last` is the one before it."""
+    """The first version after the change; `last` is the version before it."""
     last: str
     before: float
     after: float
@@ -52,16 +52,16 @@ class Step:
     p: float
     better: Better | None
     never: str = LOST
-    """What stands for a figure that is infinite."""
+    """The text for an infinite figure."""
 
     @property
     def share(self) -> float | None:
-        """The step as a share of what was before; None where that was nothing, or either is infinite."""
+        """The step as a share of the earlier value; None if that was 0, or either is infinite."""
         return self.less.value / abs(self.before) if self.before and isfinite(self.before + self.after) else None
 
     @property
     def outcome(self) -> Literal["worse", "better", "differs"]:
-        """What the change is for the victim."""
+        """What the change means for the victim."""
         if self.better is None:
             return "differs"
         return "worse" if (self.less.value > 0) == (self.better == "less") else "better"
@@ -69,12 +69,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Series:
-    """One figure over the versions that have it: of the victim alone, or beside a contender."""
+    """One figure over the versions that have it: of the victim alone, or with a contender."""
 
     label: str
     where: str
     figures: dict[str, Estimate]
-    """By the name of the version, in order."""
+    """By version name, in order."""
     steps: tuple[Step, ...]
 
 
@@ -89,32 +89,32 @@ class Trend:
 
     @property
     def can_tell(self) -> bool:
-        """Whether there are runs enough for any change to show, by how many ways there are to divide them in two."""
+        """Whether there are enough runs for a change to be significant, by the number of ways to divide them in two."""
         return 2 / comb(self.runs, self.runs // 2) <= 1 - LEVEL
 
     @property
     def worse(self) -> bool:
-        """Whether something got worse for the victim."""
+        """Whether a figure became worse for the victim."""
         return any(step.outcome == "worse" for one in self.series for step in one.steps)
 
     @property
     def state(self) -> str:
-        """What became of it, in words."""
-        return "worse" if self.worse else "not worse" if self.can_tell else "too few runs to tell"
+        """The result in words."""
+        return "worse" if self.worse else "not worse" if self.can_tell else "too few runs to decide"
 
 
 @dataclass(frozen=True)
 class History:
-    """All experiments, and the runs that are in no figure by the name of their version."""
+    """All experiments, and the excluded runs by version name."""
 
     trends: tuple[Trend, ...]
     left: tuple[tuple[str, Left], ...]
 
 
 def read_versions(places: Sequence[Path]) -> list[Version]:
-    """Return the versions of a device in order: of one folder those in it by their numbers, else `places` as given.
+    """Return the versions of a device in order: those in a single folder, by number, or `places` as given.
 
-    Raises ReportError where there are not two, or one has no run.
+    Raises ReportError if there are fewer than two, or one has no run.
     """
     if len(places) == 1:
         within = {manifest.parent.parent for manifest in places[0].glob(f"*/*/{MANIFEST}")}
@@ -124,19 +124,20 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
     names = [folder.resolve().name for folder in folders]
     if len(folders) < 2:
         raise ReportError(
-            f"{', '.join(map(str, places))}: no two versions; give a folder with a folder of runs for each, or each"
+            f"{', '.join(map(str, places))}: fewer than two versions; give a folder with one folder of runs per "
+            "version, or these folders"
         )
     if len(set(names)) < len(names):
         names = [str(folder) for folder in folders]
     versions = [_version(name, folder) for name, folder in zip(names, folders, strict=True)]
     for version in versions:
         if not version.experiments and not version.left:
-            raise ReportError(f"{version.place}: no run of an experiment in it; give a folder of runs for each version")
+            raise ReportError(f"{version.place}: no run of an experiment in it; give one folder of runs per version")
     return versions
 
 
 def history(versions: Sequence[Version], least: float = 0.0) -> History:
-    """Find what changed over the versions. A step below `least`, a share of what was before, is not told."""
+    """Find what changed over the versions. A step below `least`, a share of the earlier value, is not reported."""
     by_asked: dict[str, dict[str, Experiment]] = {}
     for version in versions:
         for asked, one in version.experiments.items():
@@ -147,16 +148,16 @@ def history(versions: Sequence[Version], least: float = 0.0) -> History:
 
 
 def lines(trend: Trend) -> list[str]:
-    """Return what changed, one line each; what got worse comes first."""
+    """Return what changed, one line each; worse figures first."""
     steps = [(one, step) for one in trend.series for step in one.steps]
     steps.sort(key=lambda it: it[1].outcome != "worse")
     found = [f"{one.label} {one.where}: {step.outcome} since {step.first}, {_sized(step)}" for one, step in steps]
     known = f"{trend.runs} runs of {len(trend.versions)} versions"
-    return found or [f"Nothing is shown to change in {known}." if trend.can_tell else f"Too few to tell: {known}."]
+    return found or [f"No significant change in {known}." if trend.can_tell else f"Too few runs to decide: {known}."]
 
 
 def records(told: History) -> dict[str, Any]:
-    """Return it as data for programs."""
+    """Return the history as data for programs."""
     return {
         "experiments": [
             {
@@ -184,10 +185,10 @@ def write_history(told: History, output: Path) -> Path:
     """Write the page and return its path. Raises OSError."""
     view = {
         "method": (
-            f"A change is told where, in fewer than {1 - LEVEL:.0%} of such histories without any, one is told by "
+            f"A change is reported if fewer than {1 - LEVEL:.0%} of such histories without a change would show one by "
             "chance: the best single step by a permutation of the runs over the versions, corrected for the number of "
-            "figures; then the same in both parts. Runs of a version stand for it: what they share besides, an "
-            "evening or a host, counts as the version's."
+            "figures; then the same in both parts. A version is represented by its runs: whatever else they share, an "
+            "evening or a host, counts as an effect of the version."
         ),
         "trends": [
             {
@@ -221,7 +222,7 @@ def _version(name: str, folder: Path) -> Version:
 
 
 def _trend(of: dict[str, Experiment], least: float) -> Trend:
-    """What changed in one experiment, given by the name of the version."""
+    """Return the changes of one experiment, given by version name."""
     figures: dict[tuple[str, str, Better | None, str], dict[str, Estimate]] = {}
     for version, one in of.items():
         for label, where, better, never, figure in _figures(one):
@@ -242,7 +243,7 @@ def _trend(of: dict[str, Experiment], least: float) -> Trend:
 
 
 def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, str, Estimate]]:
-    """The figures of an experiment in one version: what, where, which way is better, what is infinite, and its runs."""
+    """Yield an experiment's figures in one version: name, contender, better direction, text for infinity, estimate."""
     named = {name: f"{label} ({unit})" if unit else label for name, (label, unit) in MEASURED.items()}
     harm = {name: f"harm: {label}" for name, (label, _) in METRICS.items()}
     for names, figures in ((named, one.summary.measured), (harm, one.summary.harm)):
@@ -251,7 +252,7 @@ def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, str, Es
             if figure.alone:
                 yield names[figure.metric], "alone", figure.better, never, figure.alone
             for contender, estimate in figure.beside.items():
-                yield names[figure.metric], f"beside {contender}", figure.better, never, estimate
+                yield names[figure.metric], f"with {contender}", figure.better, never, estimate
 
 
 def _sized(step: Step) -> str:
@@ -262,13 +263,13 @@ def _sized(step: Step) -> str:
 
 
 def _texts(step: Step) -> tuple[str, ...]:
-    """Before, after, the step and its bounds."""
+    """Return before, after, the step and its bounds as texts."""
     less = step.less
     return tuple(number(it, step.never) for it in (step.before, step.after, less.value, less.low, less.high))
 
 
 def _grid(trend: Trend) -> Grid:
-    grid = Grid("", ["figure", "where", "last as before", "first after", "before", "after", "step", "share", "p"])
+    grid = Grid("", ["figure", "where", "last before", "first after", "before", "after", "step", "share", "p"])
     for one in trend.series:
         for step in one.steps:
             before, after, less, low, high = _texts(step)
@@ -280,7 +281,7 @@ def _grid(trend: Trend) -> Grid:
 
 
 def _plot(one: Series) -> dict[str, Any]:
-    """Each version a row of dots; the colour changes where the figure does."""
+    """Draw every version as a row of dots; the colour changes where the figure does."""
     firsts = {step.first for step in one.steps}
     rows, colour = [], 0
     for name, figure in one.figures.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A verdict on runs for a pipeline: thresholds of a file against what finished, valid runs say together."""
+"""A verdict on runs for CI: thresholds from a file against the summary of finished, valid runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 Look = Callable[[Path, Manifest], None]
-"""Called with a run and its manifest; raises where the run is not to be judged."""
+"""Called with a run and its manifest; raises if the run must not be judged."""
 
 
 class Code(IntEnum):
-    """Exit codes; 2 is a wrong command line's."""
+    """Exit codes; 2 is reserved for a wrong command line."""
 
     MET = 0
     NOT_MET = 1
@@ -34,26 +34,31 @@ class Code(IntEnum):
     BROKEN = 4
     NOT_DECIDED = 5
 
+    @property
+    def words(self) -> str:
+        """The verdict in words; data for programs use the code's name."""
+        return "invalid" if self is Code.VOID else self.name.lower().replace("_", " ")
 
-#: What an experiment's verdict can be, the worst last.
+
+#: An experiment's possible verdicts, the worst last.
 _RANKS = (Code.MET, Code.NOT_DECIDED, Code.NOT_MET, Code.VOID)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of each threshold in one experiment."""
+    """The results of all thresholds in one experiment."""
 
     experiment: Experiment
     judgements: tuple[Judgement, ...]
 
     @property
     def void(self) -> dict[str, list[str]]:
-        """The void runs and why."""
+        """The invalid runs and the reasons."""
         return self.experiment.summary.void
 
     @property
     def code(self) -> Code:
-        """Void where no run is valid, whatever was demanded."""
+        """Void if no run is valid, whatever the thresholds."""
         if not self.experiment.summary.valid:
             return Code.VOID
         outcomes = {it.outcome for it in self.judgements}
@@ -72,7 +77,7 @@ def read_thresholds(file: Path) -> list[Threshold]:
         raise ReportError(f"--thresholds {file}: {broken}") from broken
     lines = told.get("thresholds")
     if set(told) != {"thresholds"} or not isinstance(lines, list) or not lines:
-        raise ReportError(f'--thresholds {file}: give a list, thresholds = ["stalls == 0"], and nothing else')
+        raise ReportError(f'--thresholds {file}: give only a list, thresholds = ["stalls == 0"]')
     try:
         return [parse(str(line)) for line in lines]
     except ThresholdError as wrong:
@@ -87,12 +92,12 @@ def verdicts(
     signers: Path | None = None,
     look: Look | None = None,
 ) -> list[Verdict]:
-    """Judge the runs at `places`, those of one experiment together; `look` is called with each run and its manifest.
+    """Judge the runs at `places`, per experiment; `look` is called with every run and its manifest.
 
-    Raises ReportError, StoreError for a run of which any file is not as it was recorded, BundleError for one that
-    none of the `signers` signed, and what `look` raises.
+    Raises ReportError, StoreError for a run with an altered file, BundleError for a run that none of the `signers`
+    signed, and what `look` raises.
     """
-    runs = find_runs(places, whole=False)  # each is checked below, and its signature
+    runs = find_runs(places, whole=False)  # every run and its signature is checked below
     for run in runs:
         try:
             manifest = check(run.path, (REPORT,), signers).manifest
@@ -108,7 +113,7 @@ def verdicts(
 
 
 def left_out(places: Sequence[Path]) -> list[Left]:
-    """Return the runs in the folders of `places` that never ended, which count in nothing."""
+    """Return the unfinished runs in the folders of `places`, which are excluded."""
     folders = (place for place in places if not (place / MANIFEST).exists() and not (place / SUMMARY).exists())
     return [left for folder in folders for left in unfinished(folder)]
 
@@ -141,7 +146,7 @@ def records(given: Sequence[Verdict]) -> list[dict[str, Any]]:
 
 
 def figure_of(judgement: Judgement) -> str:
-    """Return the figure as it is told, with its interval where there is one."""
+    """Return the figure as displayed, with its interval, if any."""
     figure = judgement.figure
     if figure is None:
         return "–"
@@ -153,11 +158,11 @@ def figure_of(judgement: Judgement) -> str:
 
 
 def markdown(given: Sequence[Verdict]) -> str:
-    """Return verdicts as Markdown, for the summary of a pipeline's job. What stands in runs is escaped."""
+    """Return verdicts as Markdown, for the summary of a CI job. Text from runs is escaped."""
     lines = []
     for verdict in given:
-        lines += [f"### {_cell(verdict.experiment.title)}: {verdict.code.name.lower().replace('_', ' ')}", ""]
-        lines += [f"- void: {_cell(name)}: {_cell('; '.join(reasons))}" for name, reasons in verdict.void.items()]
+        lines += [f"### {_cell(verdict.experiment.title)}: {verdict.code.words}", ""]
+        lines += [f"- invalid: {_cell(name)}: {_cell('; '.join(reasons))}" for name, reasons in verdict.void.items()]
         if verdict.judgements:
             lines += ["", "| threshold | where | figure | |", "|---|---|---|---|"]
             for it in verdict.judgements:
@@ -168,12 +173,12 @@ def markdown(given: Sequence[Verdict]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text as Markdown shows it: no markup, no HTML, no end of a cell."""
+    """Escape text for Markdown: no markup, no HTML, no end of a cell."""
     return "".join(f"&#{ord(char)};" if char in "|<>&`*_[]()#!\\~@" else char for char in printable(text))
 
 
 def junit(given: Sequence[Verdict]) -> bytes:
-    """Return verdicts as JUnit XML: a suite an experiment, a test case a threshold, its figure as a property."""
+    """Return verdicts as JUnit XML: one suite per experiment, one test case per threshold, its figure as a property."""
     root = ElementTree.Element("testsuites")
     for verdict in given:
         cases = verdict.judgements
@@ -194,7 +199,7 @@ def junit(given: Sequence[Verdict]) -> bytes:
         if verdict.code == Code.VOID:
             why = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in verdict.void.items())
             case = ElementTree.SubElement(suite, "testcase", classname="runs", name="valid runs")
-            ElementTree.SubElement(case, "error", message=printable(f"void: {why}"))
+            ElementTree.SubElement(case, "error", message=printable(f"invalid: {why}"))
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"

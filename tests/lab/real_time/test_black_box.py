@@ -78,7 +78,7 @@ def test_a_box_is_measured_from_outside(vendor: Bench, tmp_path: Path) -> None:
     assert not any(name.startswith(("qdisc", "unshaped", "jitter", "router")) for name in gates)
     tells_what_was_planted(scores, counted(vendor))
     report, index = (run / REPORT).read_text(), (tmp_path / INDEX).read_text()
-    assert "nothing of it was set or read" in report and "vendor CPE" in report and "vendor CPE" in index
+    assert "neither configured nor read" in report and "vendor CPE" in report and "vendor CPE" in index
 
 
 def tells_what_was_planted(scores: Scores, queue: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ def test_a_box_as_described_passes(nodes: Bench) -> None:
         told = found(file)
     print(told)
     assert told["vendor CPE: between the captures"][:2] == (
-        "ok", "probes and bulk flow pass both captures, there and back",
+        "ok", "probes and bulk flow pass both captures, in both directions",
     )  # fmt: skip
     assert told["client: offloads of eth0"] == told["server: offloads of eth0"] == ("ok", "off", "")
     assert not any(subject.startswith("router") for subject in told)

@@ -43,7 +43,7 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
     # A node whose host stalled while it booted has a clock that lags: that is told, and no fault of the lab.
     assert all(it.verdict == "note" and it.subject.endswith(": clock") for it in amiss), amiss
     assert found["router: lan lan"].found == "10.42.1.1; client and receiver behind it"
-    assert found["router: ssh"].found == "comes in by mgmt"
+    assert found["router: ssh"].found == "arrives at mgmt"
     assert found["receiver: way to sender"].found == "by 10.42.1.1; it answers"
     assert found["router: power"].found == "port 2 is on" and found["router: serial"].found == "'apu login:'"
     assert "prague" in found["sender: TCP"].found and "AccECN there" in found["sender: TCP"].found
@@ -55,15 +55,15 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
     ("old", "new", "subject", "found", "fix"),
     first(2, [
         ('lan = "lan"\nwan = "wan"', 'lan = "wan"\nwan = "lan"', "router: lan wan", "client (10.42.1.10) is behind lan",
-         "lan and wan are the wrong way round: swap them"),
+         "swap lan and wan"),
         ('wan = "wan"', 'wan = "eth9"', "router: wan eth9", "no interface eth9",
          "[router] wan: one of lan, lo, mgmt, wan"),
         ("10.42.1.20", "10.42.1.21", "receiver: address", "no interface has 10.42.1.21", "there are 127.0.0.1, "),
-        ('ssh = "receiver"', 'ssh = "nobody"', "receiver: reached", "closed", "is it on, does its sshd"),
+        ('ssh = "receiver"', 'ssh = "nobody"', "receiver: reached", "closed", "check its power, its sshd"),
         ('netns = "', 'netns = "no-', "client: reached", "no-sojourn-client", "as root: ip netns add no-sojourn-"),
-        ("= get", "= on", "router: power", "exit code 1", "see what it says"),
+        ("= get", "= on", "router: power", "exit code 1", "see the message"),
         ("while read line; do echo apu login:; done", "exec sleep 9", "router: serial",
-         "says nothing when return is pressed", "speed and cable?"),
+         "prints nothing after a return", "check speed, cable"),
     ]),
 )  # fmt: skip
 def test_an_entry_that_is_wrong_is_named_with_its_fix(
@@ -82,11 +82,11 @@ def test_an_entry_that_is_wrong_is_named_with_its_fix(
         ("router", "ethtool -K wan gro on", "ethtool -K wan gro off",
          "router: offloads", "on: wan: gro", "ethtool -K wan gro off"),
         ("router", "tc qdisc add dev wan root handle 7: fq", "tc qdisc del dev wan root",
-         "router: free", "queues that are not ours: wan: fq 7:", "tc qdisc del dev wan root"),
+         "router: free", "queues set up by others: wan: fq 7:", "tc qdisc del dev wan root"),
         ("sender", "ip route add 10.42.1.10 dev eth0", "ip route del 10.42.1.10",
          "sender: way to client", "goes straight, dev eth0", "ip route replace 10.42.1.10 via 10.42.2.1"),
         ("sender", "date -s '5 minutes'", "date -s '5 minutes ago'",
-         "sender: clock", " s, give or take ", "better run chrony there"),
+         "sender: clock", " s, ± ", "synchronise its clock with chrony"),
     ]),
 )  # fmt: skip
 def test_a_machine_that_is_not_right_is_named_with_its_fix(

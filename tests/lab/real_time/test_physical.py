@@ -107,8 +107,8 @@ def test_a_killed_runs_set_up_is_found_told_and_undone_by_the_next(untouched: Be
     assert untouched.shaped()
     with PhysicalLab(read_lab_file(file), tell=said.append):
         assert not untouched.shaped()
-    assert "receiver: ended what a killed run had left there: iperf3 -s --forceflush" in said
-    undone = [line for line in said if line.startswith("router: undone what a run of")]
+    assert "receiver: killed what an earlier, killed run had left: iperf3 -s --forceflush" in said
+    undone = [line for line in said if line.startswith("router: undid what a run of")]
     assert len(undone) == 1 and f"(process {run.pid}, since" in undone[0]
     assert "iperf3" not in untouched.lab.receiver.run(["ps", "-A"])
 
@@ -130,7 +130,7 @@ def test_queues_of_somebody_else_are_named_and_stay(nodes: Bench) -> None:
     router = nodes.lab.router.place
     router.run(["tc", "qdisc", "add", "dev", "wan", "root", "handle", "7:", "fq"])
     try:
-        with pytest.raises(PhysicalLabError, match=r"wan: fq 7:; if they may go, .*: tc qdisc del dev wan root$"):
+        with pytest.raises(PhysicalLabError, match=r"wan: fq 7:; to remove them, .*: tc qdisc del dev wan root$"):
             PhysicalLab(read_lab_file(nodes.lab_file())).__enter__()
         assert "fq 7:" in router.run(["tc", "qdisc", "show", "dev", "wan"])
     finally:
@@ -149,7 +149,7 @@ def test_a_run_that_lost_the_router_leaves_it_to_the_next(nodes: Bench) -> None:
         run = hold(file)
     try:
         nodes.lab.router.verify(BOTTLENECK)
-        assert "no longer ours" in said[-1] and "sojourn-dead-man" in nodes.traces()
+        assert "the claim is lost" in said[-1] and "sojourn-dead-man" in nodes.traces()
     finally:
         run.send_signal(signal.SIGINT)
         run.wait(20)

@@ -61,7 +61,7 @@ def test_what_is_no_film_is_refused_by_name(tmp_path: Path) -> None:
     (playlist := tmp_path / "playlist.mp4").write_text(f"#EXTM3U\n#EXTINF:5,\nfile://{real}\n#EXT-X-ENDLIST\n")
     (joined := tmp_path / "joined.mp4").write_text(f"ffconcat version 1.0\nfile {real}\n")
     for path in (text, listed, sound, playlist, joined, tmp_path / "none.mp4"):
-        with pytest.raises(FilmError, match=f"^{path}: no film: "):
+        with pytest.raises(FilmError, match=f"^{path}: not a film: "):
             _ = Film(path).seconds
     with pytest.raises(FilmError, match="1 s long; give at least 2 s"):
         _ = made(tmp_path / "short.mp4", 1).seconds

@@ -51,5 +51,5 @@ def test_what_a_killed_export_left_is_swept_by_that_of_another_run(run: Path) ->
     finally:
         os.umask(before)
     assert again.returncode == 0 and check(archive)
-    assert f"{partial}: left by an export that was killed: removed" in again.stderr.replace("\n", "")
+    assert f"{partial}: removed, left by a killed export" in again.stderr.replace("\n", "")
     assert sorted(results.iterdir()) == sorted([run, slow, archive])

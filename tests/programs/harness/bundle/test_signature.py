@@ -71,7 +71,7 @@ def test_a_bundle_that_another_key_signed_is_not_taken_for_ours(run: Path, keys:
     forged = unpack(archive) | {f"{run.name}/{SIGNATURE}": b"no signature"}
     pack(archive, forged)
     assert not stands(archive, run, Wish(key=keys / "lab"))
-    with pytest.raises(BundleError, match="its signature is not good"):
+    with pytest.raises(BundleError, match="its signature is not valid"):
         check(archive)
 
 

@@ -35,7 +35,7 @@ def test_a_bundle_is_exported_and_verified(run: Path, tmp_path: Path) -> None:
     code, out, _ = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
     assert (code, out.strip()) == (0, str(tmp_path / "other" / run.name))
     code, _, err = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
-    assert code == 1 and "is there already" in err
+    assert code == 1 and "exists already" in err
 
 
 def test_a_changed_run_fails_with_one_line(run: Path) -> None:

@@ -278,7 +278,7 @@ def test_one_odd_run_is_named_and_hides_no_other(run: Path, reader: str) -> None
 def test_runs_that_never_ended_are_told_beside_a_verdict(run: Path) -> None:
     partial(killed := made(run.parent, Scores.model_validate_json((run / SCORES).read_bytes())))
     done = ask(READERS["verdict of a folder"](run))
-    assert done.exit_code == 0 and f"left out: {killed}.partial: not finished" in done.stdout
+    assert done.exit_code == 0 and f"excluded: {killed}.partial: not finished" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["verdict", "trend"])

@@ -58,7 +58,7 @@ def test_parquet_holds_the_same(run: Path, tmp_path: Path) -> None:
 
 def test_a_table_that_there_is_not_is_told_before_any_is_written(run: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["data", str(run), "-o", str(tmp_path / "out"), "--table=probes", "--table=probe"])
-    assert done.exit_code == 1 and "--table probe: no table of a run; did you mean probes?" in done.stderr
+    assert done.exit_code == 1 and "--table probe: unknown table; did you mean probes?" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

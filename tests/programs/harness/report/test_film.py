@@ -91,7 +91,7 @@ def test_what_cannot_be_made_into_a_film_is_one_clear_line(recorded: Recorded, t
     run = recorded(1)
     for arguments, wrong in (
         ([run], "--composite"),
-        (["--composite", run, "-o", run / "film.mp4"], "lies in the run"),
+        (["--composite", run, "-o", run / "film.mp4"], "inside the run"),
         (["--composite", run, "-o", tmp_path / "absent" / "film.mp4"], "absent"),
         (["--composite", tmp_path], "manifest.json"),
     ):

@@ -48,7 +48,7 @@ def test_each_phase_is_asked_for_and_its_input_is_kept(
 
 
 def test_a_missing_program_is_told_with_its_terms(run: Path) -> None:
-    with pytest.raises(opinion_scores.MosError, match="research that is not commercial"):
+    with pytest.raises(opinion_scores.MosError, match="for non-commercial research only"):
         opinion_scores.scores(run)
 
 

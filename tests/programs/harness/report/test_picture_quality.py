@@ -87,7 +87,7 @@ def test_of_each_span_the_first_new_picture_that_can_be_read_is_taken() -> None:
     ("wrong", "told"),
     [
         ({"validity": {"valid": False, "gates": []}}, "a void run has no figures"),
-        ({"picture": "player"}, "no film of ours"),
+        ({"picture": "player"}, "did not show Sojourn's film"),
     ],
 )
 def test_what_cannot_be_judged_is_told(run: Path, wrong: dict[str, object], told: str) -> None:
@@ -105,11 +105,11 @@ def test_a_bundles_record_has_no_file_of_ours_opened(run: Path, tmp_path: Path) 
     digest = hashlib.sha256(b"private").hexdigest()
     (run / "lab.json").write_text(json.dumps({"clip": clip | {"heights": [360], "film": digest}}))
     (run / "options.json").write_text(json.dumps({"clip": str(secret)}))
-    with pytest.raises(FilmError, match=r"secret\.mp4: no film: "):
+    with pytest.raises(FilmError, match=r"secret\.mp4: not a film: "):
         picture_quality.measure(seal(run), 1.0, lambda share: None)
     manifest = read_manifest(run)
     write_manifest(run, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=False)}))
-    with pytest.raises(QualityError, match=f"came in a bundle, and showed a film of another machine: --clip={secret}"):
+    with pytest.raises(QualityError, match=f"showed a film of another machine: --clip={secret}"):
         picture_quality.measure(run, 1.0, lambda share: None)
 
 

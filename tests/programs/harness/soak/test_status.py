@@ -42,7 +42,7 @@ def test_a_night_is_told_in_the_terminal(soak_place: Path) -> None:
     folder, _ = soak(soak_place, CELLS, TOP)
     text = told(folder)
     assert "ended" in text and "host stalls 1×" in text
-    assert "left out: host stalls: 9 of 60 seconds" in text
+    assert "quarantined: host stalls: 9 of 60 seconds" in text
     assert "Beside cubic the picture keeps 720p." in text
     running = folder.attempts()[-1].model_copy(update={"number": 3, "outcome": "running", "ended": None, "run": None})
     folder.record(running)
@@ -75,7 +75,7 @@ def test_the_page_answers_this_machine_only(soak_place: Path) -> None:
     with StatusPage(folder, Address("127.0.0.1", 0)) as page:
         assert page.url == f"http://127.0.0.1:{page.at.port}/" and page.at.port
         code, text = get("/")
-        assert code == 200 and "left out: host stalls" in text and folder.path.name in text
+        assert code == 200 and "quarantined: host stalls" in text and folder.path.name in text
         code, text = get("/status.json", f"localhost:{page.at.port}")
         assert code == 200 and [cell["valid"] for cell in json.loads(text)["cells"]] == [1, 0]
         for foreign in ("evil.example", f"evil.example:{page.at.port}", "127.0.0.1", "127.0.0.1:1"):
@@ -160,7 +160,7 @@ def test_junit_has_a_case_a_cell(soak_place: Path) -> None:
     cases = {case.attrib["name"]: case for case in suite}
     assert cases["good"].find("failure") is None
     failure = cases["void"].find("failure")
-    assert failure is not None and "left out: host stalls: 9 of 60" in failure.attrib["message"]
+    assert failure is not None and "quarantined: host stalls: 9 of 60" in failure.attrib["message"]
     assert "RouterError: no answer from the router" in (cases["fails"].findtext("system-out") or "")
 
 
@@ -168,7 +168,7 @@ def test_junit_of_a_broken_lab_skips_the_rest_with_its_cause(soak_place: Path) -
     (soak_place / "broken").touch()
     folder, _ = soak(soak_place, CELLS, TOP)
     page = write_summary(folder).read_text()
-    assert "the lab is broken: ended: the sim lab does not work" in page and "No run ended." in page
+    assert "the lab is broken: ended: the sim lab does not work" in page and "No run finished." in page
     (suite,) = ElementTree.parse(folder.path / JUNIT).getroot()
     skipped = [case.find("skipped") for case in suite]
     assert all(it is not None and "the console ends with a panic" in it.attrib["message"] for it in skipped)

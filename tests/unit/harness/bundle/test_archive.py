@@ -121,7 +121,7 @@ def test_a_bundle_of_another_state_is_never_replaced(runs: list[Path], tmp_path:
     manifest = json.loads((runs[0] / MANIFEST).read_text())
     (runs[0] / MANIFEST).write_text(json.dumps(manifest | {"reasons": ["judged again"]}))
     (exported,) = export_all(runs[:1])
-    assert "as it was; move it away" in exported.error and archive.read_bytes() == before
+    assert "older state of this run; move it" in exported.error and archive.read_bytes() == before
     mine = tmp_path / "mine.tar.zst"
     mine.write_bytes(b"something else of mine")
     (exported,) = export_all(runs[:1], mine)
@@ -145,7 +145,7 @@ def test_two_exports_of_one_archive_do_not_meet(run: Path, tmp_path: Path) -> No
 
 
 def test_a_folder_without_runs_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="no run and no folder of runs"):
+    with pytest.raises(BundleError, match="neither a run nor a folder of runs"):
         runs_at([tmp_path])
 
 
@@ -170,9 +170,9 @@ def test_import_gives_the_run_back(run: Path, tmp_path: Path) -> None:
         assert (imported / name).read_bytes() == (run / name).read_bytes()
     assert not [path for path in (imported, *imported.rglob("*")) if path.stat().st_mode & 0o077]
     assert verify(imported) == verify(archive)
-    with pytest.raises(BundleError, match="is there already; nothing was changed"):
+    with pytest.raises(BundleError, match="exists already; nothing was changed"):
         import_bundle(archive, imported.parent)
-    with pytest.raises(BundleError, match="is there already"):
+    with pytest.raises(BundleError, match="exists already"):
         import_bundle(archive, run.parent)
 
 
@@ -188,13 +188,13 @@ def damage(name: str) -> Callable[[Path], object]:
     return {
         "scores.json: differs": lambda run: (run / "scores.json").write_text("[]"),
         "scores.json: missing": lambda run: (run / "scores.json").unlink(),
-        "more.txt: extra": lambda run: (run / "more.txt").write_text(""),
-        "link: no plain file": lambda run: (run / "link").symlink_to("/etc/passwd"),
+        "more.txt: not in the manifest": lambda run: (run / "more.txt").write_text(""),
+        "link: not a plain file": lambda run: (run / "link").symlink_to("/etc/passwd"),
     }[name]
 
 
 @pytest.mark.parametrize(
-    "says", ["scores.json: differs", "scores.json: missing", "more.txt: extra", "link: no plain file"]
+    "says", ["scores.json: differs", "scores.json: missing", "more.txt: not in the manifest", "link: not a plain file"]
 )
 def test_a_changed_run_names_the_first_file_and_is_not_exported(run: Path, says: str) -> None:
     damage(says)(run)
@@ -211,7 +211,7 @@ def test_an_archive_that_passes_for_a_run_of_this_machine_is_refused(run: Path, 
     own = json.loads(good[key]) | {"bundle": None}
     refused(
         pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(own).encode()}),
-        rf"^{run.name}/manifest\.json: bundle: is missing; `sojourn bundle export` writes it$",
+        rf"^{run.name}/manifest\.json: bundle is missing; `sojourn bundle export` writes it$",
     )
 
 
@@ -223,7 +223,7 @@ def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> No
         (good | {key: b"[]"}, "scores.json: differs"),
         (good | {key: b"{}" * 9}, "scores.json: differs from the manifest: 18 bytes, not 2"),
         (without, "scores.json: missing"),
-        (good | {f"{run.name}/more": b""}, "more: extra"),
+        (good | {f"{run.name}/more": b""}, "more: not in the manifest"),
         (good | {"../evil": b""}, "leads outside"),
         (good | {f"{run.name}/../../evil": b""}, "leads outside"),
         (good | {"/etc/evil": b""}, "leads outside"),
@@ -251,7 +251,7 @@ def test_links_and_devices_are_refused(run: Path, tmp_path: Path, kind: bytes) -
     info.type, info.linkname = kind, "/etc/passwd"
     members = unpack(export(run))
     del members[info.name]
-    refused(pack(tmp_path / "bad.tar.zst", members, info), "no plain file")
+    refused(pack(tmp_path / "bad.tar.zst", members, info), "not a plain file")
 
 
 def test_a_link_and_a_file_through_it_are_refused(run: Path, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_link_and_a_file_through_it_are_refused(run: Path, tmp_path: Path) -> 
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
     (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
-    refused(tmp_path / "bad.tar.zst", "logs: no plain file|extra")
+    refused(tmp_path / "bad.tar.zst", "logs: not a plain file|not in the manifest")
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_SPARSE])
@@ -274,7 +274,7 @@ def test_headers_that_stand_for_more_are_refused_unread(run: Path, tmp_path: Pat
     info.type, info.size = kind, 7 << 30
     good = unpack(export(run))
     del good[f"{run.name}/screen.mp4"]
-    refused(pack(tmp_path / "bad.tar.zst", good, info), "head: no bundle: a header of kind")
+    refused(pack(tmp_path / "bad.tar.zst", good, info), "head: not a bundle: a header of type")
 
 
 def test_a_name_twice_is_refused(run: Path, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_name_twice_is_refused(run: Path, tmp_path: Path) -> None:
             info.size = len(good[name])
             tar.addfile(info, io.BytesIO(good[name]))
     (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
-    refused(tmp_path / "bad.tar.zst", "scores.json: twice")
+    refused(tmp_path / "bad.tar.zst", "scores.json: occurs twice")
 
 
 def test_whatever_tar_would_find_behind_the_end_is_refused(run: Path, tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_whatever_tar_would_find_behind_the_end_is_refused(run: Path, tmp_path: 
     odd[136:148] = b"+AAAAAAAAAAA"  # a time that GNU tar reads and tarfile does not
     odd[148:156] = b" " * 8
     odd[148:156] = b"%06o\0 " % sum(odd[:512])
-    behind, invalid = "more than zeros behind its end", "damaged archive"
+    behind, invalid = "data after its end", "damaged archive"
     for tail, says in [
         (bytes(odd), invalid),
         (b"x" * 512 + member, invalid),
@@ -314,7 +314,7 @@ def test_whatever_tar_would_find_behind_the_end_is_refused(run: Path, tmp_path: 
         refused(bad, says)
     for first in (whole[:end], whole):
         bad.write_bytes(zstandard.compress(first) + zstandard.compress(member))
-        refused(bad, "scores.json: twice|" + behind)
+        refused(bad, "scores.json: occurs twice|" + behind)
     bad.write_bytes(zstandard.compress(whole[:end] + bytes(512 << 10)))
     assert verify(bad) == verify(good)
 
@@ -324,7 +324,7 @@ def test_a_manifest_that_announces_absurd_sizes_or_paths_is_refused(run: Path, t
     key = f"{run.name}/manifest.json"
     entry = {"sha256": "0" * 64, "size": 1}
     for change, says in [
-        ({"a": entry | {"size": 1 << 50}}, "more than 64 GiB"),
+        ({"a": entry | {"size": 1 << 50}}, "exceed 64 GiB"),
         ({"a": entry | {"size": 60 << 30}}, "more than 1000 times its own size"),
         ({"../../a": entry}, "leads outside"),
         ({"/etc/a": entry}, "leads outside"),
@@ -350,7 +350,7 @@ def test_a_run_whose_name_is_a_path_is_refused(run: Path, tmp_path: Path, name: 
     manifest = json.loads(good.pop(f"{run.name}/{MANIFEST}")) | {"run": name}
     members = {f"{name}/{MANIFEST}": json.dumps(manifest).encode()}
     members |= {f"{name}/{key.split('/', 1)[1]}": content for key, content in good.items()}
-    refused(pack(tmp_path / "bad.tar.zst", members), "is no name of a run|no bundle")
+    refused(pack(tmp_path / "bad.tar.zst", members), "is no name of a run|not a bundle")
 
 
 def test_a_member_that_holds_more_than_announced_is_never_read(run: Path, tmp_path: Path) -> None:

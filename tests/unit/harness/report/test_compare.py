@@ -48,16 +48,16 @@ def test_goodput_that_is_the_victims_own_choice_is_not_compared(series: Series) 
         path.write_text(scores.model_dump_json())
         reseal(path.parent, path.name)
     found = compare(a, b)
-    harm = told(found, "Beside prague", "harm: goodput of the victim")
+    harm = told(found, "With prague", "harm: goodput of the victim")
     assert (harm["A"], harm["B"], harm["B − A"], harm["for the victim"]) == (
         "demand met",
         "demand met",
         "–",
         "demand met",
     )
-    measured = told(found, "Beside prague", "goodput of the victim (Mbit/s)")
+    measured = told(found, "With prague", "goodput of the victim (Mbit/s)")
     assert measured["A"].startswith("0.91") and (measured["p"], measured["for the victim"]) == ("–", "demand met")
-    assert told(found, "Beside cubic", "harm: goodput of the victim")["for the victim"] == "–"
+    assert told(found, "With cubic", "harm: goodput of the victim")["for the victim"] == "–"
     assert not any("goodput of the victim" in line for line in lines(found.pairs[0]))
     assert lines(found.pairs[0])[0].startswith("A: TV channel with cubic: effective resolution 720 lines")
 
@@ -67,24 +67,22 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
         series, {"stalled": [1, 2, 3, 2, 1], "void": [9]}, {"stalled": [6, 7, 8, 7, 6], "qdisc": "dualpi2"}
     )
     found = compare(a, b)
-    row = told(found, "Beside prague", "stalled (s)")
+    row = told(found, "With prague", "stalled (s)")
     # The least p, 2 of 252 ways, times the rows that are not primary: no result of so few runs.
     assert (row["B − A"], row["p"], row["for the victim"]) == ("+5", "0.008", "–") and float(row["p (Holm)"]) > 0.05
-    primary = told(found, "Beside prague", "effective resolution, 0 while stalled (lines), primary")
+    primary = told(found, "With prague", "effective resolution, 0 while stalled (lines), primary")
     assert (primary["p"], primary["p (Holm)"], primary["for the victim"]) == ("0.008", "–", "worse")
     low, high = (float(bound) for bound in row["95% interval"].split(" to "))
     assert 3.5 < low < 4.3 and 5.7 < high < 6.5
-    assert told(found, "Beside cubic", "goodput of the victim (Mbit/s)")["p"] == "1.000"
+    assert told(found, "With cubic", "goodput of the victim (Mbit/s)")["p"] == "1.000"
     assert told(found, "Alone", "goodput of the victim (Mbit/s)")["for the victim"] == "–"
-    assert float(told(found, "Beside prague", "harm: goodput of the victim")["B − A"]) == pytest.approx(
-        5 / 60, abs=0.01
-    )
+    assert float(told(found, "With prague", "harm: goodput of the victim")["B − A"]) == pytest.approx(5 / 60, abs=0.01)
     assert [row.cells for row in setup_grid(found.pairs[0]).rows] == [["qdisc_down", "fq_codel flows 1", "dualpi2"]]
     assert any(
-        line.startswith("Shown worse in B: ") and "effective resolution, 0 while stalled (lines) beside prague" in line
+        line.startswith("Shown worse in B: ") and "effective resolution, 0 while stalled (lines) with prague" in line
         for line in lines(found.pairs[0])
     )
-    assert any("only the primary metric can show something" in line for line in lines(found.pairs[0]))
+    assert any("only the primary metric can show a difference" in line for line in lines(found.pairs[0]))
     (left,) = found.a.left
     assert (left.state, left.reason) == ("invalid", "jitter: 9 ms, at most 2 ms") and not found.b.left
 
@@ -92,7 +90,7 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
 def test_single_runs_have_differences_and_no_more(series: Series) -> None:
     one, other = series([1, 4])
     found = compare(one, other)
-    row = told(found, "Beside prague", "stalled (s)")
+    row = told(found, "With prague", "stalled (s)")
     assert (row["A"], row["B"], row["B − A"], row["95% interval"], row["p"]) == (
         "1",
         "4",
@@ -103,13 +101,13 @@ def test_single_runs_have_differences_and_no_more(series: Series) -> None:
     assert [it.cells for it in setup_grid(found.pairs[0]).rows] == [
         ["order of contenders", "cubic, prague", "prague, cubic"]
     ]
-    assert any("Too few for a result" in line for line in lines(found.pairs[0]))
+    assert any("Too few runs for a result" in line for line in lines(found.pairs[0]))
 
 
 def test_few_runs_have_a_p_that_says_what_it_can_say(series: Series) -> None:
     found = compare(*two_folders(series, {"stalled": [1, 2]}, {"stalled": [8, 9]}))
-    assert told(found, "Beside prague", "stalled (s)")["p"] == "0.333"
-    assert "So few runs cannot give a p below 0.33, whatever they show." in lines(found.pairs[0])
+    assert told(found, "With prague", "stalled (s)")["p"] == "0.333"
+    assert "This number of runs cannot give a p below 0.33, whatever the values." in lines(found.pairs[0])
     assert not any("Shown" in line for line in lines(found.pairs[0]))
 
 
@@ -138,7 +136,7 @@ def test_what_cannot_be_compared_is_one_line(series: Series, tmp_path: Path) -> 
     empty.mkdir()
     for a, b, wrong in (
         (void, valid, f"{void}: no valid run to compare: {void.name} is invalid: jitter: 9 ms, at most 2 ms"),
-        (valid, valid, "is A and B"),
+        (valid, valid, "A and B are the same path"),
         (valid, valid.parent, "is a run, .* a folder; give two runs or two folders"),
         (valid.parent, empty, "neither a run nor a folder with runs"),
         (valid, tmp_path / "absent", "neither a run nor a folder with runs"),
@@ -162,7 +160,7 @@ def test_page_and_terminal_say_the_same(series: Series, tmp_path: Path) -> None:
     assert all((page.parent / reference).exists() for reference in read.references) and len(read.references) == 11
     assert page.read_text().count("<circle") >= 10 * 3 * 6
     for text in (output.getvalue(), read.text):
-        for word in ("dualpi2", "jitter: 9 ms, at most 2 ms", "0.008", "worse", "permutation test", "Beside prague"):
+        for word in ("dualpi2", "jitter: 9 ms, at most 2 ms", "0.008", "worse", "permutation test", "With prague"):
             assert word in text
 
 

@@ -52,8 +52,8 @@ TOLD: list[tuple[str, dict[str, Any], str, str | None]] = [
      "severe"),
     ("call", CALL | {"value": 0.12, "harm": 0.88, "never_shown": 0.31, "freezes": 9, "stalls": 3, "stall_s": 4.25,
                      "fps": 9.0, "lowest": 180},
-     "Call with prague: 12 % of frames within 0.4 s, 99 % alone; 31 % never shown; 9 frames/s; 9 freezes, 3 stalls "
-     "(4.2 s) among them; resolution falls from 720p to 180p.", "severe"),
+     "Call with prague: 12 % of frames within 0.4 s, 99 % alone; 31 % never shown; 9 frames/s; 9 freezes, of which "
+     "3 stalls (4.2 s); resolution falls from 720p to 180p.", "severe"),
     ("jitsi", CALL | {"value": None, "harm": None, "never_shown": None, "stalls": None, "freezes": None},
      "Call with prague: delay of frames not measured; 31 frames/s; resolution kept.", None),
     ("youtube", VIDEO | {"value": 720.0, "harm": 0.0},
@@ -72,8 +72,8 @@ TOLD: list[tuple[str, dict[str, Any], str, str | None]] = [
      "TV channel with prague: effective resolution 670 lines, 720 alone; 1 stall (0.8 s); resolution kept.", "some"),
     ("sledovanitv", VIDEO | {"value": 180.0, "alone": 480.0, "harm": 0.625, "stalls": 5, "stall_s": 9.0, "freezes": 7,
                              "best": 480, "before": 360, "lowest": 240},
-     "TV channel with prague: effective resolution 180 lines, 480 alone; 7 freezes, 5 stalls (9.0 s) among them; "
-     "resolution still 360p of 480p from before, falls to 240p.", "severe"),
+     "TV channel with prague: effective resolution 180 lines, 480 alone; 7 freezes, of which 5 stalls (9.0 s); "
+     "resolution already at 360p of 480p, falls to 240p.", "severe"),
     ("somebody's", VIDEO | {"value": None, "alone": None, "harm": None, "best": None, "stalls": None, "freezes": None},
      "Video with prague: effective resolution not measured.", None),
 ]  # fmt: skip
@@ -107,7 +107,7 @@ def test_the_worst_contender_is_in_the_title() -> None:
 def test_a_contender_is_not_blamed_for_what_the_one_before_left(scores: Scores, before: int, goes: str | None) -> None:
     earlier = scores.renditions[0].model_copy(update={"t": scores.phases[1].start - 1, "before": 720, "after": before})
     (outcome,) = outcomes(scores.model_copy(update={"renditions": [earlier]}))
-    left = f"resolution still {before}p of 720p from before, {goes}" if goes else "resolution falls from 720p to 240p"
+    left = f"resolution already at {before}p of 720p, {goes}" if goes else "resolution falls from 720p to 240p"
     assert phrase(outcome).endswith(left)
 
 

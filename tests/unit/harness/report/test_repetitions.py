@@ -37,27 +37,27 @@ def test_void_runs_are_told_and_in_no_figure(series: Series) -> None:
     paths = series([1, 2, 3, 4, 5], void=[9])
     (one,) = experiments(find_runs(paths))
     assert one.summary.void == {paths[0].name: ["jitter: 9 ms, at most 2 ms"]}
-    assert lines(one)[0] == "5 of 6 runs are valid; the invalid ones are in no figure."
+    assert lines(one)[0] == "5 of 6 runs are valid; figures exclude the invalid ones."
     stalled = told(one, "stalled (s)")
-    assert stalled["beside prague"].startswith("3 (1") and stalled["beside cubic"] == "0"
-    assert stalled["prague − cubic"] == stalled["beside prague"]
-    assert told(one, "picture below that alone (s)")["beside prague"] == "7.50"
-    assert told(one, "time without stalls")["beside prague"].startswith("0.30 (")  # harm
+    assert stalled["with prague"].startswith("3 (1") and stalled["with cubic"] == "0"
+    assert stalled["prague − cubic"] == stalled["with prague"]
+    assert told(one, "picture below its height alone (s)")["with prague"] == "7.50"
+    assert told(one, "time without stalls")["with prague"].startswith("0.30 (")  # harm
 
 
 def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
     series([1, 2, 3])
     (few,) = experiments(find_runs(series([4])))
     assert not any("Shown" in line for line in lines(few))
-    assert any("of 1 run there is no interval" in line for line in lines(few))
-    assert told(few, "stalled (s)")["beside prague"] == "4"
+    assert any("one run has no interval" in line for line in lines(few))
+    assert told(few, "stalled (s)")["with prague"] == "4"
     results = [few.runs[0].path.parent]
     (four,) = experiments(find_runs(results))
-    assert any("covers the truth in 88% of such series at best" in line for line in lines(four))
+    assert any("covers the true value in at most 88% of such series" in line for line in lines(four))
     assert not any(row.hurt for grid in grids(four) for row in grid.rows)
     series([5])
     (five,) = experiments(find_runs(results))
-    (worse,) = [line for line in lines(five) if line.startswith("Shown worse beside prague than beside cubic: ")]
+    (worse,) = [line for line in lines(five) if line.startswith("Shown worse with prague than with cubic: ")]
     assert (
         "effective resolution, 0 while stalled" in worse
         and "goodput of the victim" in worse
@@ -76,14 +76,14 @@ def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
 def test_the_victims_own_kind_is_the_bar(series: Series) -> None:
     (one,) = experiments(find_runs(series([1, 2, 3, 4, 5])))
     (bar,) = [line for line in lines(one) if line.startswith("Bar")]
-    assert bar.startswith("Bar, the harm of cubic beside a victim of its own kind") and "prague by 0.65 (0.56" in bar
+    assert bar.startswith("Bar, the harm by cubic, the victim's own") and "prague by 0.65 (0.56" in bar
     (harm,) = [figure for figure in one.summary.harm if figure.primary]
     assert list(harm.beyond) == ["prague"] and harm.beyond["prague"].value == 0.65
 
 
 def test_a_short_baseline_is_told_beside_the_harm(series: Series) -> None:
     (one,) = experiments(find_runs(series([1, 2])))
-    assert "(10 s only, its recovery left out)" in grids(one)[1].caption
+    assert "(10 s only, without recovery time)" in grids(one)[1].caption
 
 
 def test_what_never_came_in_one_run_is_told_by_the_median(series: Series, tmp_path: Path) -> None:
@@ -186,16 +186,16 @@ def test_all_void_is_no_figure(series: Series, tmp_path: Path) -> None:
 def test_the_terminal_says_the_same(series: Series) -> None:
     output = StringIO()
     print_summary(experiments(find_runs(series([1, 2, 3, 4, 5], void=[9]))), Console(file=output, width=160))
-    for word in ("video-harm: o2tv 20mbit", "prague − cubic", "detectable", "invalid: 2", "Shown worse beside prague"):
+    for word in ("video-harm: o2tv 20mbit", "prague − cubic", "detectable", "invalid: 2", "Shown worse with prague"):
         assert word in output.getvalue()
 
 
 def test_repeated_runs_stand_in_the_published_table_as_one(series: Series) -> None:
     runs = find_runs(series([1, 2, 3, 4, 5], void=[9]))
     (row,) = (grid := services_table([(run.service, run.scores) for run in runs])).rows
-    ours = dict(zip(grid.heads, row.cells, strict=True))["beside prague, ours"]
+    ours = dict(zip(grid.heads, row.cells, strict=True))["with prague, Sojourn"]
     assert (
-        ours.startswith("17.40 Mbit/s; below its picture alone for 7.50 s; stalls 1; of 3 (1") and "1 invalid" in ours
+        ours.startswith("17.40 Mbit/s; below its resolution alone for 7.50 s; stalls 1; 3 (1") and "1 invalid" in ours
     )
 
 
@@ -214,7 +214,7 @@ def test_runs_of_one_name_are_told_apart(series: Series, tmp_path: Path) -> None
 
 def test_a_summary_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("[7]")
-    with pytest.raises(ReportError, match=r"summary\.json: is no summary of runs"):
+    with pytest.raises(ReportError, match=r"summary\.json: not a summary of runs"):
         find_runs([tmp_path])
 
 

@@ -116,7 +116,7 @@ def test_a_lost_percentile_and_a_short_baseline_are_told(scores: Scores, tmp_pat
     document["ccdf"][1]["percent"] = [90, 5, 3]
     page = Page(write_report(tmp_path, document))
     assert "∞ (lost)" in page.cells and "goodput of the victim (Mbit/s), primary" in page.cells
-    assert "; that is 10 s only, and 60 s are a baseline to rely on" in page.text and "alone (10 s only)" in page.text
+    assert "(10 s only). Use at least 60 s for a reliable baseline." in page.text and "alone (10 s only)" in page.text
 
 
 def test_a_rate_that_steps_is_in_head_timeline_and_backlog(scores: Scores, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_report_and_terminal_tell_what_competed_besides_bulk_flows(scores: Score
     told = scores.model_copy(update={"phases": phases})
     assert not beside_table(scores).rows
     grid = beside_table(told)
-    assert grid.heads == ["phase", "web flows", "of them not ended", "FCT P50 s", "FCT P95 s", "call down: lost"]
+    assert grid.heads == ["phase", "web flows", "unfinished", "FCT P50 s", "FCT P95 s", "call down: lost"]
     assert [row.cells[1:] for row in grid.rows] == [["57", "2", "0.31", "2.50", "1.23%"]] * len(
         [phase for phase in phases if phase.contender]
     )
@@ -297,12 +297,12 @@ def test_services_stand_in_the_published_table_with_ours_beside(scores: Scores) 
     (row,) = grid.rows
     told = dict(zip(grid.heads, row.cells, strict=True))
     assert (told["service"], told["bottleneck"]) == ("o2tv", "20 Mbit/s, fq_codel flows 1")
-    assert told["beside prague, published"] == "19 Mbit/s; two freezes; quality reduction"
-    assert told["beside prague, ours"] == (
+    assert told["with prague, published"] == "19 Mbit/s; two freezes; quality reduction"
+    assert told["with prague, Sojourn"] == (
         "9.10 Mbit/s; effective resolution 156 lines, 720 alone; 22 frames/s; 2 stalls (3.5 s); "
         "resolution falls from 720p to 240p / 1 invalid"
     )
-    assert told["beside cubic, ours"] == "not run / 1 invalid"
+    assert told["with cubic, Sojourn"] == "not run / 1 invalid"
 
 
 def test_a_box_is_named_and_nothing_is_said_of_it_that_nobody_knows(scores: Scores, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_box_is_named_and_nothing_is_said_of_it_that_nobody_knows(scores: Scor
     unknown = dict.fromkeys(("rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up"))
     lab = {"name": "black-box", **unknown, **seen}
     page = Page(write_report(tmp_path, box := scores.model_copy(update={"lab": lab})))
-    assert "black-box: vendor CPE" in page.text and "nothing of it was set or read" in page.text
+    assert "black-box: vendor CPE" in page.text and "neither configured nor read" in page.text
     assert (
         "9.9 Mbit/s / 0.4 Mbit/s" in page.cells and "10.03 ms down, 10.03 ms up by both captures' clocks" in page.text
     )

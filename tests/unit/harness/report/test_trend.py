@@ -47,9 +47,9 @@ def test_the_version_that_takes_a_fifth_of_the_goodput_is_named(device: Device, 
     place = device(lambda version: 4.3 if version >= 10 else 0.3)  # of 1 Mbit/s 4 of 20
     done = ask(place, "-o", tmp_path / "trend.html")
     assert done.exit_code == 1, done.output
-    (line,) = [line for line in done.stdout.splitlines() if "goodput of the victim (Mbit/s) beside prague" in line]
+    (line,) = [line for line in done.stdout.splitlines() if "goodput of the victim (Mbit/s) with prague" in line]
     assert "worse since 24.10" in line and "-20%" in line
-    assert "beside cubic" not in done.stdout and "alone" not in done.stdout
+    assert "with cubic" not in done.stdout and "alone" not in done.stdout
     page = Page(tmp_path / "trend.html")
     assert "24.10" in page.text and "worse" in page.text
     told = json.loads(ask(place, "--json", "-o", tmp_path / "trend.html").stdout)["experiments"][0]
@@ -67,7 +67,7 @@ def test_what_gets_better_is_told_and_is_no_failure(device: Device, tmp_path: Pa
 def test_nothing_is_told_where_nothing_changed(device: Device, tmp_path: Path) -> None:
     done = ask(device(lambda version: 2.0), "-o", tmp_path / "trend.html")
     assert done.exit_code == 0
-    assert "Nothing is shown to change in 60 runs of 12 versions." in done.stdout
+    assert "No significant change in 60 runs of 12 versions." in done.stdout
 
 
 def test_folders_may_be_given_in_an_order_of_their_own(device: Device) -> None:
@@ -83,14 +83,14 @@ def test_void_and_edited_runs_are_told_and_in_no_figure(device: Device, tmp_path
     edited(other) if '"stalls":2' in (other / "scores.json").read_text() else (other / "options.json").write_text("{}")
     done = ask(place, "-o", tmp_path / "trend.html")
     assert done.exit_code == 0 and "22 runs of 11 versions" in done.stdout
-    assert "left out: 24.3: " in done.stdout and ": invalid: " in done.stdout and ": unreadable: " in done.stdout
+    assert "excluded: 24.3: " in done.stdout and ": invalid: " in done.stdout and ": unreadable: " in done.stdout
     assert "\x1b" not in done.stdout + (tmp_path / "trend.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("places", "what"),
     [
-        (["nowhere"], "no two versions; give a folder with a folder of runs for each"),
+        (["nowhere"], "fewer than two versions; give a folder with one folder of runs per"),
         (["nowhere", "device/24.0"], "nowhere: no run of an experiment in it"),
     ],
 )

@@ -38,11 +38,11 @@ def test_a_void_run_gives_no_figure_and_its_own_code(run: Path) -> None:
     reseal(run, reasons=["the lab <b>*adds*</b> | \x1b[2K 9 ms"])
     files = run.parent / "out.xml", run.parent / "out.md"
     done = ask(run, "stalls >= 0", more=(f"--junit={files[0]}", f"--markdown={files[1]}"))
-    assert done.exit_code == 3 and "void" in done.stdout and "\x1b" not in done.stdout
+    assert done.exit_code == 3 and "invalid" in done.stdout and "\x1b" not in done.stdout
     suite = ElementTree.parse(files[0]).getroot()[0]
     assert suite.get("errors") == "1" and suite.find(".//property") is None
     text = files[1].read_text()
-    assert "void" in text and not {"<b>", "*adds*", "| \x1b"} & {word for word in ("<b>", "*adds*") if word in text}
+    assert "invalid" in text and not {"<b>", "*adds*", "| \x1b"} & {word for word in ("<b>", "*adds*") if word in text}
 
 
 @pytest.mark.parametrize("what", ["edited", "damaged", "missing", "no thresholds", "none given", "wrong threshold"])

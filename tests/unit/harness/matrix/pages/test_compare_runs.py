@@ -92,7 +92,7 @@ def test_only_the_cells_that_were_chosen_are_compared(ours: Results, tmp_path: P
 def test_page_and_table_call_them_the_other_figures(ours: Results, tmp_path: Path) -> None:
     both = beside(ours, other_results(MATRIX, theirs(tmp_path)), MATRIX.cells)
     page = write_beside(both).read_text()
-    assert "Beside the other figures" in page and "published" not in page.partition("</style>")[2].lower()
+    assert "Against the other figures" in page and "published" not in page.partition("</style>")[2].lower()
     rows = list(csv.DictReader((ours.folder / BESIDE_TABLE).open()))
     assert [(row["cell"], row["other"], row["ratio"], row["within_tolerance"]) for row in rows] == [
         ("a", "12", "2.0000", "false"), ("b", "", "", ""),
