@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: `sojourn …`. Every command is a thin call of a function that the tests call too.
+"""The command line: `sojourn …`. Every command is a thin call of a function that tests also call.
 
-Commands import what they need themselves: a warm `sojourn build` is part of every make target.
+Commands import their modules themselves: a warm `sojourn build` is part of every make target.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ app.add_typer(nights.app, name="soak")
 
 @app.callback()
 def main() -> None:
-    """Sojourn: what a bottleneck queue does to the video that people watch while a bulk flow competes."""
+    """Sojourn measures what a bottleneck queue does to the video people watch while a bulk flow competes."""
     keep_to_ourselves()

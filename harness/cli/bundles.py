@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on bundles: pack, check, unpack."""
+"""Commands on bundles: export, verify, import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json
 
-app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unpack.")
+app = typer.Typer(no_args_is_help=True, help="Share runs as archives: export, verify, import.")
 
 
 @app.command("export")
@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="Runs as archives: pack, check, unp
 def bundle_export(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders of runs.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="FILE.tar.zst, or a folder. Default: beside each run.")
+        Path | None, typer.Option("--output", "-o", help="FILE.tar.zst, or a folder. Default: next to each run.")
     ] = None,
     anonymise: Annotated[
         bool,
@@ -33,16 +33,16 @@ def bundle_export(
         ),
     ] = False,
     without_video: Annotated[
-        bool, typer.Option("--without-video", help="Without the recording of the screen.")
+        bool, typer.Option("--without-video", help="Exclude the recording of the screen.")
     ] = False,
     key: Annotated[
         Path | None,
         typer.Option(
-            "--sign", metavar="KEY", help="Sign with this ssh key. Default: your own `sign` (docs/bundles.md)."
+            "--sign", metavar="KEY", help="Sign with this ssh key. Default: your `sign` option (docs/bundles.md)."
         ),
     ] = None,
 ) -> None:
-    """Check runs and write each as one .tar.zst; those that are there and whole are left."""
+    """Check runs and write each as one .tar.zst; keep complete archives."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     from sojourn.apps import SERVICES
@@ -70,7 +70,7 @@ def bundle_export(
                 print(f"sojourn: {made.run}: {printable(made.error)}", file=sys.stderr)
                 failed += 1
             else:
-                print(f"{made.archive}{' (was whole)' if made.before else ''}")
+                print(f"{made.archive}{' (already complete)' if made.before else ''}")
     if failed:
         raise typer.Exit(1)
 
@@ -83,12 +83,12 @@ def bundle_verify(
     rescore: Rescore = True,
     as_json: AsJson = False,
 ) -> None:
-    """Check every hash of an archive or a run, compute its scores again, and name the first difference."""
+    """Check every hash of an archive or a run, recompute its scores, and report the first difference."""
     from sojourn.harness.experiment.score_check import verified
 
     checked, why_not = verified(path, signers, rescore=rescore)
     manifest = checked.manifest
-    scores = f"scores NOT computed again: {why_not}" if why_not else "scores computed again: the same"
+    scores = f"scores NOT recomputed: {why_not}" if why_not else "scores recomputed: unchanged"
     if as_json:
         told = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons, "files": manifest.files}
         print_json({**told, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer, "scores": scores})
@@ -99,9 +99,9 @@ def bundle_verify(
     if checked.signer:
         print(f"signed by {checked.signer}")
     elif checked.key:
-        print(f"signed by whoever has the {checked.key}; --signers=FILE tells whether you know them")
+        print(f"signed by the owner of the {checked.key}; use --signers=FILE to check who that is")
     else:
-        print("not signed" if not checked.stale else "not signed as it is: it was changed since it was signed")
+        print("not signed" if not checked.stale else "not signed in its present state: changed after it was signed")
     print(printable(scores))
 
 
@@ -109,10 +109,10 @@ def bundle_verify(
 @one_line_errors
 def bundle_import(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Bundles.")],
-    results: Annotated[Path, typer.Option(help="The results folder that takes the runs.")] = Path("results"),
+    results: Annotated[Path, typer.Option(help="Results folder for the runs.")] = Path("results"),
     signers: Signers = None,
 ) -> None:
-    """Check bundles and unpack each as a run; nothing is there before all of it is found right."""
+    """Check bundles and unpack each as a run; a run appears only after all of it has been checked."""
     from sojourn.harness.bundle.archive import import_bundle
 
     for file in files:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands share: a run as an argument, and errors in one line."""
+"""Shared parts of commands: a run as an argument, and errors in one line."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from sojourn.hardware.machine.messages import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
-AsJson = Annotated[bool, typer.Option("--json", help="Tell it as JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Signers = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Require a signature by one of these (ssh-keygen's allowed signers)."),
+    typer.Option(metavar="FILE", help="Require a signature by one of these signers (ssh-keygen's allowed signers)."),
 ]
 Rescore = Annotated[
-    bool, typer.Option("--rescore/--no-rescore", help="Compute the scores from the raw files and compare the stored.")
+    bool, typer.Option("--rescore/--no-rescore", help="Recompute the scores and compare them with the stored ones.")
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON: models and dataclasses by their fields, paths as text, what is infinite as `Infinity` too.
+    """Print a value as JSON: models and dataclasses by field, paths as text, infinite values as `Infinity`.
 
-    Nothing in it but ASCII: it may come from somebody else.
+    The output is ASCII only, because values may come from third parties.
     """
     print(json.dumps(json.loads(to_json(value, inf_nan_mode="strings")), indent=1))
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the errors that the parts raise for users into one line on standard error and exit code 1."""
+    """Convert the errors that are meant for users to one line on standard error and exit code 1."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -16,7 +16,7 @@ from sojourn.hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
 app = typer.Typer()
-_PYTEST = "Further arguments, after --, are pytest's own: `sojourn harm --repeat=5 -- -x`."
+_PYTEST = "Arguments after -- are passed to pytest: `sojourn harm --repeat=5 -- -x`."
 
 
 def _choices(option: Option) -> Callable[[str], list[str]]:
@@ -41,8 +41,8 @@ def _annotation(option: Option) -> Any:
 def harm(context: typer.Context, **given: str | bool | None) -> None:
     """Measure the harm to a video or a call: the main job.
 
-    Plays it in a real browser behind a bottleneck, alone and beside each contender, and reports what its viewer lost.
-    Your own defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
+    Plays it in a real browser behind a bottleneck, alone and with each contender, and reports what the viewer lost.
+    Custom defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
     """
     words = [
         f"--{name.replace('_', '-')}" if value is True else f"--{name.replace('_', '-')}={value}"

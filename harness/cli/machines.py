@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on machines: this one, those of a lab, a router to be."""
+"""Commands on machines: this one, those of a lab, a router image."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer()
-lab_app = typer.Typer(
-    no_args_is_help=True, help="Prove that a physical lab is what its file says; switch its machines."
-)
+lab_app = typer.Typer(no_args_is_help=True, help="Check that a physical lab matches its file; switch its machines.")
 app.add_typer(lab_app, name="lab")
 hardware_app = typer.Typer(no_args_is_help=True, help="The physical router.")
 app.add_typer(hardware_app, name="hardware")
-LabFilePath = Annotated[Path, typer.Option("--lab-file", help="Where the lab is described.")]
+LabFilePath = Annotated[Path, typer.Option("--lab-file", help="File that describes the lab.")]
 _STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "red")}
 
 
@@ -40,7 +38,7 @@ def build(
         typer.Option(help="Linux to build: a tar file, a folder or a git tree; default: Debian's newest 7.x."),
     ] = None,
 ) -> None:
-    """Make what runs need and the cache lacks: kernel, roots of nodes and of the simulated machine, film, player."""
+    """Build whatever is missing in the cache: kernel, root file systems, film, player."""
     from sojourn.apps.standins.clip import ensure_clip
     from sojourn.apps.standins.origin import ensure_certificate, ensure_player
     from sojourn.hardware.images.desktop import ensure_desktop
@@ -62,11 +60,11 @@ def build(
 @app.command()
 @one_line_errors
 def doctor(
-    lab: Annotated[str, typer.Option(help=f"Check one lab alone: {', '.join(LABS)}.")] = "",
-    driver: Annotated[str, typer.Option(help=f"What drives the browser: {', '.join(DRIVERS)}.")] = DRIVERS[0],
-    recorder: Annotated[str, typer.Option(help=f"What records the screen: {', '.join(RECORDERS)}.")] = RECORDERS[0],
+    lab: Annotated[str, typer.Option(help=f"Check only this lab: {', '.join(LABS)}.")] = "",
+    driver: Annotated[str, typer.Option(help=f"Browser driver: {', '.join(DRIVERS)}.")] = DRIVERS[0],
+    recorder: Annotated[str, typer.Option(help=f"Screen recorder: {', '.join(RECORDERS)}.")] = RECORDERS[0],
     lab_file: LabFilePath = Path("lab.toml"),
-    results: Annotated[Path, typer.Option(help="Where the runs will go.")] = Path("results"),
+    results: Annotated[Path, typer.Option(help="Folder for run directories.")] = Path("results"),
     as_json: AsJson = False,
 ) -> None:
     """Check this machine: which labs are ready, what is missing, how to fix it.
@@ -90,38 +88,38 @@ def doctor(
         for one, verdict in verdicts.items():
             print(f"{one}: {verdict.found}")  # whole, so that a command in it can be copied
     if verdicts[judged].verdict != "ok":
-        print(f"sojourn: the {judged} lab cannot work here yet: {verdicts[judged].found}", file=sys.stderr)
+        print(f"sojourn: the {judged} lab does not work here yet: {verdicts[judged].found}", file=sys.stderr)
         raise typer.Exit(1)
 
 
 @lab_app.command("init")
 @one_line_errors
 def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
-    """Write a lab file by asking, with what router and hosts say of themselves as proposals."""
+    """Create a lab file interactively, with proposals from router and hosts."""
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.hardware.lab.lab_questions import ask_lab, written
     from sojourn.hardware.machine.files import replace_file
     from sojourn.hardware.machine.messages import printable
 
     if lab_file.exists():
-        raise LabFileError(f"--lab-file: {lab_file} is there already; move it away, or name another")
+        raise LabFileError(f"--lab-file: {lab_file} exists already; move it, or give another file")
     tables = ask_lab(
         lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
         lambda text: print(printable(text)),
     )
     replace_file(lab_file, written(tables).encode())
     read_lab_file(lab_file)
-    print(f"{lab_file} is written; next: sojourn lab check --lab-file={lab_file}")
+    print(f"created {lab_file}; next: sojourn lab check --lab-file={lab_file}")
 
 
 @lab_app.command("check")
 @one_line_errors
 def lab_check(
     lab_file: LabFilePath = Path("lab.toml"),
-    qdisc: Annotated[list[str] | None, typer.Option(help="A queue that the router must have; may be repeated.")] = None,
+    qdisc: Annotated[list[str] | None, typer.Option(help="Queue that the router must have; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove each entry of a lab file where it stands, with the fix for each that is wrong; exit code 1 if any is."""
+    """Check every entry of a lab file on its machine, and print a fix for each problem; exit code 1 if there is any."""
     from sojourn.bottleneck.qdiscs import KINDS
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.harness.lab.check import examine
@@ -132,8 +130,8 @@ def lab_check(
             raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known: {known}")
     file = read_lab_file(lab_file)
     if wanted and file.box:
-        raise LabFileError("--qdisc: nobody chooses the queue of a box; leave --qdisc out")
-    _print_findings(examine(file, wanted), f"runs cannot work by {lab_file} yet", as_json)
+        raise LabFileError("--qdisc: the queue of a black box is fixed; omit --qdisc")
+    _print_findings(examine(file, wanted), f"runs with {lab_file} do not work yet", as_json)
 
 
 @lab_app.command("power")
@@ -143,7 +141,7 @@ def lab_power(
     action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
     lab_file: LabFilePath = Path("lab.toml"),
 ) -> None:
-    """Switch a machine of a lab by the power control that its file names."""
+    """Switch a lab's machine through the power control in its file."""
     from sojourn.hardware.lab.lab_file import read_lab_file
     from sojourn.hardware.lab.power import PowerError, switch
 
@@ -162,14 +160,14 @@ def hardware_image(
     ] = None,
     ssh_key: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A public key of who may log in; may be repeated. Default: ~/.ssh/id_*.pub."),
+        typer.Option(metavar="FILE", help="Public key that may log in; may be repeated. Default: ~/.ssh/id_*.pub."),
     ] = None,
     kernel_source: Annotated[
         Path | None,
         typer.Option(help="Linux to build: a tar file, a folder or a git tree; default: Debian's newest 7.x."),
     ] = None,
 ) -> None:
-    """Build a bootable Debian image of a router, for a USB stick or the board's own disk (docs/hardware.md)."""
+    """Build a bootable Debian image of a router, for a USB stick or the board's disk (docs/hardware.md)."""
     from sojourn.hardware.images.image import make_image
     from sojourn.hardware.kernel_build.board import named as board_named
     from sojourn.harness.terminal import named, steps
@@ -184,7 +182,7 @@ def hardware_image(
 
 
 def _print_findings(findings: Iterable[Finding], failed: str, as_json: bool) -> None:
-    """Print what was looked at, each with its fix if it needs one; exit code 1, after `failed`, if runs need it."""
+    """Print findings with their fixes; exit code 1, after `failed`, if runs cannot work."""
     findings = list(findings)
     print_json(findings) if as_json else _print_table(findings)
     if missing := [finding.subject for finding in findings if finding.verdict == "missing"]:
@@ -193,7 +191,7 @@ def _print_findings(findings: Iterable[Finding], failed: str, as_json: bool) -> 
 
 
 def _print_table(findings: Iterable[Finding], lab: str = "") -> None:
-    """Print findings with their fixes; what only other labs than `lab` need is marked as a note."""
+    """Print findings with their fixes; what only other labs need is marked as a note."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
         others = finding.verdict == "missing" and lab and not finding.stops(lab)

@@ -19,40 +19,38 @@ app = typer.Typer()
 @app.command()
 @one_line_errors
 def matrix(
-    name: Annotated[
-        str, typer.Argument(help="A matrix, or the file of a scenario (….toml); without, all are listed.")
-    ] = "",
-    keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name holds each word.")] = "",
-    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each cell (default: the matrix's own).")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed; the others follow it.")] = 1,
-    results: Annotated[Path, typer.Option(help="Finished runs are kept here and not made again.")] = Path("results"),
-    engine: Annotated[str, typer.Option(help="local, or tls://HOST:PORT: an existing Dask cluster.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="Guests side by side (default: processors).")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Make finished runs again.")] = False,
-    endpoints: Annotated[str, typer.Option(help="What sends and receives in sim: bulk or iperf3.")] = "bulk",
-    lab: Annotated[str, typer.Option(help="sim, virtual or apu (default: sim, where the matrix runs there).")] = "",
-    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: where the lab is described.")] = Path("lab.toml"),
-    jitter_gate: Annotated[str, typer.Option(help="In real time: what voids a run, see docs/matrix.md.")] = "2ms",
+    name: Annotated[str, typer.Argument(help="Matrix, or scenario file (….toml); lists all matrices if omitted.")] = "",
+    keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name contains every word.")] = "",
+    repeat: Annotated[int | None, typer.Option(min=1, help="Runs per cell (default: as in the matrix).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="First seed; further runs use the next ones.")] = 1,
+    results: Annotated[Path, typer.Option(help="Results folder; finished runs in it are reused.")] = Path("results"),
+    engine: Annotated[str, typer.Option(help="local, or tls://HOST:PORT for a Dask cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Concurrent guests (default: one per core).")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Repeat finished runs.")] = False,
+    endpoints: Annotated[str, typer.Option(help="Sender and receiver in sim: bulk or iperf3.")] = "bulk",
+    lab: Annotated[str, typer.Option(help="sim, virtual or apu (default: sim, if the matrix supports it).")] = "",
+    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: file that describes the lab.")] = Path("lab.toml"),
+    jitter_gate: Annotated[str, typer.Option(help="In real time: limit of jitter (docs/matrix.md).")] = "2ms",
     pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of each run.")] = False,
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
     trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Packet slots (ms, one a line) in place of the matrix's own.")
+        Path | None, typer.Option(metavar="FILE", help="Delivery trace (a time in ms per line) for the matrix.")
     ] = None,
     kernel_source: Annotated[
-        Path | None, typer.Option(metavar="LINUX", help="Another Linux: a tar file, a folder or a git tree.")
+        Path | None, typer.Option(metavar="LINUX", help="Linux to build: a tar file, a folder or a git tree.")
     ] = None,
     beside: Annotated[
         Path | None,
-        typer.Option(metavar="RESULTS", help="Put the figures beside those of the same cells in other results."),
+        typer.Option(metavar="RESULTS", help="Compare the figures with the same cells in another results folder."),
     ] = None,
     table: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write how all results stand to every published table into a Markdown file."),
+        typer.Option(metavar="FILE", help="Write a comparison with every published table to a Markdown file."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the cells and do nothing.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the cells without running them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a matrix of transport experiments, in simulated time on all processors at once; resumes where it was left."""
+    """Run a matrix of transport experiments, in simulated time on all processors; resumes an interrupted matrix."""
     from sojourn.harness.matrix.from_scenario import scenario_matrix
     from sojourn.harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from sojourn.harness.matrix.matrix import MatrixError, matrices, named
@@ -61,10 +59,10 @@ def matrix(
 
     known = matrices()
     if as_json and name and not listed:
-        raise MatrixError("--json: for lists; add --list, or leave the matrix out")
+        raise MatrixError("--json applies to lists; add --list, or omit the matrix")
     if table:
         if name or listed or as_json:
-            raise MatrixError("--table: is of all matrices; leave the matrix, --list and --json out")
+            raise MatrixError("--table covers all matrices; omit the matrix, --list and --json")
         from sojourn.harness.matrix.pages import published_summary
 
         for written in published_summary.write(known, results, table):
@@ -72,7 +70,7 @@ def matrix(
         return
     if not name:
         if beside:
-            raise MatrixError("--beside: is of one matrix: name it")
+            raise MatrixError("--beside applies to one matrix; give its name")
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
     chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
@@ -98,7 +96,7 @@ def matrix(
 @one_line_errors
 def flent(
     results: Annotated[Path, typer.Argument(help="A matrix's results, or one run of a cell.")],
-    to: Annotated[Path, typer.Option(help="Where the files go.")] = Path("flent"),
+    to: Annotated[Path, typer.Option(help="Output folder.")] = Path("flent"),
 ) -> None:
     """Export runs of cells as flent's data files (.flent.gz)."""
     from sojourn.harness.matrix.pages.flent import export

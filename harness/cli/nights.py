@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on soaks: nights of runs."""
+"""Commands on soaks: unattended batches of runs."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class _PlanOrCommand(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_PlanOrCommand, no_args_is_help=True, help="Run a plan's cells through a night: sojourn soak PLAN --hours=10."
+    cls=_PlanOrCommand, no_args_is_help=True, help="Run a plan's cells unattended: sojourn soak PLAN --hours=10."
 )
 
 
 @app.command("run")
 def soak_run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file (docs/soak.md).")],
-    hours: Annotated[float | None, typer.Option(min=0.01, help="When the time is up no run is begun.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Only go on with a night that was cut short.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Begin a night even if the last one could go on.")] = False,
+    hours: Annotated[float | None, typer.Option(min=0.01, help="Time after which no run is started.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Only resume an interrupted batch.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Start a new batch instead of resuming the last.")] = False,
     page: Annotated[
-        str, typer.Option("--status", help="Where the status page is: a loopback address and port, or off.")
+        str, typer.Option("--status", help="Loopback address and port of the status page, or off.")
     ] = "127.0.0.1:8470",
 ) -> None:
-    """Run a plan's cells in random rounds until the time is up, or go on with the night that was cut short.
+    """Run a plan's cells in random rounds until the time is up, or resume an interrupted batch.
 
-    Exit codes: 0 every cell has valid runs, 1 some has none or was left out, 2 bad plan or options, or programs are
-    missing, 3 the lab is broken, 4 the disk is full, 5 another soak is at work, 6 the soak itself went wrong, 128 and
-    its number after a signal.
+    Exit codes: 0 every cell has valid runs, 1 a cell has none or is quarantined, 2 bad plan or options, or missing
+    programs, 3 the lab is broken, 4 the disk is full, 5 another soak is running, 6 internal error, 128 plus the number
+    of a signal.
     """
     from sojourn.harness.soak.night import night
 
@@ -51,10 +51,10 @@ def soak_run(
 @app.command("status")
 @one_line_errors
 def soak_status(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A night, or the folder of the nights.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A batch, or the folder of batches.")],
     as_json: AsJson = False,
 ) -> None:
-    """Tell how far a night is."""
+    """Show the progress of a batch."""
     from sojourn.harness.soak.state import opened
     from sojourn.harness.soak.status import print_status, status
 
@@ -65,9 +65,9 @@ def soak_status(
 @app.command("summary")
 @one_line_errors
 def soak_summary(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A night, or the folder of the nights.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A batch, or the folder of batches.")],
 ) -> None:
-    """Write a night's report.html, index.html and junit.xml again."""
+    """Regenerate report.html, index.html and junit.xml of a batch."""
     from sojourn.harness.soak.state import opened
     from sojourn.harness.soak.summary import write_summary
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on runs of an experiment: score and show them again."""
+"""Commands on runs of an experiment: rescore, compare and show them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was
 @one_line_errors
 def rescore(
     run: Run,
-    write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status when they differ.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status if they differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the raw files, compute the scores from them again, compare with the stored ones, renew the report."""
+    """Check the raw files, recompute the scores, compare them with the stored ones, and regenerate the report."""
     from sojourn.harness.experiment.rescore import renew_report, replace, rescored
 
     outcome = rescored(run)
     if outcome.altered:
-        print(f"sojourn: {run}: scores.json is not the one that the manifest holds", file=sys.stderr)
+        print(f"sojourn: {run}: scores.json does not match the manifest", file=sys.stderr)
     for reason in outcome.void_now:
-        print(f"sojourn: {run}: void now: {reason}", file=sys.stderr)
+        print(f"sojourn: {run}: now invalid: {reason}", file=sys.stderr)
     if as_json:
         told: dict[str, object] = {"run": run, "scorer": outcome.scorer, "fields": outcome.fields}
         told |= {"differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
@@ -42,29 +42,29 @@ def rescore(
         for line in outcome.fields:
             print(printable(line))
     if outcome.differing and not write:
-        before, now = outcome.scorer or "of no scorer", outcome.scores.scorer
-        scorers = f"of scorer {now}, which gives others now" if before == now else f"{before} → {now}"
-        print(f"sojourn: {run}: scores {scorers}: {outcome.counted}; --write replaces them", file=sys.stderr)
+        before, now = outcome.scorer or "unknown", outcome.scores.scorer
+        scorers = f"differ, computed by the same scorer {now}" if before == now else f"differ, scorer {before} → {now}"
+        print(f"sojourn: {run}: scores {scorers}: {outcome.counted}; replace them with --write", file=sys.stderr)
         raise typer.Exit(1)
     if write:
         replace(run, outcome.scores)
     renew_report(run, outcome.scores)
     if not as_json:
-        print(f"{run}: {'scores replaced' if outcome.differing else 'the same scores'}; report.html renewed")
+        print(f"{run}: {'scores replaced' if outcome.differing else 'scores unchanged'}; report.html regenerated")
 
 
 @app.command()
 @one_line_errors
 def rerun(
     run: Run,
-    results: Annotated[Path | None, typer.Option(help="Where the new run goes (default: beside the old one).")] = None,
+    results: Annotated[Path | None, typer.Option(help="Folder for the new run (default: next to the old one).")] = None,
     kernel_source: Annotated[Path | None, _Repeated] = None,
     clip: Annotated[Path | None, _Repeated] = None,
     url: Annotated[Path | None, _Repeated] = None,
     script: Annotated[Path | None, _Repeated] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a simulated run again from its manifest and tell whether the bytes are the same; exit code 2 if not."""
+    """Repeat a simulated run from its manifest and compare the bytes; exit code 2 if they differ."""
     from sojourn.apps import SERVICES
     from sojourn.harness.experiment.rerun import rerun as make_again
 
@@ -75,15 +75,15 @@ def rerun(
         print_json({"run": path, **asdict(files), "unlike": unlike})
         raise typer.Exit(2 if files.other or files.missing else 0)
     for name in files.other:
-        print(f"other bytes: {name}")
+        print(f"different: {name}")
     for name in files.missing:
-        print(f"in one run only: {name}")
+        print(f"only in one run: {name}")
     for line in unlike:
-        print(f"not the same {line}")
+        print(f"different {line}")
     if files.other or files.missing:
-        print(f"{path}: NOT the same run: {len(files.same)} files are, {len(files.other) + len(files.missing)} are not")
+        print(f"{path}: NOT identical: {len(files.same)} files are, {len(files.other) + len(files.missing)} are not")
         raise typer.Exit(2)
-    print(f"{path}: the same bytes in all of {len(files.same)} files")
+    print(f"{path}: all {len(files.same)} files are identical")
 
 
 @app.command()
@@ -91,7 +91,7 @@ def rerun(
 def report(
     place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run directory, or a folder of runs.")],
 ) -> None:
-    """Write report.html of a run again, from its scores.json; of a folder of runs index.html, with the harm in all."""
+    """Regenerate report.html of a run from its scores.json, or index.html of a folder, with the harm in all runs."""
     from sojourn.harness.experiment.rescore import renew_report
     from sojourn.harness.report.index import write_index
     from sojourn.harness.store.loaded import load_run
@@ -112,7 +112,7 @@ def summary(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what finished runs say together: figures with intervals over the runs, as tables, page, CSV and JSON."""
+    """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
     from sojourn.harness.report.repetitions import SUMMARY, experiments, find_runs, records, write_summary
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.store.manifest import MANIFEST
@@ -130,11 +130,11 @@ def summary(
 @one_line_errors
 def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="A run, or a folder of runs.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The same of the other side.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("compare.html"),
+    b: Annotated[Path, typer.Argument(metavar="B", help="Second run or folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("compare.html"),
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs or two folders of runs: what was asked otherwise, then each metric with its difference."""
+    """Compare two runs or two folders of runs: the options that differ, then the difference in each metric."""
     from sojourn.harness.report.compare import compare as compared
     from sojourn.harness.report.compare import write_comparison
     from sojourn.harness.report.terminal import print_comparison
@@ -150,12 +150,12 @@ def compare(
 @one_line_errors
 def data(
     run: Run,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the tables go.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the tables.")] = Path(
         "data"
     ),
-    table: Annotated[list[str] | None, typer.Option(help="Only this one; may be given again. Default: all.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated. Default: all.")] = None,
 ) -> None:
-    """Write what a run recorded as tables (Parquet), with what their columns are (docs/data.md)."""
+    """Write a run's data as tables (Parquet), with a description of the columns (docs/data.md)."""
     from sojourn.harness.report.data import load, write_tables
 
     for file in write_tables(load(run), output, table or ()):
@@ -166,11 +166,11 @@ def data(
 @one_line_errors
 def figure(
     run: Run,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The picture; its suffix names the format.")] = Path(
-        "timeline.png"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Image file; its suffix determines the format.")
+    ] = Path("timeline.png"),
 ) -> None:
-    """Draw the timeline of a run as a picture."""
+    """Draw the timeline of a run as an image."""
     from sojourn.harness.report.timeline_figure import draw
     from sojourn.harness.store.loaded import load_valid_run
 
@@ -182,12 +182,10 @@ def figure(
 @one_line_errors
 def mos(
     run: Run,
-    inputs: Annotated[
-        Path | None, typer.Option(help="Keep the inputs of the reference software in this folder.")
-    ] = None,
+    inputs: Annotated[Path | None, typer.Option(help="Folder to keep the inputs of the reference software.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs its reference software."""
+    """Print the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs the reference software."""
     from sojourn.harness.report import opinion_scores
 
     scores = opinion_scores.scores(run, inputs)
@@ -198,24 +196,24 @@ def mos(
     for phase, figures in scores.items():
         table.add_row(phase, *(f"{figure:.2f}" for figure in figures))
     Console().print(table)
-    print(f"Mode 0, no audio; the recommendation is made for {opinion_scores.SHORTEST_S} s and longer.")
+    print(f"Mode 0, no audio; the recommendation applies to sequences of {opinion_scores.SHORTEST_S} s and longer.")
 
 
 @app.command()
 @one_line_errors
 def quality(
     run: Run,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between the pictures that are judged.")] = 1.0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV file with each picture's.")] = None,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between judged pictures.")] = 1.0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file with every picture's values.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what was left of the film's quality on the screen (SSIM, VMAF), by phase and rendition."""
+    """Measure the picture quality on the screen against the film (SSIM, VMAF), by phase and rendition."""
     from rich.progress import Progress
 
     from sojourn.harness.report import picture_quality
 
     with Progress(console=Console(stderr=True)) as bars:
-        task = bars.add_task("painting the film anew", total=1.0)
+        task = bars.add_task("painting the film", total=1.0)
         judged = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
     if output:
         judged.write_csv(output)
@@ -231,7 +229,7 @@ def quality(
         table.add_row(phase, f"{height}p" if height else "–", str(count), *cells)
     Console().print(table)
     if judged["vmaf"].null_count():
-        print("No VMAF: this ffmpeg has no libvmaf; pip install 'sojourn[vmaf]' brings one that has.")
+        print("No VMAF: this ffmpeg has no libvmaf; install one with pip install 'sojourn[vmaf]'.")
     if output:
         print(output)
 
@@ -241,13 +239,13 @@ def quality(
 def export(
     run: Run,
     composite: Annotated[
-        bool, typer.Option("--composite", help="A film: the recording above its plots, through which a cursor moves.")
+        bool, typer.Option("--composite", help="Film of the recording above its plots, with a moving cursor.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Default: RUN-composite.mp4 beside the run.")
+        Path | None, typer.Option("--output", "-o", help="Default: RUN-composite.mp4 next to the run.")
     ] = None,
 ) -> None:
-    """Export a run to be shown: --composite makes an mp4 of its recording and its moving plots."""
+    """Export a run for presentation: --composite creates an mp4 of its recording and moving plots."""
     from rich.progress import Progress
 
     from sojourn.harness.report.film import CompositeError
@@ -255,7 +253,7 @@ def export(
     from sojourn.harness.store.loaded import load_run
 
     if not composite:
-        raise CompositeError("export: say what: --composite (an archive is `sojourn bundle export`)")
+        raise CompositeError("export: add --composite (for an archive, use `sojourn bundle export`)")
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("composite", total=1.0)
         scores = load_run(run).drawable("screen.mp4", "screen.json").scores

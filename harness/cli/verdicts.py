@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for pipelines: whether runs are as demanded, and with which version of a device they changed."""
+"""Commands for CI: check runs against thresholds, and find the version of a device at which they changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure"
 
 @contextmanager
 def _broken_at_once() -> Iterator[None]:
-    """End with _BROKEN and one line whatever goes wrong: any other code would be taken for a verdict."""
+    """Exit with _BROKEN and one line on any error: any other code would be taken for a verdict."""
     try:
         yield
     except Exception as error:
@@ -37,21 +37,19 @@ def _broken_at_once() -> Iterator[None]:
 def verdict(
     places: Annotated[list[Path], typer.Argument(metavar="RUN_OR_RESULTS...", help="Runs, or folders of runs.")],
     thresholds: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is demanded (docs/pipelines.md); needed.")
+        Path | None, typer.Option(metavar="FILE", help="Thresholds, a TOML file (docs/pipelines.md); required.")
     ] = None,
     sure: Annotated[
         bool,
-        typer.Option(
-            "--sure", help="Judge by the whole 95 % interval over at least 5 runs; else a threshold is not decided."
-        ),
+        typer.Option("--sure", help="Judge by the whole 95 % interval over at least 5 runs; otherwise not decided."),
     ] = False,
     rescore: Rescore = True,
     signers: Signers = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML too.")] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Append Markdown too, for a summary.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also append Markdown, for a summary.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check runs against thresholds. Exit code 0: met, 1: not met, 3: void, 4: cannot be read, 5: not decided."""
+    """Check runs against thresholds. Exit code 0: met, 1: not met, 3: invalid, 4: cannot be read, 5: not decided."""
     with _broken_at_once():
         from sojourn.harness.experiment.score_check import check_scores
         from sojourn.harness.report import verdict as report
@@ -62,7 +60,7 @@ def verdict(
                 check_scores(run, manifest)
 
         if thresholds is None:
-            raise ValueError("--thresholds: not given; name the file of what is demanded (docs/pipelines.md)")
+            raise ValueError("--thresholds is required; give a TOML file (docs/pipelines.md)")
         given = report.verdicts(
             places, report.read_thresholds(thresholds), sure=sure, signers=signers, look=look if rescore else None
         )
@@ -72,38 +70,39 @@ def verdict(
             with markdown.open("a") as file:
                 file.write(report.markdown(given))
     if not rescore:
-        print("scores NOT computed again: --no-rescore", file=sys.stderr)
+        print("scores NOT recomputed: --no-rescore", file=sys.stderr)
     if as_json:
         print_json(report.records(given))
         raise typer.Exit(report.code_of(given))
     for one in given:
         table = Table("threshold", "where", "figure", "", box=None, pad_edge=False, header_style="dim")
-        table.columns[-1].no_wrap = True  # a pipeline may look for it
+        table.columns[-1].no_wrap = True  # CI may search for it
         for it in one.judgements:
             row = it.threshold.text, it.where, report.figure_of(it)
             table.add_row(*map(Text, row), Text(it.text, style=_STYLE[it.outcome]))
         print(f"{printable(one.experiment.title)}: {one.code.words}")
         for name, reasons in one.void.items():
-            print(printable(f"void: {name}: {'; '.join(reasons)}"))
+            print(printable(f"invalid: {name}: {'; '.join(reasons)}"))
         if one.judgements:
             Console().print(table)
     for left in report.left_out(places):
-        print(printable(f"left out: {left.path}: {left.state}: {left.reason}"))
+        print(printable(f"excluded: {left.path}: {left.state}: {left.reason}"))
     raise typer.Exit(report.code_of(given))
 
 
 @app.command()
 def trend(
     places: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS...", help="A folder with one of runs a version, or each, in order.")
+        list[Path],
+        typer.Argument(metavar="RESULTS...", help="Folder with a folder of runs per version, or these folders."),
     ],
     least: Annotated[
-        float, typer.Option(metavar="PERCENT", min=0, help="Tell no change below this share of what was before.")
+        float, typer.Option(metavar="PERCENT", min=0, help="Ignore changes below this share of the earlier value.")
     ] = 0.0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("trend.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("trend.html"),
     as_json: AsJson = False,
 ) -> None:
-    """Find the version with which a figure changed. Exit code 0: none worse, 1: worse, 3: void, 4: broken."""
+    """Find the version at which a metric changed. Exit code 0: none worse, 1: worse, 3: invalid, 4: cannot be read."""
     with _broken_at_once():
         from sojourn.harness.report import trend as report
         from sojourn.harness.report.verdict import Code
@@ -120,8 +119,8 @@ def trend(
         for line in report.lines(one):
             print(printable(f"  {line}"))
     if not told.trends:
-        print("no experiment has valid runs of two versions of which the same was asked")
+        print("no experiment has valid runs of two versions with the same options")
     for version, left in told.left:
-        print(printable(f"left out: {version}: {left.path.name}: {left.state}: {left.reason}"))
+        print(printable(f"excluded: {version}: {left.path.name}: {left.state}: {left.reason}"))
     print(page)
     raise typer.Exit(code)

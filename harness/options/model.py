@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of a run, each declared once: everything that sets, shows, stores or hands one over follows from here."""
+"""The options of a run, each declared once: all that sets, shows, stores or passes one is derived from here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUPS: dict[Group, str] = {
     "path": "the path: bottleneck and delay",
     "contenders": "the contenders: competing traffic, and when",
     "recording": "the recording",
-    "lab": "the lab: where a run is made",
+    "lab": "the lab: where a run is executed",
     "evidence": "the evidence: repetitions and results",
 }
 """Groups of options, as --help shows them."""
@@ -38,15 +38,15 @@ DEFAULT_QUEUE = (
     "the published experiment's queue: a single shared queue with an AQM that marks, a laboratory case, not what "
     "access lines ship"
 )
-"""What the default of --qdisc is."""
+"""A description of the default of --qdisc."""
 _SPARE_BYTES = 150 << 20
 _RECORDING_BPS = 4_000_000
-#: What captures need room for where the bottleneck's rate is not known.
+#: The rate that captures must have room for if the bottleneck's rate is unknown.
 _ANY_RATE_BPS = 100_000_000
 
 
 def _queue(value: object) -> Qdisc:
-    """Refuse a JSON object, of which pydantic would make a Qdisc of no kind."""
+    """Reject a JSON object, which pydantic would turn into a Qdisc without a kind."""
     if isinstance(value, Qdisc):
         return value
     if isinstance(value, str):
@@ -60,7 +60,7 @@ Queue = Annotated[InstanceOf[Qdisc], BeforeValidator(_queue), PlainSerializer(st
 class Options(ServiceOptions):
     """The options of one run. Rates are in bit/s, times in seconds unless the name says otherwise.
 
-    The queue and the round-trip time of a black box are None; its rates are what the user says they are, if anything.
+    The queue and the round-trip time of a black box are None; its rates are those that the user states, if any.
     """
 
     qdisc_down: Annotated[
@@ -183,7 +183,7 @@ class Options(ServiceOptions):
         str,
         Option(
             "lab", "who",
-            "Where runs in simulated time are made: local, or tls://HOST:PORT for a Dask cluster; every seed of "
+            "Where runs in simulated time are executed: local, or tls://HOST:PORT for a Dask cluster; every seed of "
             "--repeat, or cell of a matrix, is one job",
             parsing.LOCAL, parse=parsing.engine_address, guest=False,
         ),
@@ -204,7 +204,7 @@ class Options(ServiceOptions):
 
     @property
     def seconds(self) -> float:
-        """How long all phases take together."""
+        """The total length of all phases."""
         return sum(phase.seconds for phase in self.phases)
 
     @property
@@ -225,22 +225,22 @@ class Options(ServiceOptions):
 
     @property
     def second_video(self) -> bool:
-        """Whether a second video competes in some phase."""
+        """Whether a second video competes in any phase."""
         return any(part.contender == VIDEO for phase in self.phases for part in phase.load)
 
     @property
     def uplink(self) -> str | None:
-        """By which congestion control a virtual lab's uplink sends on what comes from outside; None without one."""
+        """The congestion control with which a virtual lab's uplink relays inbound traffic; None without an uplink."""
         return self.origin_cc if self.elsewhere and self.lab == "virtual" else None
 
     def replace(self, **changes: Any) -> Self:
-        """Return these options with some fields changed. Raises ValidationError for what no field takes."""
+        """Return these options with some fields changed. Raises ValidationError for an invalid value."""
         return self.model_validate(dict(self) | changes)
 
     @property
     def needed_bytes(self) -> int:
-        """Bytes that the evidence of such a run fits into with room to spare."""
-        # Captures keep the headers, on both sides of the router: an eighth of full frames, a third of short ones.
+        """Upper bound for the evidence of such a run, bytes."""
+        # Captures keep the headers, on both sides of the router: an eighth of full frames, a third of small ones.
         rates = (
             max(first or _ANY_RATE_BPS, *(step.rate_bps for step in steps), 0)
             for first, steps in ((self.rate_down_bps, self.rate_steps), (self.rate_up_bps, self.rate_up_steps))
@@ -250,7 +250,7 @@ class Options(ServiceOptions):
 
     @property
     def cell(self) -> str:
-        """A short name of this point of the experiment, fit for a directory."""
+        """A short name of this point of the experiment, suitable for a directory."""
         steps = "".join(f" {step.at_s:g}s {format_rate(step.rate_bps)}" for step in self.rate_steps)
         further = (f"{name} {text}" for name, text in (
             ("ip", self.ip_version == 6 and "6"),
@@ -264,15 +264,15 @@ class Options(ServiceOptions):
         return " ".join([self.service, queue, *rate, *rtt, *further])
 
     def repetition(self, number: int) -> Options:
-        """Return the options of repetition `number` (from 1 on): a seed and an order of contenders of its own."""
+        """Return the options of repetition `number` (from 1 on): with its own seed and order of contenders."""
         if not self.repeat or self.repeat == 1:
             return self
         return self.replace(seed=self.seed + number - 1, phases=tuple(reordered(self.phases, self.seed, number)))
 
     def for_guest(self, results: Path) -> Self:
-        """Return the options that a simulated machine gets: without the user's paths, account, name for a lab, …
+        """Return the options for a simulated machine: without the user's paths, account, name of a lab, …
 
-        Of a page or stream in the user's own folder it gets the file's name; the folder's copy is the service's.
+        For a page or stream in the user's folder, it gets the file's name; the service provides the folder's copy.
         """
         url = Path(self.url).name if self.own_folder else ""
         return self.replace(**_OF_GUESTS, results=results, url=url)
@@ -287,7 +287,7 @@ def _named(field: str) -> Option | None:
     found = next((it for it in info.metadata if isinstance(it, Option)), None)
     if found is None:
         return None
-    # Every service is known here, and not yet where the options of services are declared.
+    # All services are known here, but not yet where the options of services are declared.
     choices = (*SERVICES, "all") if field == "service" else found.choices
     return replace(
         found, field=field, name=found.name or field.replace("_", "-"), flag=info.annotation is bool, choices=choices
@@ -313,4 +313,4 @@ def _is_path(option: Option) -> bool:
 
 
 PATHS = frozenset(option.name for option in OPTIONS if _is_path(option) and option.name != "results")
-"""Options that are paths relative to the file that sets them; results are relative to the folder of the call."""
+"""Options that are paths relative to the file that sets them; results are relative to the working directory."""

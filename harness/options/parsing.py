@@ -14,11 +14,11 @@ from sojourn.bottleneck.units import parse_percent, parse_time, rate_option
 from sojourn.harness.options.timeline import Phase
 
 LOCAL = "local"
-"""The engine that is this machine."""
+"""The engine on this machine."""
 UNSAFE = "dask+unsafe"
 """The scheme of a Dask cluster without TLS on other machines."""
 _MOST_RUNS = 1000
-#: With more loss no video plays; a path with longer bursts is a broken one.
+#: With more loss, no video plays; a path with longer bursts is broken.
 _MOST_LOSS_PERCENT, _LONGEST_BURST_US = 20.0, 100_000
 
 
@@ -48,12 +48,12 @@ def schedule_text(first_bps: int, steps: Sequence[RateStep]) -> str:
 
 
 def timeline_text(phases: Sequence[Phase]) -> str:
-    """Return a timeline that names its own loads; the phases' names follow from it."""
+    """Return the text of a timeline with its own loads, from which the phases' names follow."""
     return ",".join(f"{phase.contender or 'solo'}:{phase.seconds!r}" for phase in phases)
 
 
 def loss_percent(text: str) -> float:
-    """Return percent of the packets that a path loses."""
+    """Return a path's loss in percent of packets."""
     percent = parse_percent(text)
     if not 0 < percent <= _MOST_LOSS_PERCENT:
         raise BadValue("out-of-range", f"{text!r} is out of range; give 0.01% to {_MOST_LOSS_PERCENT:g}%")
@@ -61,14 +61,14 @@ def loss_percent(text: str) -> float:
 
 
 def jitter_us(text: str) -> int:
-    """Return µs by which a path's delay varies."""
+    """Return a path's delay variation in µs."""
     if (time_us := parse_time(text)) <= 0:
         raise BadValue("out-of-range", f"{text!r} is out of range; give a time such as 2ms")
     return time_us
 
 
 def bursts_us(text: str) -> tuple[int, int]:
-    """Return the shortest and the longest µs between two bursts, of `5ms` or `1ms-8ms`."""
+    """Return the minimum and maximum interval of bursts in µs, from `5ms` or `1ms-8ms`."""
     least, _, most = text.partition("-")
     times = parse_time(least), parse_time(most or least)
     if not 0 < times[0] <= times[1] <= _LONGEST_BURST_US:
@@ -81,7 +81,7 @@ def run_count(text: str) -> int:
     if not text.isdecimal():
         raise BadValue("invalid-value", f"{text!r} is not a number of runs; give 1 to {_MOST_RUNS}")
     if not 1 <= int(text) <= _MOST_RUNS:
-        raise BadValue("out-of-range", f"{text!r} is out of range; give 1 to {_MOST_RUNS}, a result needs 5")
+        raise BadValue("out-of-range", f"{text!r} is out of range; give 1 to {_MOST_RUNS} (a result needs 5)")
     return int(text)
 
 

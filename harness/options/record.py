@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of a finished run, from its options.json, which may be a stranger's."""
+"""The options of a finished run, from its options.json, which may come from a third party."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from sojourn.harness.options.rules import parse_options
 def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> Options:
     """Return the options that `Options.record` wrote.
 
-    The record is turned into the words of a command line and parsed as these are. Raises OptionsError for what the
-    command line refuses or makes another value of, and for a record of another version of Sojourn.
+    The record is converted to a command line and parsed like one. Raises OptionsError for values that the
+    command line rejects or changes, and for a record of another version of Sojourn.
     """
     names = {name for name, field in Options.model_fields.items() if not field.exclude}
     if odd := sorted(names ^ set(record)):
-        text = f"options.json: of another version of Sojourn: {', '.join(odd)}"
+        text = f"options.json: written by another version of Sojourn: {', '.join(odd)}"
         raise VersionError(text, code="other-version", option=odd[0])
     try:
         stored = _typed(record)
-        # The folder of the call, which a rerun has of its own.
+        # The working directory, which differs for a rerun.
         options = parse_options({}, services, _words(stored)).replace(results=stored.results)
         made = json.loads(json.dumps(options.record()))
     except OptionsError as wrong:
         raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong
-    except (OSError, RuntimeError, ValueError) as wrong:  # of paths, in the words of each Python version
+    except (OSError, RuntimeError, ValueError) as wrong:  # for paths, with the message of the Python version
         raise OptionsError(f"options.json: {wrong}", code="altered-record") from wrong
     if other := next((name for name, value in record.items() if made[name] != value), None):
         raise OptionsError(
             f"options.json: {other}: {reprlib.repr(record[other])} is not possible for a {options.service} run in the "
             f"{options.lab} lab; was the file changed?", code="altered-record", option=other,
         )  # fmt: skip
-    # A number that is equal may be of another type, which a job's bytes show.
+    # An equal number may have another type, which changes a job's bytes.
     return options.replace(phases=stored.phases)
 
 
 def words(record: Mapping[str, Any]) -> dict[str, str | bool]:
-    """Return the options of a record by their names on the command line, each as its text there.
+    """Return the options of a record by their command-line names, each as its command-line text.
 
-    Raises OptionsError for a value of another type than its option's.
+    Raises OptionsError for a value whose type differs from its option's.
     """
     return _words(_typed(record))
 

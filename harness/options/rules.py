@@ -25,7 +25,7 @@ from sojourn.traffic.load import parse_load
 T = TypeVar("T")
 
 _WITH_INTERNET = "--lab=virtual or --lab=apu"
-#: The option that the relay of a virtual lab's uplink takes, whatever is watched there.
+#: The option that always applies to the relay of a virtual lab's uplink.
 _RELAYED = "origin-cc"
 #: What a black box decides by itself; a user may state its rates.
 _DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
@@ -38,7 +38,7 @@ _MODES: dict[Mode, str] = {
 
 
 class FromFile(str):
-    """The value that a scenario or a defaults file gives an option, if the user did not name the file for that."""
+    """An option's value from a scenario or a defaults file that the user did not name explicitly."""
 
     file: Path
 
@@ -49,7 +49,7 @@ class FromFile(str):
 
 
 class RawOptions:
-    """The options of a run before they are parsed: the text of each, the service, its mode and the lab."""
+    """The options of a run before they are parsed: their texts, the service, its mode and the lab."""
 
     def __init__(
         self, given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any]
@@ -74,7 +74,7 @@ class RawOptions:
         return "own" if "own" in of_url and "://" not in str(self.raw["url"]) else "stream"
 
     def where(self, name: str) -> str:
-        """Return how an error names an option: with the file that sets it, or as on the command line."""
+        """Return an option's name in errors: with the file that sets it, or as on the command line."""
         value = self.raw[name]
         return f"{value.file}: {name}" if isinstance(value, FromFile) else f"--{name}"
 
@@ -85,12 +85,12 @@ class RawOptions:
 
     @property
     def timeline(self) -> str:
-        """Return how an error names the timeline."""
+        """Return the timeline's name in errors."""
         value = self.raw["timeline"]
         return f"the timeline of {value.file}" if isinstance(value, FromFile) else "--timeline"
 
     def cut_short(self, name: str) -> bool:
-        """Whether a file sets an option and the timeline is set elsewhere: beyond its end the option has no effect."""
+        """Whether a file sets an option but not the timeline: after the timeline's end, the option has no effect."""
         file = getattr(self.raw[name], "file", None)
         given = (self.known[it] for it in ("timeline", "contenders") if it in self.known)
         return file is not None and any(getattr(value, "file", None) != file for value in given)
@@ -111,7 +111,7 @@ class RawOptions:
         return text
 
     def fields(self, option: Option) -> dict[str, Any]:
-        """Return the fields that an option sets; none where its own default applies. Raises OptionsError."""
+        """Return the fields that an option sets; none if its own default applies. Raises OptionsError."""
         text = self.raw[option.name]
         if option.flag:
             return {option.field: bool(text)}
@@ -125,7 +125,7 @@ class RawOptions:
 
 @dataclass(frozen=True)
 class _Rule:
-    """An option that cannot be combined with others: when, and why; {lab} and {timeline} are named."""
+    """An option that cannot be combined with others: when, and why; {lab} and {timeline} are placeholders."""
 
     option: str
     when: Callable[[RawOptions], Any]
@@ -209,7 +209,7 @@ def parse_options(
 ) -> Options:
     """Check `given` (option name with dashes → text or bool; None where not given) and return the options of a run.
 
-    `service` must be one of `services`. `defaults` override the service's defaults, and these the built-in ones. A
+    `service` must be in `services`. `defaults` override the service's defaults, and these the built-in ones. A
     default without effect is ignored; a given option without effect is refused. Raises OptionsError for the first
     option that cannot work.
     """
@@ -238,7 +238,7 @@ def removed_option(where: str, name: str, instead: str) -> OptionsError:
 
 
 def reset_inapplicable(raw: RawOptions) -> None:
-    """Reset what has no effect on the victim to its default. Raises OptionsError where the user named it."""
+    """Reset options without effect on the victim to their defaults. Raises OptionsError if the user set one."""
     for name in sorted({name for service in raw.services.values() for name in service.takes}):
         relayed = name == _RELAYED and raw.lab == "virtual" and raw.mode in ("stream", "live")
         if raw.mode not in raw.takes.get(name, ()) and not relayed:
@@ -265,12 +265,12 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
 
 
 def names_loads(timeline: Any) -> bool:
-    """Return whether a timeline names its own loads, as `solo:20,cubic:40` does and `short` does not."""
+    """Whether a timeline names its own loads: `solo:20,cubic:40` does, `short` does not."""
     return str(timeline) not in TIMELINES
 
 
 def _require_confirmed_account(raw: RawOptions) -> None:
-    """Raise OptionsError where a file says which site gets the user's account, and the user did not confirm it."""
+    """Raise OptionsError if a file determines the site that gets the user's account, without confirmation."""
     url = raw.raw["url"]
     if not (raw.live and isinstance(url, FromFile)):
         return

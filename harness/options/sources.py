@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the values of options come from: a scenario, sojourn.toml and the environment; the command line overrides all.
 
-A scenario is a TOML file with the options that say what is measured, and none that say where or by whom. The same file
-is a run's (`--scenario`), a soak cell's (`scenario = …`) and, each of its loads alone, a matrix's.
+A scenario is a TOML file with the options that define what is measured, but not where or by whom. The same file is used
+for a run (`--scenario`), for a soak's cell (`scenario = …`) and, with every load separately, for a matrix.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sojourn.harness.options.rules import FromFile, names_loads, removed_option
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"
-"""In the environment: another defaults file, or empty for none."""
+"""Environment variable: another defaults file, or empty for none."""
 IN_SCENARIOS = tuple(option.name for option in OPTIONS if option.says in ("what", "content"))
 """The options that a scenario may set."""
 WHY = {
     "who": "only you name programs, accounts, machines and the real service",
-    "how": "says where it runs or what becomes of it, not what it is",
+    "how": "it determines where a run is executed or stored, not what is measured",
 }
-"""Why a file may not set an option that says this."""
+"""Why a file may not set an option of this kind."""
 _MOST_COMBINATIONS = 10_000
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
@@ -41,7 +41,7 @@ Value = str | bool
 
 
 def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
-    """Return what is given, and the options that it leaves open from the scenario that it names, relative to `folder`.
+    """Return the given options, completed from the scenario that they name, relative to `folder`.
 
     A given timeline that names its own loads overrides the scenario's contenders. Raises OptionsError for a file that
     is not a scenario, or has several values of an option.
@@ -77,7 +77,7 @@ def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
 
 
 def content(file: Path, name: str, text: str) -> FromFile:
-    """Return the address or the path of media that `file`, which may be a stranger's, gives for option `name`.
+    """Return the address or path of media that `file`, which may come from a third party, sets for option `name`.
 
     A path is relative to the file and stays in its folder. Raises OptionsError.
     """
@@ -91,11 +91,11 @@ def content(file: Path, name: str, text: str) -> FromFile:
 
 
 def within(file: Path, name: str, text: str) -> Path:
-    """Return a path that `file`, which may be a stranger's, gives relative to itself. Raises OptionsError outside."""
+    """Return a path relative to `file`, which may come from a third party. Raises OptionsError outside its folder."""
     try:
         folder = file.parent.resolve()
         path = (folder / expanded(text)).resolve()
-    except (OSError, ValueError, RuntimeError) as wrong:  # in the words of each Python version
+    except (OSError, ValueError, RuntimeError) as wrong:  # with the message of the Python version
         raise _refused(file, name, f"{text!r} is not a path: {wrong}") from wrong
     if not path.is_relative_to(folder):
         why = f"{text!r} is outside the file's folder; move it there, or give --{name} on the command line"
@@ -109,20 +109,20 @@ def is_path(name: str, value: Value) -> bool:
 
 
 def combined(table: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
-    """Return each combination of the values of a table's lists: the chosen ones as texts, and the table with them.
+    """Yield every combination of the values in a table's lists: the chosen values as texts, and the resulting table.
 
     Raises OptionsError for more than 10 000 combinations.
     """
     lists = {key: value for key, value in table.items() if isinstance(value, list)}
     if (count := prod(map(len, lists.values()))) > _MOST_COMBINATIONS:
-        why = f"{', '.join(lists)}: {count} combinations; give lists of {_MOST_COMBINATIONS} at most"
+        why = f"{', '.join(lists)}: {count} combinations; give lists with at most {_MOST_COMBINATIONS}"
         raise OptionsError(why, code="out-of-range", option=next(iter(lists)))
     chosen = itertools.product(*lists.values())
     return (([str(it) for it in one], {**table, **dict(zip(lists, one, strict=True))}) for one in chosen)
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """Return what a TOML file holds. Raises OptionsError."""
+    """Parse a TOML file. Raises OptionsError."""
     try:
         return toml_file.read_toml(file)
     except OSError as missing:
@@ -138,13 +138,13 @@ def toml_value(where: str, name: str, value: Any) -> Value:
             return value
         raise OptionsError(f"{where}: give true or false", option=name)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise OptionsError(f"{where}: give a text in quotes, as after --{name}=", option=name)
+        raise OptionsError(f"{where}: give a string in quotes, as after --{name}=", option=name)
     return str(value)
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """The user's own defaults: for all services, and for some."""
+    """The user's defaults: for all services, and for individual services."""
 
     everywhere: Mapping[str, Value] = field(default_factory=dict)
     by_service: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Defaults:
 
     @property
     def service(self) -> str | None:
-        """The service to watch where the command line names none."""
+        """The service to watch if the command line names none."""
         named = {**self.everywhere, **self.environment}.get("service")
         return None if named is None else str(named)
 
@@ -168,7 +168,7 @@ class Defaults:
         return Path(str(key)).expanduser() if key else None
 
     def lines(self, service: str) -> list[str]:
-        """Return a line per source with the options that it sets."""
+        """Return one line per source with the options that it sets."""
         from_file = {**self.everywhere, **self.by_service.get(service, {})}
         sources = ((str(self.file), from_file), ("the environment", self.environment))
         return [
@@ -181,8 +181,8 @@ class Defaults:
 def user_defaults(environment: Mapping[str, str], folder: Path, services: Collection[str]) -> Defaults:
     """Return what `sojourn.toml` in `folder` and the variables SOJOURN_<OPTION> of an environment set.
 
-    The file has options at its top and a table per service that has other ones: `qdisc = "dualpi2"`, `[o2tv]`,
-    `rate = "20mbit"`. A file that the environment does not name may have come with somebody else's folder: it names no
+    The file has general options, and one table per service with different ones: `qdisc = "dualpi2"`, `[o2tv]`,
+    `rate = "20mbit"`. A file that the environment does not name may come with a third party's folder: it may name no
     program, account or machine, and no path out of the folder. Raises OptionsError for an unknown option, a missing
     value or an option that such a file may not set.
     """
@@ -214,13 +214,13 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
 
 
 def _defaults_file(named: str | None, folder: Path) -> Path | None:
-    """Return the user's defaults file, which the environment may have named; None where there is none."""
+    """Return the user's defaults file, which the environment may name; None if there is none."""
     file = folder / (named or FILE)
     if named == "" or not (named or os.path.lexists(file)):
         return None
     try:
         why = None if named else distrust(file)
-    except OSError as missing:  # the target of a link
+    except OSError as missing:  # the target of a symbolic link
         raise OptionsError(f"{file}: {missing.strerror}", code="unreadable-file") from missing
     if why:
         raise OptionsError(f"{file}: {why} ({WHERE}={file})", code="untrusted-file")
@@ -228,7 +228,7 @@ def _defaults_file(named: str | None, folder: Path) -> Path | None:
 
 
 def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> Value:
-    """Return the value of an option in a defaults file, which the user `named` or not; a path is relative to it."""
+    """Return an option's value from a defaults file, which the user `named` or not; paths are relative to it."""
     if name in FORMER:
         raise removed_option(f"{file}: {where}", name, FORMER[name])
     if not (option := BY_NAME.get(name)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phases of an experiment: when the victim is alone, and when which contender is beside it."""
+"""The phases of an experiment: when the victim is alone, and when which contender competes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn.traffic.load import LoadFlow, parse_load
 
 #: Lengths in seconds: solo, first contender, solo, second contender, solo.
 #: `published` is the timeline of the document "L4S Tests" for its three video services; `short` keeps its shape.
-#: Each takes 2 s at least, and a row of every table.
+#: Each phase takes at least 2 s, and one row in every table.
 _MOST_PHASES = 1000
 TIMELINES = {"published": (60, 120, 60, 120, 60), "short": (20, 40, 20, 40, 20)}
 
@@ -33,7 +33,7 @@ class Phase:
 
 
 def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague")) -> list[Phase]:
-    """Return the phases that `text` asks for.
+    """Parse a timeline.
 
     `text` is `published`, `short`, or explicit phases such as `solo:20,cubic:40,solo:20,prague:40,solo:20`
     (seconds). A named timeline takes its contenders from `contenders`, in that order, with a solo phase before,
@@ -54,10 +54,10 @@ def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague"))
 
 
 def reordered(phases: Sequence[Phase], seed: int, repetition: int) -> list[Phase]:
-    """Return the phases with the contenders in the order of `repetition` (from 1 on), each for as long as before.
+    """Return the phases with the contenders in the order of `repetition` (from 1), with unchanged lengths.
 
-    Of repetitions 1 and 2, 3 and 4, … one has a random order and the other its reverse, so that what comes second
-    finds the victim as often in the wake of either.
+    Of repetitions 1 and 2, 3 and 4, … one has a random order and the other its reverse, so that each contender equally
+    often follows the other.
     """
     pair, reverse = divmod(repetition - 1, 2)
     draw = random.Random(f"{seed} {pair}")
@@ -68,7 +68,7 @@ def reordered(phases: Sequence[Phase], seed: int, repetition: int) -> list[Phase
 
 
 def _numbered(pairs: Sequence[tuple[str, float]]) -> list[Phase]:
-    """Return the phases of (solo or contender, seconds); those of a name that comes again are numbered."""
+    """Return the phases of (solo or contender, seconds); repeated names are numbered."""
     counts = Counter(name for name, _ in pairs)
     seen: dict[str, int] = {}
     phases = []
@@ -83,7 +83,7 @@ def _pair(part: str, text: str) -> tuple[str, float]:
     match = re.fullmatch(r"\s*([^:,\s]+)\s*:\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
     if not match or float(match[2]) < 2:
         raise ValueError(
-            f"timeline {text!r}: {part.strip()!r} is no phase; give {', '.join(TIMELINES)} or phases of at least 2 s "
-            "such as solo:20,cubic:40,solo:20,prague:40,solo:20"
+            f"timeline {text!r}: {part.strip()!r} is not a phase; give {', '.join(TIMELINES)} or phases of at least "
+            "2 s such as solo:20,cubic:40,solo:20,prague:40,solo:20"
         )
     return match[1], float(match[2])

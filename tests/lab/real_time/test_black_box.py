@@ -139,7 +139,7 @@ def test_a_box_as_described_passes(nodes: Bench) -> None:
 def test_no_queue_is_wanted_of_a_box(nodes: Bench) -> None:
     with nodes.as_a_box() as file:
         done = CliRunner().invoke(app, ["lab", "check", f"--lab-file={file}", "--qdisc=pie"])
-    assert done.exit_code == 1 and "--qdisc: nobody chooses the queue of a box; leave --qdisc out" in done.stderr
+    assert done.exit_code == 1 and "the queue of a black box is fixed; omit --qdisc" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_whole_run_passes_and_the_second_time_from_the_cache(whole: Path, monk
     assert verdict(whole).exit_code == 1
     monkeypatch.setattr(score_check, "score_run", lambda _: pytest.fail("computed again"))
     done = ask("bundle", "verify", whole)
-    assert done.exit_code == 0 and done.stdout.splitlines()[1:] == ["not signed", "scores computed again: the same"]
+    assert done.exit_code == 0 and done.stdout.splitlines()[1:] == ["not signed", "scores recomputed: unchanged"]
     assert verdict(whole).exit_code == 1 and not verdict(whole).stderr
 
 
@@ -128,10 +128,10 @@ def test_without_computing_a_changed_number_passes_and_each_command_says_so(whol
     assert verdict(whole, "--no-rescore").exit_code == 1
     number(whole)
     done = verdict(whole, "--no-rescore")
-    assert done.exit_code == 0 and done.stderr == "scores NOT computed again: --no-rescore\n"
+    assert done.exit_code == 0 and done.stderr == "scores NOT recomputed: --no-rescore\n"
     done = ask("bundle", "verify", whole, "--no-rescore")
-    assert done.exit_code == 0 and done.stdout.splitlines()[-1] == "scores NOT computed again: --no-rescore"
-    assert "NOT computed" in json.loads(ask("bundle", "verify", whole, "--no-rescore", "--json").stdout)["scores"]
+    assert done.exit_code == 0 and done.stdout.splitlines()[-1] == "scores NOT recomputed: --no-rescore"
+    assert "NOT recomputed" in json.loads(ask("bundle", "verify", whole, "--no-rescore", "--json").stdout)["scores"]
 
 
 def test_what_has_no_recording_any_more_is_not_called_the_same(whole: Path) -> None:
@@ -140,7 +140,7 @@ def test_what_has_no_recording_any_more_is_not_called_the_same(whole: Path) -> N
     says = "screen.mp4: removed to make room, or left out of the bundle"
     for place in (whole, bundle):
         done = ask("bundle", "verify", place)
-        assert done.exit_code == 0 and done.stdout.splitlines()[-1] == f"scores NOT computed again: {says}"
+        assert done.exit_code == 0 and done.stdout.splitlines()[-1] == f"scores NOT recomputed: {says}"
     done = verdict(whole)
     assert done.exit_code == 4 and says in done.stderr
     assert verdict(whole, "--no-rescore").exit_code == 1
@@ -148,14 +148,14 @@ def test_what_has_no_recording_any_more_is_not_called_the_same(whole: Path) -> N
 
 def test_an_anonymised_bundle_of_it_gives_the_same_scores(whole: Path) -> None:
     done = ask("bundle", "verify", export(whole, wish=Wish(anonymise=True)))
-    assert done.exit_code == 0 and done.stdout.endswith("scores computed again: the same\n"), done.output
+    assert done.exit_code == 0 and done.stdout.endswith("scores recomputed: unchanged\n"), done.output
 
 
 def test_scores_of_another_scorer_are_not_compared(whole: Path) -> None:
     text = (whole / SCORES).read_text()
     (whole / SCORES).write_text(text.replace('"scorer": "', '"scorer": "0.'))
     reseal(whole, SCORES)
-    assert ask("bundle", "verify", whole).stdout.endswith("scores computed again: the same\n")  # no value differs
+    assert ask("bundle", "verify", whole).stdout.endswith("scores recomputed: unchanged\n")  # no value differs
     number(whole)
     with pytest.raises(NotComputedError, match=r"scores of scorer 0\..*`sojourn rescore --write"):
         check_scores(whole, read_manifest(whole))
@@ -202,7 +202,7 @@ def test_a_run_is_signed_where_it_is_made(whole: Path, keys: Path, tmp_path: Pat
     done = verdict(signed, f"--signers={signers}", "--no-rescore")
     assert done.exit_code == 4 and f"{signed}: manifest.json: is not what me@lab.example signed" in done.stderr
     done = ask("bundle", "verify", signed, "--no-rescore")
-    assert "not signed as it is: it was changed since it was signed" in done.stdout
+    assert "not signed in its present state: changed after it was signed" in done.stdout
 
 
 def test_a_bundle_is_signed_by_the_key_of_the_defaults(

@@ -53,7 +53,7 @@ def test_a_folder_that_is_no_run_is_one_line(command: str, tmp_path: Path) -> No
 def test_doctor_lists_everything_and_its_exit_code_says_whether_runs_can_work() -> None:
     code, out, err = sojourn("doctor")
     assert "user namespaces" in out and "chromium" in out
-    assert (code == 1) == ("the sim lab cannot work here yet" in err) == ("sim: ready\n" not in out)
+    assert (code == 1) == ("the sim lab does not work here yet" in err) == ("sim: ready\n" not in out)
 
 
 def test_every_command_has_help() -> None:

@@ -67,4 +67,4 @@ def test_it_is_json_and_nothing_else(scores: Scores, tmp_path: Path, name: str) 
 
 def test_a_matrix_that_is_run_has_none(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["matrix", "s6", "--json"])
-    assert done.exit_code == 1 and "--json: for lists; add --list" in done.stderr
+    assert done.exit_code == 1 and "--json applies to lists; add --list" in done.stderr

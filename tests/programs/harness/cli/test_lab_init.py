@@ -27,7 +27,7 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, there: bool) 
     answers = "\n".join((*near, *far))
     done = CliRunner().invoke(app, ["lab", "init", f"--lab-file={file}"], input=answers)
     if there:
-        assert done.exit_code == 1 and "is there already" in done.stderr and file.read_text() == "mine"
+        assert done.exit_code == 1 and "exists already" in done.stderr and file.read_text() == "mine"
     else:
         assert done.exit_code == 0, done.output
         assert (

@@ -30,11 +30,11 @@ def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
     code, out, err = sojourn("rescore", bare)
     assert (
         code == 1
-        and "scores of no scorer → " in err
-        and "--write replaces them" in err
+        and "scores differ, scorer unknown → " in err
+        and "replace them with --write" in err
         and read_manifest(bare).status == "valid"
     )
-    assert all(f"{bare}: void now: {gate.reason}" in err for gate in score_run(bare).validity.gates if not gate.ok)
+    assert all(f"{bare}: now invalid: {gate.reason}" in err for gate in score_run(bare).validity.gates if not gate.ok)
     code, out, _ = sojourn("rescore", bare, "--write")
     assert code == 0 and "scores replaced" in out
     manifest = read_manifest(bare)
@@ -50,7 +50,7 @@ def test_rescore_trusts_no_changed_raw_file(bare: Path) -> None:
     scores = (bare / "scores.json").read_text()
     (bare / "scores.json").write_text(scores.replace('"2.', '"9.'))
     code, _, err = sojourn("rescore", bare)
-    assert code == 1 and "scores.json is not the one that the manifest holds" in err
+    assert code == 1 and "scores.json does not match the manifest" in err
     (bare / "timeline.json").write_text((bare / "timeline.json").read_text().replace("120", "130"))
     code, _, err = sojourn("rescore", bare, "--write")
     assert (code, err) == (1, "sojourn: timeline.json: differs from the manifest\n")

@@ -91,7 +91,7 @@ def test_doctor_judges_each_lab_and_its_exit_code_the_one_in_use(simulated_only:
 
     done = doctor(simulated_only, tmp_path, "--lab=virtual", "--recorder=obs")
     assert done.returncode == 1 and "sim: " not in done.stdout
-    assert done.stderr.startswith("sojourn: the virtual lab cannot work here yet: ") and "obs-studio" in done.stderr
+    assert done.stderr.startswith("sojourn: the virtual lab does not work here yet: ") and "obs-studio" in done.stderr
     assert done.stderr.count("\n") == 1
     assert doctor(simulated_only, tmp_path, "--lab=virtul").returncode == 2
 
@@ -99,7 +99,7 @@ def test_doctor_judges_each_lab_and_its_exit_code_the_one_in_use(simulated_only:
 def test_doctor_tells_programs_that_simulated_time_misses(tmp_path: Path) -> None:
     done = doctor(path_without(tmp_path / "bin", "ffmpeg"), tmp_path, "--json")
     found = {it["subject"]: it for it in json.loads(done.stdout)}
-    assert done.returncode == 1 and "the sim lab cannot work here yet: 1 package is missing" in done.stderr
+    assert done.returncode == 1 and "the sim lab does not work here yet: 1 package is missing" in done.stderr
     assert found["sim lab"]["fix"].endswith("--no-install-recommends ffmpeg")
     assert found["ffmpeg"]["labs"] == ["sim", "virtual", "apu", "black-box"]
 

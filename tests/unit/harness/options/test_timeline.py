@@ -61,8 +61,8 @@ def test_numbers_follow_the_order() -> None:
         ("long", "published, short"),
         ("cubic:10", "first phase must be solo"),
         ("solo:1", "at least 2 s"),
-        ("solo:20,,cubic:3", "is no phase"),
-        ("solo:ten", "is no phase"),
+        ("solo:20,,cubic:3", "is not a phase"),
+        ("solo:ten", "is not a phase"),
     ],
 )
 def test_bad_timelines_say_what_would_be_right(text: str, says: str) -> None:
