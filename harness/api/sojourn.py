@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For notebooks and programs of your own: `import sojourn; run = sojourn.load("results/…")` (docs/data.md).
+"""For your notebooks and programs: `import sojourn; run = sojourn.load("results/…")` (docs/data.md).
 
 All rooms are subpackages. In a checkout `sojourn.harness` is the folder harness/ in its root; a wheel has this file as
 the `__init__.py` of `sojourn/`, next to the rooms.
