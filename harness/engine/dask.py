@@ -29,7 +29,7 @@ _CONNECT_S = 15
 _MOST_FILES, _MOST_BYTES = 100_000, 64 << 30  # of a run, far more than any has
 
 Digest = Callable[[], str]
-"""Names all that decides what a run gives where it is called; to be pickled."""
+"""Returns a digest of what determines a run's results where it is called; can be pickled."""
 
 
 def connected(address: str) -> Any:
@@ -41,7 +41,7 @@ def connected(address: str) -> Any:
     untyped: Any = Client
 
     class Closing(untyped):  # type: ignore[misc]
-        """One that cannot start ends its thread: Dask's is closed by whoever collects it, which may deadlock."""
+        """Ends its thread if it cannot start: Dask's client is closed by the garbage collector, which may deadlock."""
 
         def start(self, **how: Any) -> None:
             try:
@@ -56,7 +56,7 @@ def connected(address: str) -> Any:
         client = Closing(plain, timeout=_CONNECT_S, set_as_default=False)
         with _closed_on_error(client):
             client.wait_for_workers(1, timeout=_CONNECT_S)
-    except (TypeError, ValueError) as wrong:  # no kind of address, or none of the certificates that one needs
+    except (TypeError, ValueError) as wrong:  # not a valid address, or without the certificates that it needs
         raise EngineError(f"--engine: {address}: {str(wrong).splitlines()[0]} (docs/matrix.md)") from wrong
     except OSError as silent:  # TimeoutError is one
         raise EngineError(f"--engine: {address}: no Dask scheduler with workers answers ({silent})") from silent
@@ -65,7 +65,7 @@ def connected(address: str) -> Any:
 
 @contextmanager
 def _closed_on_error(client: Any) -> Iterator[None]:
-    """Close the client when what is done with it fails."""
+    """Close the client if the body fails."""
     try:
         yield
     except BaseException:
@@ -74,7 +74,7 @@ def _closed_on_error(client: Any) -> Iterator[None]:
 
 
 def check_workers(client: Any, inputs: str, digest: Digest) -> None:
-    """Raise EngineError that names a worker where `digest` does not give `inputs`; one that is lost gives none."""
+    """Raise EngineError that names a worker where `digest` differs from `inputs`; lost workers are ignored."""
     from distributed.comm.core import CommClosedError
 
     for worker, theirs in client.run(_aside, digest, on_error="return").items():
@@ -95,7 +95,7 @@ def places(client: Any, memory_bytes: int) -> int:
         try:
             client.wait_for_workers(1, timeout=_CONNECT_S)
         except OSError as silent:
-            raise EngineError("--engine: the last Dask worker is gone") from silent
+            raise EngineError("--engine: no Dask worker is left") from silent
     return sum(
         int(min(it["nthreads"], max(1, it["memory_limit"] // memory_bytes)) if it["memory_limit"] else it["nthreads"])
         for it in workers
@@ -118,7 +118,7 @@ def packed(folder: Path) -> bytes:
 
 
 def unpack(archived: object, folder: Path) -> None:
-    """Put the files of such an archive into a folder. Raises EngineError for what is none, or has no room there."""
+    """Extract such an archive into a folder. Raises EngineError if it is not one, or there is no room."""
     try:
         with zipfile.ZipFile(io.BytesIO(archived if isinstance(archived, bytes) else b"")) as archive:
             entries = archive.infolist()
@@ -128,13 +128,13 @@ def unpack(archived: object, folder: Path) -> None:
             if len(entries) > _MOST_FILES or need > min(_MOST_BYTES, room):
                 what = f"{len(entries)} files of {need >> 20} MB"
                 raise EngineError(
-                    f"a worker returned {what}; taken are {_MOST_FILES} of {min(_MOST_BYTES, room) >> 20} MB"
+                    f"a worker returned {what}; the limit is {_MOST_FILES} files, {min(_MOST_BYTES, room) >> 20} MB"
                 )
             archive.extractall(folder)
     except EngineError:
         raise
     except (zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, OSError) as wrong:
-        raise EngineError(f"a worker returned what is no archive of a run ({wrong})") from wrong
+        raise EngineError(f"a worker returned no valid archive of a run ({wrong})") from wrong
 
 
 def _is_inside(name: str) -> bool:
@@ -225,11 +225,13 @@ class DaskEngine:
         self._client.close()
 
 
-_DIFFERENT = "its kernel, guest or Sojourn is not this machine's: take the same commit, then `sojourn build` there"
+_DIFFERENT = (
+    "its kernel, guest or Sojourn differs from this machine's: check out this commit there, then `sojourn build`"
+)
 
 
 async def _aside(digest: Digest) -> str:
-    return await asyncio.to_thread(digest)  # it may build for minutes, and a worker that is silent so long is dropped
+    return await asyncio.to_thread(digest)  # builds may take minutes; a worker silent that long is dropped
 
 
 class _GivenUpError(Exception):
@@ -252,7 +254,7 @@ def run_packed(job: Job, inputs: str, digest: Digest, topic: str, name: str) -> 
             raise _GivenUpError
 
     send("begun", worker.address)
-    # Dask sweeps this directory when the worker was killed.
+    # Dask cleans up this directory if the worker is killed.
     with tempfile.TemporaryDirectory(dir=worker.local_directory) as folder:
         why = ""
         try:

@@ -67,6 +67,6 @@ class LabEngine:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopped.set()  # nothing runs any more unless we are interrupted
+        self._stopped.set()  # nothing runs any more unless interrupted
         self._thread.submit(self._down).result()
         self._thread.shutdown()

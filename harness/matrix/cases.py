@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix as tests of pytest: one node a cell, and one for what must hold of all together."""
+"""A matrix as pytest tests: one node per cell, and one for the expectations over all cells."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sojourn.harness.matrix.matrix import Matrix
 
 
 def matrix_tests(matrix: Matrix) -> Callable[..., None]:
-    """Return the test of a matrix, one node a cell: `test_cell = matrix_tests(MATRIX)`.
+    """Return the test of a matrix, one node per cell: `test_cell = matrix_tests(MATRIX)`.
 
-    It runs the cell with all its seeds in the lab that the options name and asserts the matrix's expectations.
+    It runs the cell with all its seeds in the lab named by the options and asserts the matrix's expectations.
     """
 
     def test_cell(cell: Cell, measure: Callable[[Matrix, Cell], list[str]]) -> None:
@@ -39,6 +39,6 @@ def matrix_targets(matrix: Matrix) -> Callable[..., None]:
         if lines := missed(matrix):
             pytest.fail("; ".join(lines), pytrace=False)
 
-    test_targets.__doc__ = f"{matrix.title}: what must hold of all cells together."
+    test_targets.__doc__ = f"{matrix.title}: expectations over all cells."
     test: Callable[..., None] = pytest.mark.experiment(test_targets)
     return test

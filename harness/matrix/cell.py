@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell: one point of a transport experiment, whole, as data. The same cell runs in simulated and in real time."""
+"""A cell: one complete point of a transport experiment, as data. The same cell runs in simulated and in real time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Frozen(BaseModel):
 
 
 UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1"}
-"""Contenders that send UDP packets of 1500 bytes at a fixed rate, whatever becomes of them, and their codepoint."""
+"""Contenders that send UDP packets of 1500 bytes at a fixed rate regardless of loss, and their codepoint."""
 
 
 class Flow(_Frozen):
@@ -38,26 +38,26 @@ class Flow(_Frozen):
     contender: str
     """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
     rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
-    """Of an unresponsive flow, bit/s of frames, as the bottleneck counts them; of no other."""
+    """For unresponsive flows only: bit/s of frames, as the bottleneck counts them."""
     rtt_us: int = Field(ge=0, le=4_000_000)
-    """Delay of its own path there and back, half each way, µs; flows of one rtt share a host."""
+    """Round-trip delay of its path, half each way, µs; flows with the same rtt share a host."""
     start_s: float = Field(default=0, ge=0)
     stop_s: float | None = Field(default=None, gt=0)
     """Default: the end of the cell."""
     up: bool = False
     from_port: int | None = Field(default=None, ge=ports.FIRST_SENDER, le=ports.LAST_SENDER)
-    """Its sender's TCP port, which decides the queue that a hash gives it; default: the next of those ports."""
+    """Its sender's TCP port, which determines the queue that a hash assigns; default: the next of those ports."""
     pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
-    """The most that its sender sends, bit/s (SO_MAX_PACING_RATE): what is paced is not in bursts."""
+    """The sender's maximum rate, bit/s (SO_MAX_PACING_RATE): paced packets are not in bursts."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.contender not in (known := (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)):
             raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
         if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
-            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need a rate_bps, others have none")
+            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need rate_bps, others take none")
         if self.up and self.contender not in CONTENDERS:
-            raise ValueError(f"{self.contender} goes down only")
+            raise ValueError(f"{self.contender}: flows down only")
         if self.pacing_bps and self.contender not in CONTENDERS:
             raise ValueError(f"{self.contender}: pacing_bps is for the kernel's TCP only")
         if self.stop_s is not None and self.stop_s <= self.start_s:
@@ -66,9 +66,9 @@ class Flow(_Frozen):
 
 
 class ShortFlows(_Frozen):
-    """Flows of lognormal length that arrive at random, each fetched by a connection of its own.
+    """Flows of lognormal length that arrive at random, each fetched by a separate connection.
 
-    What is measured is their completion time: from the client's SYN, through its request, to the last byte.
+    The metric is their completion time: from the client's SYN, through its request, to the last byte.
     """
 
     contender: str = "cubic"
@@ -81,7 +81,7 @@ class ShortFlows(_Frozen):
     p5_bytes: int = P5_BYTES
     p95_bytes: int = P95_BYTES
     remember_ssthresh: bool = False
-    """Whether a flow begins with the slow start threshold that an earlier one left in the server's route metrics, as
+    """Whether a flow starts with the slow start threshold that an earlier one left in the server's route metrics, as
     Linux did until 5.6 and still does with `net.ipv4.tcp_no_ssthresh_metrics_save=0`."""
 
     @field_validator("contender")
@@ -99,68 +99,68 @@ class Probe(_Frozen):
     ecn: Codepoint = "not-ect"
     rtt_us: int = Field(ge=0, le=4_000_000)
     round_trip: bool = False
-    """Whether the delay is there and back, through the queues of both directions."""
+    """Whether the delay is the round trip, through the queues of both directions."""
 
 
 class Call(_Frozen):
     """A video call that lasts as long as the cell, both ways between the two ends.
 
-    In simulated time a talker each way sends frames at the bit rate, whatever becomes of them; in real time two
+    In simulated time a talker each way sends frames at the bit rate regardless of loss; in real time two
     browsers call each other (apps/call.py).
     """
 
     bitrate_bps: int = Field(default=1_790_000, ge=10_000, le=20_000_000)
-    """Of the video, each way; the default is that of the published call."""
+    """Bit rate of the video, each way; the default is that of the published call."""
     ecn: Literal["not-ect", "ect1"] = "not-ect"
     """ect1: in dualpi2 the L queue."""
     rtt_us: int = Field(ge=0, le=4_000_000)
 
 
 class Hop(_Frozen):
-    """One middlebox. A direction that is None is forwarded as it comes, unshaped and with the kernel's own queue."""
+    """One middlebox. A direction that is None is forwarded unshaped, with the kernel's own queue."""
 
     down: Direction | None = None
     up: Direction | None = None
     schedule: tuple[RateStep, ...] = ()
-    """Rates of `down` over the time of the cell, beside its initial one."""
+    """Rates of `down` over the time of the cell, after its initial one."""
     schedule_up: tuple[RateStep, ...] = ()
     """The same of `up`."""
     host_queue: bool = False
-    """Whether a filter sends all that goes down to one host to one flow queue of the qdisc `down`."""
+    """Whether a filter maps everything down to one host to one flow queue of the qdisc `down`."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect", "to-dscp-4"] = ""
-    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, whatever it was but a SYN, and
-    `to-not-ect` clears it, as the source of S6 does for its flows "noecn". `to-dscp-4` asks for low delay, as the
-    former TOS byte has it."""
+    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, on any packet but a SYN, and
+    `to-not-ect` clears it, as the source of S6 does for its flows "noecn". `to-dscp-4` requests low delay, as in the
+    former TOS byte."""
     mangled_flows: tuple[int, ...] = ()
-    """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
+    """Numbers of the cell's flows that `mangle` applies to; empty: everything down."""
     slots: Slots | None = None
-    """When packets may go down, in place of the rate of `down`, which is then the mean that the slots give."""
+    """When packets may go down, instead of the rate of `down`, which is then the mean rate of the slots."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.slots and (not self.down or self.schedule or self.down.rate_bps != self.slots.rate_bps):
-            raise ValueError("slots need a way down of their mean rate, and no steps of it: see dumbbell.slotted")
+            raise ValueError("slots need `down` with their mean rate and no schedule; see dumbbell.slotted")
         for name, way, steps in (("", self.down, self.schedule), ("_up", self.up, self.schedule_up)):
             if steps and not way:
-                raise ValueError(f"schedule{name}: its direction has no rate that could change")
+                raise ValueError(f"schedule{name}: its direction has no rate to change")
         if self.host_queue and not (self.down and self.down.qdisc.filtered):
             kinds = ", ".join(kind for kind, qdisc in KINDS.items() if qdisc.filtered)
             raise ValueError(f"host_queue: down needs a qdisc with a queue for each flow: {kinds}")
         if self.mangled_flows and not self.mangle:
-            raise ValueError("mangled_flows: says for which flows mangle is, and there is none")
+            raise ValueError("mangled_flows: needs mangle")
         return self
 
     def traced(self, slots: Slots) -> Hop:
-        """Return the hop with other slots and, down, their mean rate."""
+        """Return the hop with other slots and their mean rate down."""
         down = self.down and self.down.model_copy(update={"rate_bps": slots.rate_bps})
         return self.model_copy(update={"slots": slots, "down": down})
 
 
 class Cell(_Frozen):
-    """Everything that decides the outcome of one run, but for the seed."""
+    """Everything that determines the outcome of one run, except the seed."""
 
     name: str
-    """Names the cell in tables and for `-k`; unique in its matrix."""
+    """The cell's name in tables and for `-k`; unique in its matrix."""
     flows: tuple[Flow, ...] = ()
     hops: tuple[Hop, ...]
     """From the sender's side to the receiver's."""
@@ -173,22 +173,22 @@ class Cell(_Frozen):
     tunnel: Literal["", "wireguard", "fou", "fou-auto", "ipsec", "openvpn", "openvpn-plain"] = ""
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     sender_queue: Literal["", "fq"] = ""
-    """Root qdisc of the sending hosts, which then paces their flows; their RTT must be 0, and the delay a hop's."""
+    """Root qdisc of the sending hosts, which then paces their flows; their RTT must be 0, and the delay in a hop."""
     replay_window: int = Field(default=0, ge=0, le=4096)
     """With `ipsec`: packets; 0 is off."""
     offloads: bool = False
-    """Whether segmentation offloads stay on, as in namespaces left as they come: a queue's packet is up to 64 KiB."""
+    """Whether segmentation offloads stay on, as by default in namespaces: a queue's packet is up to 64 KiB."""
     pacing_percent: tuple[PositiveInt, PositiveInt] | None = None
-    """net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio of all that send, percent; None: the kernel's own."""
+    """net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio of all senders, percent; None: the kernel's own."""
     tso_2020: bool = False
-    """Whether TCP makes and holds back packets of several segments as Linux did in 2020: a segment that
-    the window lets go alone waits for the next ACK (until 6.17), and left-over segments stay single (until 6.9)."""
+    """Whether TCP builds and holds back packets of several segments as Linux did in 2020: a segment that
+    the window allows alone waits for the next ACK (until 6.17), and left-over segments stay single (until 6.9)."""
     sample_s: float = Field(default=0.05, gt=0)
     """Interval of the samples of every flow (tcp_info), s."""
     per_packet: bool = False
-    """Whether each packet of the flows down is told (packets.csv), which is how programs are measured."""
+    """Whether each packet of the flows down is recorded (packets.csv), which is how programs are measured."""
     needs: str = ""
-    """What the kernel must have beyond mainline, for the row of a cell that cannot run; empty: nothing."""
+    """What the kernel needs beyond mainline, for the row of a cell that cannot run; empty: nothing."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -197,31 +197,31 @@ class Cell(_Frozen):
         return self
 
     def _wrong(self) -> Iterator[str]:
-        """What does not fit together, a line each."""
+        """Yield inconsistencies, a line each."""
         if not self.hops:
             yield "needs a middlebox"
         if not (self.flows or self.short_flows or self.call or self.probes):
             yield "needs a flow, a call or a probe"
         if self.ip_version == 6 and (self.tunnel or any(hop.mangle for hop in self.hops)):
-            yield "tunnels, and middleboxes that change ECN field or DSCP, are IPv4 only"
+            yield "tunnels, and middleboxes that change the ECN field or DSCP, support IPv4 only"
         if self.ip_version == 6 and any(hop.host_queue for hop in self.hops):
-            yield "host_queue: its filter is of IPv4 only"
+            yield "host_queue: its filter supports IPv4 only"
         if self.per_packet and (self.ip_version == 6 or self.tunnel):
-            yield "single packets are told of IPv4 without tunnels only"
+            yield "per_packet: supports IPv4 without tunnels only"
         if self.per_packet and any(flow.up for flow in self.flows):
-            yield "single packets are told of flows down only: per_packet takes no flow with up=True"
+            yield "per_packet: supports flows down only, not up=True"
         if not self.per_packet and (one := next((f for f in self.flows if f.contender in PROGRAMS), None)):
-            yield f"{one.contender} is measured by its packets: per_packet=True"
+            yield f"{one.contender} is measured from its packets; set per_packet=True"
         beside = (*self.probes, *(one for one in (self.call, self.short_flows) if one))
         if self.sender_queue and any(one.rtt_us for one in (*self.flows, *beside)):
-            yield "with a sender_queue flows, probes and calls have an RTT of 0, and a hop's path the delay"
+            yield "sender_queue: flows, probes and calls must have an RTT of 0, and a hop's path the delay"
         if self.replay_window and self.tunnel != "ipsec":
-            yield f"replay_window: is of tunnel='ipsec', and the tunnel is {self.tunnel!r}"
+            yield f"replay_window: needs tunnel='ipsec', not {self.tunnel!r}"
         for n in sorted({n for hop in self.hops for n in hop.mangled_flows}):
             if not 0 <= n < len(self.flows):
                 yield f"mangled_flows: there is no flow {n}, the first of {len(self.flows)} is 0"
             elif self.flows[n].up or self.flows[n].contender not in CONTENDERS:
-                yield f"mangled_flows: flow {n} is no TCP that goes down"
+                yield f"mangled_flows: flow {n} is not a TCP flow down"
         yield from self._too_many()
         starts = [flow.start_s for flow in self.flows] + ([self.short_flows.start_s] if self.short_flows else [])
         if (last := max(starts, default=0)) >= self.seconds:
@@ -231,20 +231,20 @@ class Cell(_Frozen):
             yield f"a rate cannot change at {last:g} s of {self.seconds:g}"
 
     def _too_many(self) -> Iterator[str]:
-        """What exceeds what simulated time's endpoints take (`sojourn.traffic.endpoints.MOST`), a line each."""
+        """Yield, a line each, what exceeds simulated time's endpoints (`sojourn.traffic.endpoints.MOST`)."""
         hosts, hops = len(self.rtts_us), len(self.hops)
         steps = sum(len(hop.schedule) + len(hop.schedule_up) for hop in self.hops)
         for name, count, most in (
             ("flows", len(self.flows), MOST["flows"]),
             ("probes", len(self.probes), MOST["probes"]),
             ("steps of schedule and schedule_up of all hops", steps, MOST["steps"]),
-            # Beside those of the hosts, the receiver has a tap, and captures have two.
+            # In addition to the hosts' taps, the receiver has one, and captures have two.
             ("RTTs with per_packet", hosts if self.per_packet else 0, MOST["taps"] - 3),
-            # Beside these there are a receiver, a switch and the two ends of a tunnel.
+            # In addition there are a receiver, a switch and the two ends of a tunnel.
             ("hops and RTTs together", hosts + hops, MOST["spaces"] - 4),
         ):
             if count > most:
-                yield f"{name}: {count}, at most {most} can be"
+                yield f"{name}: {count}, at most {most} are supported"
 
     def swapped(self, old: str, new: str) -> Cell:
         """Return the cell with contender `new` in every flow that has `old`. Raises ValidationError."""
@@ -255,23 +255,23 @@ class Cell(_Frozen):
         return Cell.model_validate(self.model_copy(update={"flows": flows, "short_flows": short}))
 
     def traced(self, slots: Slots) -> Cell:
-        """Return the cell with `slots` in each middlebox that has some."""
+        """Return the cell with `slots` in each middlebox that has slots."""
         hops = tuple(hop.traced(slots) if hop.slots else hop for hop in self.hops)
         return Cell.model_validate(self.model_copy(update={"hops": hops}))
 
     @property
     def rtts_us(self) -> tuple[int, ...]:
-        """RTTs of all that is sent, µs, ascending: each has a host of its own."""
+        """RTTs of all senders, µs, ascending: each has a separate host."""
         beside = (*self.probes, *(one for one in (self.short_flows, self.call) if one))
         return tuple(sorted({one.rtt_us for one in (*self.flows, *beside)}))
 
     @property
     def slug(self) -> str:
-        """The name as a directory's name."""
+        """The name as a directory name."""
         return re.sub(r"[^A-Za-z0-9_.=-]+", "-", self.name).strip("-")
 
     def digest(self) -> str:
-        """A hash of all that is asked for: equal cells are the same experiment, wherever a trace of slots lies."""
+        """A hash of the definition: equal cells are the same experiment, regardless of where a trace of slots lies."""
         hops = tuple(
             hop.model_copy(update={"slots": hop.slots.model_copy(update={"file": ""})}) if hop.slots else hop
             for hop in self.hops

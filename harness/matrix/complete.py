@@ -16,16 +16,16 @@ from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import Claim, claim
 
 _LOOK_S = 1.0
-"""How long to wait at most: a signal that comes between Python's last look for one and the wait is seen after it."""
+"""Longest wait, s: a signal that arrives between Python's last check and the wait is handled after it."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: made now, there before (or made by another runner meanwhile), or failed."""
+    """The outcome of a job: run now, finished before (or by another runner meanwhile), or failed."""
 
     job: Job
     folder: Path
-    """The finished run, or what a failed one left."""
+    """The finished run, or the remains of a failed one."""
     status: Literal["ran", "kept", "failed"]
     error: str = ""
 
@@ -38,10 +38,10 @@ def complete(
     again: bool = False,
     begun: Callable[[Job], None] = lambda _job: None,
 ) -> Generator[Outcome]:
-    """Yield the outcome of every job as it is known; finished runs are kept in `folder`, that of the matrix.
+    """Yield the outcome of every job as it becomes known; finished runs are kept in `folder`, the matrix's.
 
     A run that is finished and whose inputs are the same is not repeated, unless `again`; one that another runner
-    is making is left to it and waited for at the end. Takes over the engine and ends it; when the iteration is given
+    is executing is left to it and awaited at the end. Takes ownership of the engine and ends it; if the iteration is
     up, nothing partial stays. `begun` is called with every run that starts.
     """
     waiting, busy = deque((job, again) for job in jobs), deque[Job]()
@@ -97,21 +97,21 @@ def complete(
 
 
 def _check(job: Job, folder: Path) -> None:
-    """Score a collected run here if other sources have scored it. Raises EngineError when it is no run of the job."""
+    """Score a collected run here if other sources have scored it. Raises EngineError if it is not a run of the job."""
     state = standing(job, folder)
     if state == "stale" or not is_of(job, folder):
-        raise EngineError("a worker returned files that are no run of this cell and seed; run the matrix again")
+        raise EngineError("a worker returned files that are not a run of this cell and seed; run the matrix again")
     if state == "unscored":
         rescore(job, folder)
 
 
 def _kept(job: Job, claimed: Claim, *, rescored: bool) -> Outcome:
-    """Keep a finished run, its scores renewed if need be, and give up the claim to it."""
+    """Keep a finished run, with its scores recomputed if necessary, and release the claim to it."""
     try:
         if rescored:
             rescore(job, claimed.final)
     except Exception as error:
-        error_text = f"cannot be scored anew ({type(error).__name__}: {error}); --again runs it"
+        error_text = f"cannot be rescored ({type(error).__name__}: {error}); --again repeats the run"
         return Outcome(job, claimed.final, "failed", error_text)
     finally:
         claimed.release()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts that transport experiments are put together from: bottlenecks, bursts, flows side by side, whole cells."""
+"""Building blocks of transport experiments: bottlenecks, bursts, competing flows, whole cells."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sojourn.bottleneck.spec import Direction
 from sojourn.harness.matrix.cell import Cell, Flow, Hop, Probe
 
 LINK_MBPS = 1000
-"""Rate of a middlebox that is no bottleneck, Mbit/s."""
+"""Rate of a middlebox that is not a bottleneck, Mbit/s."""
 PUBLISHED = {"prague": "prague-2020", "cubic": "cubic-accecn", "reno": "reno-accecn"}
-"""Contenders of "L4S Tests" that differ from ours of that name.
+"""Contenders of "L4S Tests" that differ from Sojourn's of the same name.
 
-Its Prague is that of 2020, without RTT independence (20 beside 10 ms: 15.84 : 30.77 Mbit/s), and `tcp_ecn=3` at both
+Its Prague is that of 2020, without RTT independence (20 ms with 10 ms: 15.84 : 30.77 Mbit/s), and `tcp_ecn=3` at both
 ends makes its CUBIC and Reno negotiate accurate ECN, also where a middlebox then clears their ECN field ("noecn").
 """
 DUALPI2_2020 = "dualpi2 min_qlen_step 2"
-"""The dualpi2 of "L4S Tests" (2020): its step marks only packets that find two others in the L queue.
+"""The dualpi2 of "L4S Tests" (2020): its step marks only packets with two others ahead in the L queue.
 
-Mainline's asks for none, and at 10 Mbit/s a single packet is over the threshold of 1 ms: Prague beside CUBIC, 20 ms,
+Mainline's requires none, and at 10 Mbit/s a single packet exceeds the threshold of 1 ms: Prague with CUBIC, 20 ms,
 has 2.7 : 6.6 Mbit/s there, with two packets 6.1 : 3.2, published 6.0 : 3.2.
 """
 QDISCS_2020 = {"dualpi2": DUALPI2_2020}
-"""Queues of "L4S Tests" that are not mainline's of the same name."""
+"""Queues of "L4S Tests" that differ from mainline's of the same name."""
 FLENT_DELAY_S = 5
 """How long the public harness's flent measures before its flows begin; rates change by the clock of the test."""
 
@@ -60,18 +60,18 @@ def bleached(hop: Hop, flow: int) -> Hop:
 
 
 def before_sce_receiver(contenders: Sequence[str]) -> tuple[Hop, ...]:
-    """Return the middlebox that makes DCTCP's receiver echo as one of the SCE kernel does; none without a DCTCP flow.
+    """Return the middlebox that makes DCTCP's receiver echo like one of the SCE kernel; none without a DCTCP flow.
 
-    A receiver with `net.ipv4.tcp_sce=1` (chromi/sce, net/ipv4/tcp_input.c), as the SCE publications have it, tells its
-    DCTCP of packets with CE and with ECT(0), not of those with ECT(1): in a queue that marks SCE, an echo of CE goes on
-    until an ECT(0) comes. Mainline's is told of no packet that is Not-ECT, so ECT(1) is cleared behind the queue.
+    A receiver with `net.ipv4.tcp_sce=1` (chromi/sce, net/ipv4/tcp_input.c), as in the SCE publications, reports to its
+    DCTCP packets with CE and with ECT(0), not those with ECT(1): in a queue that marks SCE, an echo of CE lasts
+    until an ECT(0) arrives. Mainline's ignores packets that are Not-ECT, so ECT(1) is cleared behind the queue.
     """
     numbers = tuple(n for n, name in enumerate(contenders) if name == "dctcp")
     return (Hop(mangle="ect1-to-not-ect", mangled_flows=numbers),) if numbers else ()
 
 
 def asymmetric(down_mbps: float, down: str, up_mbps: float, up: str) -> Hop:
-    """Return a middlebox with a rate (Mbit/s) and qdisc of its own each way."""
+    """Return a middlebox with a separate rate (Mbit/s) and qdisc each way."""
     return Hop.model_validate(
         {"down": {"rate_bps": bps(down_mbps), "qdisc": down}, "up": {"rate_bps": bps(up_mbps), "qdisc": up}}
     )
@@ -99,7 +99,7 @@ def flows(
 def rate_change(
     name: str, row: Mapping[str, str], qdisc: str, steps: Sequence[tuple[float, float]], *, burst_packets: int
 ) -> Cell:
-    """Return a cell of one flow under which the rate of both directions changes, as S2 and S3 of "L4S Tests" have it.
+    """Return a cell of one flow under which the rate of both directions changes, as in S2 and S3 of "L4S Tests".
 
     `row` is of its CSV files: `cc`, `rate_initial_mbps`, `rtt_ms` and `burstiness`: if "bursty", packets are in bursts
     of `burst_packets` (`bursts`). `steps` are (s, Mbit/s) by the clock of the test, which the flow begins 5 s into.

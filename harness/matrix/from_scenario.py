@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario's loads as a matrix: each phase that has a contender is a cell, with the path as it is then."""
+"""A scenario's loads as a matrix: each phase with a contender is a cell, with the path of that phase."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FCT = (("P50", "median"), ("P95", "p95"))
 
 
 def scenario_matrix(file: Path) -> Matrix:
-    """Return the matrix of a scenario's file: a cell for each of its loads, and for each combination of its lists.
+    """Return the matrix of a scenario file: a cell for each of its loads and each combination of its lists.
 
-    A cell is the bulk flows of a phase, its web users as short flows, a call where it has one or the victim is one, and
-    the probes of a run. A video's player has no counterpart in a matrix: a cell that needs a second one cannot run.
-    Rates step as in the timeline, the phase's start being the cell's. Raises MatrixError.
+    A cell has the bulk flows of a phase, its web users as short flows, a call if the phase has one or the victim is
+    one, and the probes of a run. A video's player has no counterpart in a matrix: a cell that needs a second one cannot
+    run. Rates step as in the timeline, the phase's start being the cell's. Raises MatrixError.
     """
     try:
         every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given)]
@@ -54,14 +54,14 @@ def scenario_matrix(file: Path) -> Matrix:
                 ),
             ),
             notes="Each load of the scenario alone, without its video. D_SS is the mean of the sender's delivery "
-            "rates near the end; goodput where the senders tell none.",
+            "rates near the end; goodput where the senders report none.",
         )
     except (OptionsError, ValueError) as wrong:
         raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong)) from wrong
 
 
 def _called(probe: LatencyProbe, cells: Sequence[Cell]) -> str:
-    """How a probe is named in all cells: by dualpi2's queue where all have it."""
+    """Return a probe's name in all cells: dualpi2's queue if all have it."""
     names = {probe.called(str(way.qdisc)) for cell in cells for hop in cell.hops if (way := hop.down)}
     return names.pop() if len(names) == 1 else probe.name
 
@@ -70,7 +70,7 @@ def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
     options = parse_options(given, SERVICES)
     began = 0.0
     if not any(phase.contender for phase in options.phases):
-        raise OptionsError("no phase of its timeline has a contender")
+        raise OptionsError("no phase of the timeline has a contender")
     for phase in options.phases:
         if phase.contender:
             yield _cell(" ".join([phase.contender, *chosen]), options, phase, began)
@@ -79,7 +79,7 @@ def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
 
 def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     now = options.bottleneck.stepped(options.rate_steps, options.rate_up_steps, until_s=began)
-    # The middlebox keeps what of the delay its jitter needs; the rest is the hosts'.
+    # The middlebox keeps the part of the delay that its jitter needs; the hosts add the rest.
     paths = {
         name: way.model_copy(update={"path": way.path.model_copy(update={"delay_us": options.jitter_us})})
         for name, way in (("down", now.down), ("up", now.up))
@@ -114,7 +114,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
 
 
 def _short(users: int, seconds: float, rtt_us: int) -> ShortFlows | None:
-    """What so many web users fetch together, as often as they would; they ask for no ECN, as browsers do not."""
+    """Return the requests of so many web users together, at the same rate; without ECN, as browsers do."""
     if not users:
         return None
     gap_s = MEAN_GAP_S / users

@@ -15,7 +15,7 @@ from sojourn.harness.matrix.results import finished
 
 
 def matrices_list(known: Iterable[Matrix]) -> list[dict[str, Any]]:
-    """Return matrices: cells, those that cannot be run yet, runs and seconds of lab time of each."""
+    """Return the matrices with their cells, cells that cannot run here, runs and seconds of lab time."""
     return [
         {
             "name": matrix.name,
@@ -39,17 +39,17 @@ def matrices_table(known: Iterable[Matrix]) -> Table:
         labs = ", ".join(one["labs"])
         table.add_row(one["name"], one["title"], cells, str(one["runs"]), _hours(one["seconds"]), labs)
     runs, seconds = (sum(one[key] for one in listed) for key in ("runs", "seconds"))
-    lacking = "; (+N): cells that need what is not here" if any(one["lacking"] for one in listed) else ""
+    lacking = "; (+N): cells that cannot run here" if any(one["lacking"] for one in listed) else ""
     table.caption = (
         f"{len(listed)} matrices, {runs} runs, {_hours(seconds)} of lab time{lacking}. "
-        "The cells of one: `sojourn matrix NAME --list`; run it: `sojourn matrix NAME`."
+        "List the cells of one: `sojourn matrix NAME --list`; run it: `sojourn matrix NAME`."
     )
     table.caption_justify = "left"
     return table
 
 
 def cells_list(plan: Campaign) -> list[dict[str, Any]]:
-    """Return the cells of a plan, with what the others of its matrix need; `seconds` of lab time."""
+    """Return the cells of a plan, and what the matrix's other cells need; `seconds` of lab time."""
     done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))
     cells = [{"cell": it.name, "seconds": it.seconds, "finished": done[it.name], "needs": ""} for it in plan.cells]
     lacking = (it for it in plan.matrix.cells if it.needs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix: the cells of one transport experiment and what is told of them; each is one file `tests/test_*.py`."""
+"""A matrix: the cells of one transport experiment and how they are reported; each is one file `tests/test_*.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
 
 
 class MatrixError(RuntimeError):
-    """A matrix or one of its cells is not there, or its file is wrong; one line."""
+    """A matrix or cell does not exist, or its file is invalid; the message is one line."""
 
 
 class _Frozen(BaseModel):
@@ -39,21 +39,21 @@ class Column(_Frozen):
     head: str
     """Its head, with the unit: `Prague Mbit/s`."""
     metric: str
-    """Where the figure is in a run's scores, e.g. `flows.0.d_ss_mbps` (see `figure`)."""
+    """Path of the figure in a run's scores, e.g. `flows.0.d_ss_mbps` (see `figure`)."""
     digits: int = 2
 
 
 class Expectation(_Frozen):
-    """What must hold in every run of the cells meant."""
+    """What every run of the matching cells must meet."""
 
     metric: str
     low: float = float("-inf")
     high: float = float("inf")
     cells: str = ""
-    """A regular expression that their names match somewhere; empty: all."""
+    """A regular expression searched in their names; empty: all."""
 
     def broken(self, cell: Cell, scores: Mapping[str, Any]) -> str:
-        """Return why a run of `cell` does not meet it, empty if it does or is not meant."""
+        """Return why a run of `cell` does not meet it; empty if it does or does not match."""
         if not re.search(self.cells, cell.name):
             return ""
         value = figure(scores, self.metric)
@@ -63,7 +63,7 @@ class Expectation(_Frozen):
 
 
 class Correlation(_Frozen):
-    """The least correlation with the published figures that the matrix as a whole must have."""
+    """The least correlation with the published figures that is required of the whole matrix."""
 
     metric: str
     kind: Literal["spearman", "pearson"]
@@ -71,26 +71,26 @@ class Correlation(_Frozen):
 
 
 class Bias(_Frozen):
-    """The largest |median of log(ours/theirs)| over the cells that the matrix as a whole may have."""
+    """The largest |median of log(Sojourn/published)| over the cells that is allowed for the whole matrix."""
 
     metric: str
     most: float = Field(gt=0)
-    """0.15: ours are 14 % below to 16 % above the published ones."""
+    """0.15: 14 % below to 16 % above the published figures."""
 
 
 class Reference(_Frozen):
-    """Published figures to stand beside ours."""
+    """Published figures to compare with."""
 
     csv: str
     """The file in scoring/reference/ that they come from."""
     published: dict[str, dict[str, float]]
-    """Name of the cell → metric → figure, in the unit of our metric."""
+    """Name of the cell → metric → figure, in the unit of the metric."""
     tolerance: dict[str, float]
     """Metric → largest relative deviation that counts as agreement; metrics without any are only shown."""
     absolute: dict[str, float] = {}
     """Metric → the same in its own unit, for shares and differences."""
     correlations: tuple[Correlation, ...] = ()
-    """What must hold once all runnable cells with a published figure have run; so must `biases`."""
+    """Required once all runnable cells with a published figure have run, like `biases`."""
     biases: tuple[Bias, ...] = ()
 
     @cached_property
@@ -105,23 +105,23 @@ Curve = tuple[tuple[float, float], ...]
 
 
 class Chart(_Frozen):
-    """A plot over several cells: a group of bars a cell, with `ccdf` a curve, with `over_time` a panel."""
+    """A plot over several cells: per cell a group of bars; with `ccdf` a curve, with `over_time` a panel."""
 
     title: str
     unit: str
     series: dict[str, str]
-    """Name in the legend → metric; of a CCDF the one that holds its `ms` and `percent`, e.g. `probes.0.ccdf`; over
+    """Name in the legend → metric; of a CCDF the one that contains its `ms` and `percent`, e.g. `probes.0.ccdf`; over
     time a flow, e.g. `flows.0`, whose goodput of each second is drawn."""
     cells: dict[str, str]
     """Label → name of the cell."""
     ccdf: bool = False
     over_time: bool = False
     published: dict[str, Curve] = {}
-    """Label, of a cell or of its own → a published curve on the same axes, drawn dashed beside ours."""
+    """Label of a cell, or a new one → a published curve on the same axes, drawn dashed."""
 
 
 class Summary(_Frozen):
-    """Pantheon's summary chart: the throughput of cells against their delay, a point a scheme."""
+    """Pantheon's summary chart: the throughput of cells against their delay, one point per scheme."""
 
     title: str
     cells: dict[str, str]
@@ -134,43 +134,43 @@ class Summary(_Frozen):
 
 
 class Contrast(_Frozen):
-    """A figure in one cell beside that in another, each the mean of its runs; without limits it is only told."""
+    """A figure in one cell against that in another, each the mean of its runs; without limits it is only reported."""
 
     title: str
     metric: str
     cell: str
     beside: str
     kind: Literal["ratio", "difference"] = "ratio"
-    """Of the cell's figure over the other's, or less the other's."""
+    """The cell's figure divided by the other's, or minus the other's."""
     low: float = float("-inf")
     high: float = float("inf")
 
 
 class Difference(_Frozen):
-    """A figure of one cell less that of another, seed by seed: a figure of its own, of `cell`."""
+    """A figure of one cell minus that of another, seed by seed: a separate figure of `cell`."""
 
     cell: str
     metric: str
-    """What it is called."""
+    """Its name."""
     of: str
     """The metric that is compared, in the cell `more` and in the cell `less`."""
     more: str
     less: str
     per: float = Field(default=1, gt=0)
-    """What it is divided by: the rate, for a share of that."""
+    """Divisor: the rate, for a share of it."""
 
 
 class Matrix(_Frozen):
     """An experiment as data."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
-    """What `sojourn matrix` calls it."""
+    """Its name for `sojourn matrix`."""
     title: str
     source: str = ""
-    """The document and table that it repeats."""
+    """The document and table that it reproduces."""
     cells: tuple[Cell, ...] = Field(min_length=1)
     repeat: int = Field(default=3, ge=1)
-    """Runs of each cell unless asked otherwise, with the seeds 1, 2, …"""
+    """Runs of each cell by default, with the seeds 1, 2, …"""
     window_s: float = Field(default=40, gt=0)
     """Length of the window of D_SS, s."""
     tail_s: float = Field(default=2, ge=0)
@@ -183,25 +183,25 @@ class Matrix(_Frozen):
     differences: tuple[Difference, ...] = ()
     contrasts: tuple[Contrast, ...] = ()
     solo: dict[str, str] = {}
-    """Name of a cell → the cell in which its short flows are alone: the harm to them is told as `harm.median` …"""
+    """Name of a cell → the cell in which its short flows are alone: the harm to them is reported as `harm.median` …"""
     notes: str = ""
-    """What a reader of the table must know, for the report."""
+    """Notes for the reader of the report's table."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         names = [cell.name for cell in self.cells]
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise ValueError(f"matrix {self.name}: cells of one name: {', '.join(twice)}")
+            raise ValueError(f"matrix {self.name}: two cells with the same name: {', '.join(twice)}")
         if strange := set(self.reference.published if self.reference else ()) - set(names):
-            raise ValueError(f"matrix {self.name}: published figures of no cell: {', '.join(sorted(strange))}")
+            raise ValueError(f"matrix {self.name}: published figures of unknown cells: {', '.join(sorted(strange))}")
         if useless := [e.cells for e in self.expectations if not any(re.search(e.cells, name) for name in names)]:
-            raise ValueError(f"matrix {self.name}: an expectation of no cell: {', '.join(useless)}")
+            raise ValueError(f"matrix {self.name}: expectations that match no cell: {', '.join(useless)}")
         drawn = {cell for chart in self.charts for cell in chart.cells.values()}
         drawn |= {cell for summary in self.summaries for cell in summary.cells.values()}
         drawn |= {cell for contrast in self.contrasts for cell in (contrast.cell, contrast.beside)}
         drawn |= {cell for one in self.differences for cell in (one.cell, one.more, one.less)}
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
-            raise ValueError(f"matrix {self.name}: charts or comparisons of no cell: {', '.join(sorted(strange))}")
+            raise ValueError(f"matrix {self.name}: charts or contrasts of unknown cells: {', '.join(sorted(strange))}")
         return self
 
     @cached_property
@@ -211,14 +211,14 @@ class Matrix(_Frozen):
 
     @cached_property
     def labs(self) -> tuple[str, ...]:
-        """The labs that can run cells of it, the preferred one first."""
+        """The labs that can run its cells, the preferred one first."""
         return tuple(lab for lab in LABS if any(not lacking(cell, lab) for cell in self.runnable))
 
     def swapped(self, text: str) -> Matrix:
-        """Return the matrix with another contender, `OLD=NEW`, in every flow; it keeps its own results.
+        """Return the matrix with another contender, `OLD=NEW`, in every flow; its results are kept separately.
 
-        Nothing is expected of it: what was is of OLD, as are the published figures beside it, which its title says.
-        Raises MatrixError when a name is unknown, no flow has OLD or a cell cannot have NEW in its place.
+        It has no expectations: those are of OLD, as are the published figures that it is compared with; its title says
+        so. Raises MatrixError when a name is unknown, no flow has OLD or a cell cannot have NEW in its place.
         """
         old, _, new = text.partition("=")
         for name in (old, new):
@@ -230,14 +230,14 @@ class Matrix(_Frozen):
             raise MatrixError(f"--swap={text}: {first_wrong(wrong)}") from None
         if cells == self.cells:
             those = ", ".join(dict.fromkeys(flow.contender for cell in self.cells for flow in cell.flows))
-            raise MatrixError(f"--swap: no flow of matrix {self.name} is {old}; there are {those}")
-        changed = f"{new} in place of {old}, by which cells are named"
+            raise MatrixError(f"--swap: matrix {self.name} has no flow {old}; known: {those}")
+        changed = f"{new} in place of {old}, which cells are named after"
         return self._with(f"{self.name}-{new}-for-{old}", cells, changed, expectations=())
 
     def traced(self, file: Path) -> Matrix:
-        """Return the matrix with the packet slots of a trace in place of its own; it keeps its own results.
+        """Return the matrix with another delivery trace instead of its own; its results are kept separately.
 
-        Raises MatrixError when the trace cannot be used or no cell has slots.
+        Raises MatrixError when the trace cannot be used or no cell has one.
         """
         try:
             link = Slots.of_file(file)
@@ -247,40 +247,40 @@ class Matrix(_Frozen):
         except ValidationError as wrong:
             raise MatrixError(f"--trace: {first_wrong(wrong)}") from None
         if cells == self.cells:
-            raise MatrixError(f"--trace: no cell of matrix {self.name} has packet slots")
+            raise MatrixError(f"--trace: no cell of matrix {self.name} has a delivery trace")
         stem = re.sub("[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "trace"
-        return self._with(f"{self.name}-{stem}", cells, f"packet slots of {file.name}")
+        return self._with(f"{self.name}-{stem}", cells, f"delivery trace {file.name}")
 
     def _with(self, name: str, cells: tuple[Cell, ...], changed: str, **more: Any) -> Matrix:
-        # Made anew: a copy would keep what is cached of the old cells.
+        # Not a copy, which would keep cached properties of the old cells.
         fields = {field: getattr(self, field) for field in type(self).model_fields}
         return type(self)(**fields | {"name": name, "cells": cells, "title": f"{self.title} ({changed})"} | more)
 
     def select(self, text: str = "") -> tuple[Cell, ...]:
-        """Return the runnable cells whose name holds every word of `text`. Raises MatrixError when none does."""
+        """Return the runnable cells whose name contains every word of `text`. Raises MatrixError when none does."""
         words = text.lower().split()
         cells = tuple(cell for cell in self.runnable if all(word in cell.name.lower() for word in words))
         if not cells:
-            raise MatrixError(f"matrix {self.name}: no cell's name holds {text!r}; one is {self.cells[0].name!r}")
+            raise MatrixError(f"matrix {self.name}: no cell's name contains {text!r}; one is {self.cells[0].name!r}")
         return cells
 
 
 def figure(scores: Mapping[str, Any], metric: str) -> float | None:
-    """Return the figure at the dotted path `metric` (numbers index lists), None where there is none."""
+    """Return the figure at the dotted path `metric` (numbers index lists), None if there is none."""
     node: Any = scores
     for step in metric.split("."):
         try:
             node = node[int(step)] if isinstance(node, list) else node[step]
         except (KeyError, IndexError, ValueError, TypeError):
             return None
-    # What is infinite is text in JSON.
+    # Infinite values are text in JSON.
     return float(node) if isinstance(node, int | float) or node == "Infinity" else None
 
 
 def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:
     """Return every matrix that a file `test_*.py` defines as `MATRIX`, by name.
 
-    Raises MatrixError when such a file cannot be imported or two share a name.
+    Raises MatrixError when such a file cannot be imported or two have the same name.
     """
     by_name: dict[str, Matrix] = {}
     for path in sorted(experiments.glob("test_*.py")):
@@ -304,12 +304,12 @@ def _load(path: Path) -> Matrix:
     except Exception as wrong:
         raise MatrixError(f"{path}: {type(wrong).__name__}: {wrong}") from wrong
     if not isinstance(module.MATRIX, Matrix):
-        raise MatrixError(f"{path}: MATRIX is no Matrix")
+        raise MatrixError(f"{path}: MATRIX is not a Matrix")
     return module.MATRIX
 
 
 def named(name: str, known: Mapping[str, Matrix]) -> Matrix:
-    """Return the matrix of that name. Raises MatrixError with those that are near."""
+    """Return the matrix of that name. Raises MatrixError with similar names."""
     if name in known:
         return known[name]
     meant = did_you_mean(name, known, most=3, alike=0.4)

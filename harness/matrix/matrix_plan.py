@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole matrix: its runs on an engine, what a person sees meanwhile, then the report."""
+"""A whole matrix: its runs on an engine, the progress display, then the report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is to be run, and how."""
+    """What to run, and how."""
 
     matrix: Matrix
     cells: tuple[Cell, ...]
@@ -59,20 +59,20 @@ class Campaign:
     endpoints: Endpoints = "bulk"
     lab: str = "sim"
     lab_file: Path | None = None
-    """With `apu`: where the lab is described."""
+    """With `apu`: the file that describes the lab."""
     limits: Limits = field(default_factory=Limits)
-    """Of the gates of runs in real time."""
+    """Limits of the gates of real-time runs."""
     pcap: bool = False
-    """Whether the ends of runs in simulated time are captured."""
+    """Whether to capture at both ends of simulated-time runs."""
     kernel_source: Path | None = None
-    """Another Linux in place of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
+    """Another Linux instead of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
     beside: Path | None = None
-    """Other results of the same matrix, to stand beside these, see `sojourn.harness.matrix.pages.compare_runs`."""
+    """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
 
     @cached_property
     def folder(self) -> Path:
-        """Where the runs of the matrix are kept: those of each lab, of endpoints that are not ours, of each kernel that
-        was given, apart.
+        """Where the runs of the matrix are kept: separate for each lab, for endpoints other than Sojourn's, and for
+        each kernel that was given.
         """
         apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
         kernel = short_name(self.kernel_source) if self.kernel_source else ""
@@ -80,7 +80,7 @@ class Campaign:
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """What the lab lacks → the names of the cells that need it."""
+        """What the lab lacks → names of the cells that need it."""
         cells: dict[str, list[str]] = {}
         for cell in self.cells:
             if lacks := lacking(cell, self.lab):
@@ -94,7 +94,7 @@ def seeds(first: int, count: int) -> tuple[int, ...]:
 
 
 def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], Engine]:
-    """Build what is missing and return the runs of a plan and what will run them.
+    """Build what is missing and return the runs of a plan and the engine for them.
 
     Raises MatrixError, EngineError, ToolError, ConfinementError or BuildError.
     """
@@ -102,8 +102,8 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
     if not cells:
         reasons = "; ".join(plan.left_out)
         others = " or ".join(f"--lab={lab}" for lab in matrix.labs)
-        raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; it runs with {others}")
-    # All of its cells by one code: what a call costs is told against those without.
+        raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; give {others}")
+    # All of its cells by the same code: the cost of a call is measured against cells without one.
     real_calls = (
         plan.lab == "sim" and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
     )
@@ -123,22 +123,22 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
 
 
 def _refuse(plan: Campaign, *, real_calls: bool) -> None:
-    """Raise EngineError for an option that such cells do not take."""
+    """Raise EngineError for an option that such cells do not accept."""
     real_time = plan.lab != "sim"
     if plan.engine != LOCAL:
         if real_time:
-            raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none")
+            raise EngineError(f"--engine: {plan.engine!r}: not supported by real-time labs")
         try:
             engine_address(plan.engine)
         except ValueError as wrong:
             raise EngineError(f"--engine: {wrong}") from wrong
     if real_calls and plan.endpoints != "bulk":
-        raise EngineError(f"--endpoints: matrix {plan.matrix.name}: beside browsers iperf3 sends: leave it out")
+        raise EngineError(f"--endpoints: matrix {plan.matrix.name} has browser calls, so iperf3 always sends; omit it")
     if plan.pcap and (real_time or real_calls):
-        which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, whose calls are of browsers,"
-        raise EngineError(f"--pcap: {which} keeps captures anyway, in each run's evidence/: leave it out")
+        which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with browser calls,"
+        raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it")
     if plan.kernel_source and plan.lab == "apu":
-        raise EngineError("--kernel-source: a physical router has its own kernel; leave it out")
+        raise EngineError("--kernel-source: a physical router has its own kernel; omit it")
     if plan.kernel_source:
         try:
             checked(plan.kernel_source)
@@ -147,7 +147,7 @@ def _refuse(plan: Campaign, *, real_calls: bool) -> None:
 
 
 _Way = tuple[dict[str, Any], Callable[[], Engine]]
-"""How cells are run: the fields of their jobs, and what makes the engine."""
+"""How cells are run: the fields of their jobs, and a function that returns the engine."""
 
 
 def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
@@ -160,7 +160,7 @@ def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -
 
 
 def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
-    """In simulated time by the code of the labs in real time."""
+    """In simulated time by the code of the real-time labs."""
     from sojourn.harness.matrix.cells import simulated_call
 
     _build(plan, console)
@@ -179,7 +179,7 @@ def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None
     inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.kernel_source)
     for cell in cells:
         if cell.call:
-            browsers(cell.call)  # paints the cameras' film, if need be
+            browsers(cell.call)  # renders the cameras' film if it is missing
     return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), partial(_run_in, plan.limits))
 
 
@@ -202,20 +202,20 @@ def _engine(plan: Campaign, inputs: str, digest: Callable[[], str], memory_bytes
 
 
 def _lab(plan: Campaign) -> Callable[[], LabFactory]:
-    """What makes the lab of a plan. Raises LabFileError, MatrixError, BuildError."""
+    """Return the factory of a plan's lab. Raises LabFileError, MatrixError, BuildError."""
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.harness.lab.make import lab_maker
 
     machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
     if len(versions := {cell.ip_version for cell in plan.cells}) > 1:
         raise MatrixError(
-            f"matrix {plan.matrix.name}: IPv4 and IPv6; the {plan.lab} lab has one: choose cells, or --lab=sim"
+            f"matrix {plan.matrix.name}: needs IPv4 and IPv6; the {plan.lab} lab has one: select cells, or --lab=sim"
         )
     (version,) = versions
     if machines and machines.ip_version != version:
         raise LabFileError(
             f"--lab-file: the addresses of {plan.lab_file} are IPv{machines.ip_version}, and the cells IPv{version}; "
-            "give the hosts such ones"
+            f"give the hosts IPv{version} addresses"
         )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
     make = lab_maker(
@@ -234,11 +234,11 @@ def _build(plan: Campaign, console: Console | None) -> None:
 
 
 def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
-    """Run a plan, showing how far it is, and return what became of every run; the longest begin first."""
+    """Run a plan with a progress display and return the outcome of every run; the longest start first."""
     console = console or Console(stderr=True)
     jobs, engine = prepare(plan, console)
     for lacks, names in plan.left_out.items():
-        console.print(Text(f"left out, {len(names)} cells: the {plan.lab} lab has {lacks}"))
+        console.print(Text(f"{len(names)} cells skipped: the {plan.lab} lab has {lacks}"))
     if plan.lab == "sim":
         jobs.sort(key=lambda job: -job.work)
     with MatrixProgress(plan.matrix.name, jobs, console) as progress:
@@ -250,9 +250,9 @@ def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
 
 
 def run_and_report(plan: Campaign) -> list[Outcome]:
-    """Run a plan, write and print its report, tell every failure; return those that failed.
+    """Run a plan, write and print its report and every failure; return the failed runs.
 
-    Raises MatrixError for other results that cannot stand beside these, before anything runs; else as `prepare`.
+    Raises MatrixError for other results that cannot be compared, before anything runs; otherwise as `prepare`.
     """
     from sojourn.harness.matrix.pages.compare_runs import beside, other_folder, other_results
     from sojourn.harness.matrix.pages.matrix_page import summary, table, write, write_beside
@@ -286,7 +286,7 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
 
 
 def endpoints_named(text: str) -> Endpoints:
-    """Return the endpoints of that name. Raises EngineError when there are none."""
+    """Return the endpoints of that name. Raises EngineError when it is unknown."""
     known: tuple[Endpoints, ...] = ("bulk", "iperf3")
     for name in known:
         if name == text:
@@ -295,7 +295,7 @@ def endpoints_named(text: str) -> Endpoints:
 
 
 def jitter_gate(text: str) -> Limits:
-    """Return the limits of the gates with that much jitter. Raises EngineError when it is no time."""
+    """Return the gates' limits with that much jitter. Raises EngineError when it is not a time."""
     try:
         return Limits(jitter_ms=parse_time(text) / 1000)
     except UnitError as wrong:
@@ -303,7 +303,7 @@ def jitter_gate(text: str) -> Limits:
 
 
 def lab_named(text: str) -> str:
-    """Return the lab of that name; an empty one stays so. Raises EngineError when there is none."""
+    """Return the lab of that name; empty stays empty. Raises EngineError when it is unknown."""
     if text and text not in LABS:
         raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(LABS)}")
     return text

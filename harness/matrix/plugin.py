@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin of matrices: fixtures that run the cells that were selected."""
+"""The pytest plugin of matrices: fixtures that run the selected cells."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from sojourn.harness.matrix.session import MatrixSession
 
 Selected = Callable[["Matrix"], list["Cell"]]
-"""Gives the cells of a matrix that were selected."""
+"""Returns the selected cells of a matrix."""
 
 
 @pytest.fixture(scope="session")
 def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[MatrixSession]:
-    """The matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
+    """Yield the matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
     from sojourn.harness.matrix.session import MatrixSession
 
     session = MatrixSession(options)
@@ -33,7 +33,7 @@ def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[Ma
 
 @pytest.fixture
 def measure(selected: Selected, matrix_session: MatrixSession) -> Callable[..., list[str]]:
-    """Run a cell of a matrix and return what does not hold of it."""
+    """Run a cell of a matrix and return what it does not meet."""
 
     def run(matrix: Matrix, cell: Cell) -> list[str]:
         if lacks := lacking(cell, lab := matrix_session.lab(matrix)):
@@ -46,7 +46,7 @@ def measure(selected: Selected, matrix_session: MatrixSession) -> Callable[..., 
 
 @pytest.fixture
 def missed(selected: Selected, matrix_session: MatrixSession) -> Callable[..., list[str]]:
-    """Run all cells of a matrix and return what does not hold of it as a whole."""
+    """Run all cells of a matrix and return what the whole does not meet."""
 
     def run(matrix: Matrix) -> list[str]:
         cells = [cell for cell in selected(matrix) if not cell.needs]
@@ -75,10 +75,10 @@ def scores_in(selected: Selected, matrix_session: MatrixSession) -> Callable[...
 
 @pytest.fixture
 def selected(request: pytest.FixtureRequest) -> Selected:
-    """Return the cells of a matrix that were selected, in their order."""
+    """Return the selected cells of a matrix, in their order."""
 
     def cells(matrix: Matrix) -> list[Cell]:
-        items: Any = request.session.items  # of functions, which all of ours are
+        items: Any = request.session.items  # functions, as all of Sojourn's tests are
         items = [item for item in items if getattr(item.module, "MATRIX", None) is matrix]
         return list(dict.fromkeys(item.callspec.params["cell"] for item in items if hasattr(item, "callspec")))
 
@@ -87,5 +87,5 @@ def selected(request: pytest.FixtureRequest) -> Selected:
 
 @pytest.fixture
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Take a line that is printed when all tests are over."""
+    """Return a function that takes lines to print after all tests."""
     return pytestconfig.stash.setdefault(TOLD, []).append

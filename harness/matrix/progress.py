@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while a matrix runs."""
+"""The progress display of a running matrix."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sojourn.harness.matrix.cells.cell_run import Job
 from sojourn.harness.matrix.complete import Outcome
 
 _SHOWN = 4
-"""Names of running cells that the display has room for."""
+"""Number of running cells that the display has room for."""
 
 
 class MatrixProgress:
-    """The display of a matrix that runs: a bar and what runs now; off a terminal a line each twentieth."""
+    """The display of a running matrix: a bar and the running cells; without a terminal a line per twentieth."""
 
     def __init__(self, title: str, jobs: Sequence[Job], console: Console) -> None:
         self._console, self._title, self._jobs = console, title, jobs
@@ -42,21 +42,21 @@ class MatrixProgress:
 
     @property
     def speed(self) -> float:
-        """Seconds of lab time in a second."""
+        """Seconds of lab time per second."""
         return self._lab_s / max(time.monotonic() - self._started, 1e-9)
 
     def begun(self, job: Job) -> None:
-        """Say that a run has begun."""
+        """Show that a run has started."""
         self._running[job.cell.name, job.seed] = None
         self._show()
 
     def ended(self, outcome: Outcome) -> None:
-        """Say what became of a run."""
+        """Show the outcome of a run."""
         job = outcome.job
         self._running.pop((job.cell.name, job.seed), None)
         before = self._done * 20 // len(self._jobs)
         self._done += 1
-        if outcome.status == "kept":  # no work: it must not make the rest look quick
+        if outcome.status == "kept":  # no work: it must not distort the speed
             self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) - job.work)
         else:
             self._bar.advance(self._task, job.work)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The finished runs of a matrix: where they lie, what they scored, and what holds of them together."""
+"""The finished runs of a matrix: their folders, their scores, and expectations over all of them."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Results:
     runs: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
     paths: dict[str, dict[int, Path]] = field(default_factory=dict)
     left_out: int = 0
-    """Finished runs of other inputs or other scorers, which are not comparable."""
+    """Finished runs with other inputs or other scorers, which are not comparable."""
     theirs: str = "published"
-    """What the figures beside ours are called, those of the matrix's reference."""
+    """What the figures of the matrix's reference are called."""
     other: Results | None = None
-    """The runs whose figures these are, if they are not published ones."""
+    """The runs whose figures they are, if they are not published."""
 
     @property
     def cells(self) -> list[Cell]:
@@ -67,7 +67,7 @@ class Results:
         self.paths.setdefault(cell.name, {})[seed] = run
 
     def derive(self) -> None:
-        """Add to the scores what is told of two runs together: the harm to short flows, the differences asked for."""
+        """Add scores over two runs: the harm to short flows, and the matrix's differences."""
         for beside, solo in self.matrix.solo.items():
             for seed, scores in self.runs.get(beside, {}).items():
                 if alone := self.runs.get(solo, {}).get(seed):
@@ -80,12 +80,12 @@ class Results:
                     scores[one.metric] = round((more - less) / one.per, 6)
 
     def values(self, cell: str, metric: str) -> list[float]:
-        """A figure of every seed that has it."""
+        """Return a figure of every seed that has it."""
         figures = (figure(scores, metric) for scores in self.runs.get(cell, {}).values())
         return [value for value in figures if value is not None]
 
     def comparisons(self) -> list[PublishedComparison]:
-        """Ours beside theirs, one for each metric that is published."""
+        """Return the comparison with the reference, one for each published metric."""
         if not (reference := self.matrix.reference):
             return []
         metrics = {metric for figures in reference.published.values() for metric in figures}
@@ -93,7 +93,7 @@ class Results:
         return compare(ours, reference.published, reference.tolerances)
 
     def pair(self, cell: str, metric: str) -> PublishedPair | None:
-        """A figure of a cell beside the published one; None when a side has none."""
+        """Return a figure of a cell and the published one; None if one side has none."""
         reference, values = self.matrix.reference, self.values(cell, metric)
         theirs = reference.published.get(cell, {}).get(metric) if reference else None
         if reference is None or theirs is None or not values:
@@ -101,7 +101,7 @@ class Results:
         return pair(cell, values, theirs, reference.tolerances.get(metric))
 
     def agreements(self) -> list[tuple[str, bool | None]]:
-        """What each correlation and bias is, in a line, and whether it is met; None until all cells have run."""
+        """Return a line for each correlation and bias, and whether it is met; None until all cells have run."""
         if not (reference := self.matrix.reference):
             return []
         comparisons = {one.metric: one for one in self.comparisons()}
@@ -114,19 +114,19 @@ class Results:
         for bias in reference.biases:
             value = comparisons[bias.metric].median_log_ratio
             holds = value is not None and abs(value) <= bias.most
-            asked_of.append((bias.metric, "median log(ours/theirs)", value, f"at most ±{bias.most:g}", holds))
+            asked_of.append((bias.metric, "median log ratio", value, f"at most ±{bias.most:g}", holds))
         lines: list[tuple[str, bool | None]] = []
         for metric, name, value, limit, holds in asked_of:
             whole = sum(metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
             cells = len(comparisons[metric].pairs)
             met = None if cells < whole else holds
-            verdict = {None: f"asked of all {whole}", True: "met", False: "NOT met"}[met]
+            verdict = {None: f"required of all {whole}", True: "met", False: "NOT met"}[met]
             over = f"{name} {figure_text(value, 4)} over {cells} cells{left_out_text(comparisons[metric])}"
             lines.append((f"{column_head(self.matrix, metric)}: {over}, {limit}: {verdict}", met))
         return lines
 
     def beside_published(self) -> list[str]:
-        """How our figures stand to the published ones, a line for each metric with any cell on both sides."""
+        """Return the comparison with the published figures, a line for each metric with any cell on both sides."""
         return [self._beside_published(one) for one in self.comparisons() if one.pairs]
 
     def _beside_published(self, one: PublishedComparison) -> str:
@@ -138,8 +138,8 @@ class Results:
             for name, value in (
                 ("rank correlation", one.spearman),
                 ("Pearson's", one.pearson),
-                ("median log(ours/theirs)", one.median_log_ratio),
-                ("its size", one.median_abs_log_ratio),
+                ("median log ratio", one.median_log_ratio),
+                ("median absolute log ratio", one.median_abs_log_ratio),
             )
             if value is not None
         ]
@@ -148,7 +148,7 @@ class Results:
         return f"{column_head(self.matrix, one.metric)}: {'; '.join(parts)}"
 
     def contrasts(self) -> list[tuple[str, bool | None]]:
-        """What each contrast is, in a line, and whether it holds; None until both its cells have run."""
+        """Return a line for each contrast, and whether it is met; None until both its cells have run."""
         lines: list[tuple[str, bool | None]] = []
         for contrast in self.matrix.contrasts:
             ours, theirs = (mean(self.values(cell, contrast.metric)) for cell in (contrast.cell, contrast.beside))
@@ -167,15 +167,15 @@ class Results:
         return lines
 
     def targets(self) -> list[tuple[str, bool | None]]:
-        """What is told of all cells together, a line each, and whether it is as asked; None: not asked or not run."""
+        """Return lines over all cells together, and whether each is met; None: no requirement, or not run."""
         return [*self.agreements(), *self.contrasts()]
 
     def missed(self) -> list[str]:
-        """Those of the targets that are not as asked."""
+        """Return the targets that are not met."""
         return [line for line, met in self.targets() if met is False]
 
     def broken(self) -> list[str]:
-        """What runs do not meet, one line each."""
+        """Return the expectations that runs do not meet, one line each."""
         return [
             f"{cell.name}, seed {seed}: {why}"
             for cell in self.cells
@@ -186,9 +186,9 @@ class Results:
 
 
 def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
-    """Read the scores of finished runs under `folder`, with the harm to short flows and the differences asked for.
+    """Read the scores of finished runs under `folder`, with the harm to short flows and the matrix's differences.
 
-    Only of runs of these `inputs` (`Job.inputs`) with the scores that this scorer makes: others are counted.
+    Only runs with these `inputs` (`Job.inputs`) and the scores of this scorer: others are counted.
     """
     gathered = Results(matrix, folder)
     for cell, seed, run in finished(matrix, folder):
@@ -201,34 +201,34 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
 
 
 def column_head(matrix: Matrix, metric: str) -> str:
-    """Return the head of a metric's column; the metric itself where the table has none."""
+    """Return the head of a metric's column; the metric itself if the table has none."""
     return next((column.head for column in matrix.columns if column.metric == metric), metric)
 
 
 def left_out_text(comparison: PublishedComparison) -> str:
-    """Return how many cells the figures of agreement leave out; empty where they hold all."""
-    return f" ({comparison.infinite} infinite: left out)" if comparison.infinite else ""
+    """Return how many cells the figures of agreement exclude; empty if none."""
+    return f" ({comparison.infinite} infinite: excluded)" if comparison.infinite else ""
 
 
 def furthest_text(pair: PublishedPair) -> str:
-    """Return a cell and how many times the published figure ours is."""
+    """Return a cell and the ratio of the measured to the published figure."""
     return f"{pair.cell} (x {pair.ratio:.3g})"
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """Return of which seeds a figure is."""
+    """Return which seeds a figure is from."""
     return f"Seed {seeds[0]}" if len(seeds) == 1 else f"Mean of the seeds {', '.join(map(str, seeds))}"
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """Return the mean; None of nothing."""
+    """Return the mean; None without values."""
     return fmean(values) if values else None
 
 
 def figure_text(value: float | None, digits: int, metric: str = "") -> str:
-    """Return a figure as people are shown it, with so many digits behind the point; MISSING where there is none.
+    """Return a figure for display, with so many digits after the point; MISSING if there is none.
 
-    `metric` is what it is of: a completion time that is infinite is unfinished, and not lost.
+    `metric` is its metric: an infinite completion time is unfinished, not lost.
     """
-    # Adding 0.0 takes the sign off a rounded nothing.
+    # Adding 0.0 removes the sign of a rounded zero.
     return MISSING if value is None else formatted(round(value, digits) + 0.0, f".{digits}f", never_came(metric))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix under pytest: all cells that were selected run in parallel, and each test waits for its own."""
+"""A matrix under pytest: all selected cells run in parallel, and each test waits for its own."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class MatrixSession:
         self._known: dict[Key, dict[str, list[Outcome]]] = {}
 
     def lab(self, matrix: Matrix) -> str:
-        """The lab that was asked for, or the one that the matrix prefers."""
+        """Return the lab of the option, or the one that the matrix prefers."""
         return self._options.asked_lab or matrix.labs[0]
 
     def measure(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell]) -> list[str]:
-        """Run `cell` with all its seeds, print its figures, return what does not hold of it.
+        """Run `cell` with all its seeds, print its figures, return what it does not meet.
 
         Raises as `outcomes` does.
         """
@@ -45,7 +45,7 @@ class MatrixSession:
         return [broken for outcome in outcomes for broken in judged(matrix, outcome)]
 
     def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[Outcome]:
-        """Run `cell` in `lab` and return what became of its runs, by seed.
+        """Run `cell` in `lab` and return the outcomes of its runs, by seed.
 
         The first call starts all `selected` cells of the matrix. Raises MatrixError, EngineError or BuildError.
         """
@@ -54,11 +54,11 @@ class MatrixSession:
             self._begin(key, matrix, selected)
         while len(outcomes := self._known[key].get(cell.name, [])) < len(self._plans[key].seeds):
             if not self._next(key):
-                raise EngineError("the runner has ended, see the first test of this matrix that failed")
+                raise EngineError("the runner has stopped; see the first failed test of this matrix")
         return sorted(outcomes, key=lambda it: it.job.seed)
 
     def missed(self, matrix: Matrix, selected: Sequence[Cell]) -> list[str]:
-        """Wait for all `selected` cells and return which correlations and contrasts miss what they ask for.
+        """Wait for all `selected` cells and return which correlations and contrasts are not met.
 
         Raises as `outcomes` does.
         """
@@ -76,12 +76,12 @@ class MatrixSession:
 
     def _begin(self, key: Key, matrix: Matrix, selected: Sequence[Cell]) -> None:
         lab, options = key[1], self._options
-        if lab != "sim":  # which nothing may disturb
+        if lab != "sim":  # which must not be disturbed
             for other in self._running:
                 while self._next(other):
                     pass
         if lab == "sim" and options.jitter_gate_ms is not None:
-            raise OptionsError("--jitter-gate: a matrix's cells in simulated time have their own; leave it out")
+            raise OptionsError("--jitter-gate: a matrix's cells in simulated time have their own; omit it")
         plan = Campaign(
             matrix,
             tuple(cell for cell in selected if not cell.needs),
@@ -104,7 +104,7 @@ class MatrixSession:
         return outcome is not None
 
     def close(self) -> list[Path]:
-        """End what still runs; write the report of every matrix that ran and return where."""
+        """End running jobs; write the report of every matrix that ran and return the paths."""
         from sojourn.harness.matrix.pages.matrix_page import write
         from sojourn.harness.matrix.results import results
 
@@ -124,7 +124,7 @@ def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 
 
 def judged(matrix: Matrix, outcome: Outcome) -> list[str]:
-    """Print the figures of a run and return what does not hold of it, one line each."""
+    """Print the figures of a run and return what it does not meet, one line each."""
     cell, seed = outcome.job.cell, outcome.job.seed
     if outcome.status == "failed":
         return [f"seed {seed}: {outcome.error}; see {outcome.folder}"]

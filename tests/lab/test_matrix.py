@@ -73,7 +73,7 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
     ("arguments", "line"),
     [
         (["s66"], "sojourn: unknown matrix 's66'; known: "),
-        (["s6", "-k", "nothing like it"], "sojourn: matrix s6: no cell's name holds 'nothing like it'"),
+        (["s6", "-k", "nothing like it"], "sojourn: matrix s6: no cell's name contains 'nothing like it'"),
         (["fct", "--lab=virtual"], "sojourn: matrix fct: the virtual lab has "),
         (["s6", "--lab=virtual", "--pcap"], "sojourn: --pcap"),
         (["s6", "--lab=simulated"], "sojourn: --lab: unknown 'simulated'; known: sim, virtual, apu"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of one cell: simulated, scored, described; what a worker does, and whether it was done before."""
+"""One run of one cell: simulate, score, describe; a worker's job, and whether it was done before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sojourn.traffic.program import FOREIGN
 
 Endpoints = Literal["bulk", "iperf3"]
 RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
-"""What a seed decides bit for bit."""
+"""Files that a seed determines bit for bit."""
 RUN = "run.json"
 #: What runs a cell in simulated time; in real time; what scores it.
 _SIMULATED = ("sojourn.harness.matrix.cells.simulated",)
@@ -37,7 +37,7 @@ _SCORING = ("sojourn.scoring.transport.cell_scores",)
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be made. `inputs` names everything else that its outcome depends on."""
+    """One run to execute. `inputs` is a digest of everything else that its outcome depends on."""
 
     cell: Cell
     seed: int
@@ -47,13 +47,13 @@ class Job:
     endpoints: Endpoints = "bulk"
     timeout_s: float = 300
     pcap: bool = False
-    """Whether the run is to have captures of both ends; it is the same run with and without."""
+    """Whether to capture at both ends; the run is the same with and without."""
     kernel_source: Path | None = None
-    """The tarball of its kernel; None: Debian's newest. What it makes is part of `inputs`."""
+    """The tarball of its kernel; None: Debian's newest. The kernel built from it is part of `inputs`."""
     run: Callable[..., None] | None = None
-    """Runs it in place of `sojourn.harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
+    """Runs it instead of `sojourn.harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
     scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*_SCORING))
-    """What scores it, found where the job is made; a worker only reads its own of these."""
+    """Source files that score it, determined where the job is created; a worker only reads its own copies."""
 
     def __call__(self, folder: Path, channel: Channel) -> None:
         """Make the run in `folder`; raises as `perform`."""
@@ -61,7 +61,7 @@ class Job:
 
     @property
     def work(self) -> float:
-        """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
+        """Approximate relative duration: the traffic across the bottleneck in Mbit, plus set-up."""
         from sojourn.scoring.transport.cell_scores import rate_periods
 
         periods = [*rate_periods(self.cell.model_dump(mode="json")), (self.cell.seconds, None)]
@@ -70,7 +70,8 @@ class Job:
 
 @functools.cache
 def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source: Path | None = None) -> str:
-    """Name what decides a run in a lab of real time: the nodes' kernel and guest or a physical lab's file, the gates.
+    """Return a digest of what determines a real-time run: the nodes' kernel and guest or a physical lab's file, the
+    gates.
 
     Raises BuildError when they cannot be built, OSError when the file cannot be read.
     """
@@ -85,7 +86,7 @@ def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source
 
 @dataclass(frozen=True)
 class SimulatedInputs:
-    """Names what decides a run where it is called: kernel, guest, endpoints and sources; to be pickled.
+    """Digest of what determines a run where it is called: kernel, guest, endpoints and sources; can be pickled.
 
     Builds what is missing, once in a process. Raises BuildError when it cannot be built.
     """
@@ -107,7 +108,7 @@ def _digest_here(named: SimulatedInputs) -> str:
 
 
 def scoring_digest(job: Job) -> str:
-    """Name the sources and the parameters that make scores of a run's raw files."""
+    """Return a digest of the sources and parameters that score a run's raw files."""
     return digest([*job.scoring_sources.contents(), ("window", f"{job.window_s} {job.tail_s}".encode())])
 
 
@@ -144,7 +145,7 @@ def perform(job: Job, folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Remove all that is in a folder."""
+    """Remove everything in a folder."""
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
@@ -155,7 +156,7 @@ def score(job: Job, folder: Path) -> None:
 
 
 def scored(job: Job, folder: Path) -> dict[str, Any]:
-    """Return the scores of the raw files of a run, as this version makes them."""
+    """Return the scores of a run's raw files as this version computes them."""
     import polars as pl
 
     from sojourn.scoring.packets.per_packet import PACKETS
@@ -171,7 +172,7 @@ def scored(job: Job, folder: Path) -> dict[str, Any]:
 
     flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
     wire = frame("wire.csv", WIRE)
-    # Without a column of delays they were not recorded.
+    # Without a delay column they were not recorded.
     said = folder / "talks.csv"
     talks = pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None
     packets, replay = frame("packets.csv", PACKETS), frame("replay.csv", REPLAY)
@@ -184,17 +185,17 @@ def scored(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def rescore(job: Job, folder: Path) -> None:
-    """Renew the scores of a finished run whose raw files still hold."""
+    """Recompute the scores of a finished run whose raw files are unchanged."""
     score(job, folder)
     renewed = {"scoring": scoring_digest(job), "scores": hash_file(folder / SCORES).sha256}
     _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)
 
 
 def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
-    """Tell what is to be done for a job whose finished run would be `folder`.
+    """Return what has to be done for a job whose finished run would be `folder`.
 
-    It is stale where there is none, other inputs or programs have made it, or captures are asked for that it has not;
-    unscored where its scores are not as they were written.
+    Stale: there is none, it has other inputs or programs, or lacks requested captures;
+    unscored: its scores differ from those written.
     """
     from sojourn.harness.matrix.cells.simulated import CAPTURES
 
@@ -211,7 +212,7 @@ def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
 
 
 def current_scores(job: Job, folder: Path) -> dict[str, Any]:
-    """Return the scores of a finished run, whatever made it, as this version makes them; the folder stays as it is."""
+    """Return the scores of a finished run of any version, as this version computes them; the folder stays unchanged."""
     about = recorded(folder) or {}
     written = folder / SCORES
     if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), hash_file(written).sha256):
@@ -222,7 +223,7 @@ def current_scores(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, Any] | None:
-    """Return what `run.json` says of a finished run; None where there is none, or raw files are not as it recorded."""
+    """Return the content of a finished run's `run.json`; None without one, or if raw files differ from its record."""
     try:
         about: dict[str, Any] = json.loads((folder / RUN).read_text())
         return about if about.get("result") == result_digest(folder) else None
@@ -231,25 +232,25 @@ def recorded(folder: Path) -> dict[str, Any] | None:
 
 
 def is_of(job: Job, folder: Path) -> bool:
-    """Tell whether a finished run is one of the job's cell and seed."""
+    """Return whether a finished run has the job's cell and seed."""
     about = recorded(folder)
     return about is not None and (about.get("cell"), about.get("seed")) == (job.cell.name, job.seed)
 
 
 def _programs(cell: Cell) -> dict[str, str]:
-    """Programs of other packages among the cell's flows, by name: what each is now. Ours are part of the inputs."""
+    """Digests of programs of other packages among the cell's flows, by name. Sojourn's are part of the inputs."""
     names = sorted({flow.contender for flow in cell.flows} & FOREIGN.keys())
     return {name: FOREIGN[name].digest() for name in names}
 
 
 @functools.cache
 def _commit() -> dict[str, Any] | None:
-    """The commit of this checkout, and whether it is changed; only told, since `inputs` has what decides a run."""
+    """Return this checkout's commit, and whether it is changed; for information: `inputs` identifies the run."""
     return state.model_dump() if (state := runs.git_state()) else None
 
 
 def result_digest(folder: Path) -> str:
-    """Return a hash of a run's raw files: equal runs have equal ones."""
+    """Return a hash of a run's raw files: equal runs have equal hashes."""
     total = hashlib.sha256()
     for name in RAW:
         if (path := folder / name).exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of a run's ends counted of TCP and IP: its file, and what a page shows of it."""
+"""TCP and IP counters of the kernels at both ends of a run: the file, and the part that a page shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 COUNTERS = "counters.json"
 """In a run's folder: the name of an end → `sojourn.traffic.nstat.counters` of it."""
-#: What tells how marks and losses were heard of and answered.
+#: Counters that show how marks and losses were signalled and answered.
 _SHOWN = (
     "IpExtInNoECTPkts", "IpExtInECT1Pkts", "IpExtInECT0Pkts", "IpExtInCEPkts", "Ip6InNoECTPkts", "Ip6InECT1Pkts",
     "Ip6InECT0Pkts", "Ip6InCEPkts", "TcpExtTCPDeliveredCE", "TcpExtDelayedACKs", "TcpExtDelayedACKLocked",
@@ -20,7 +20,7 @@ _SHOWN = (
 
 
 def shown(run: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the ends of a run and rows of a table: a counter and its value at each; no rows without any."""
+    """Return a run's ends and the rows of a table: a counter and its value at each end; no rows without counters."""
     try:
         counted: dict[str, dict[str, int]] = json.loads((run / COUNTERS).read_text())
     except (OSError, ValueError):

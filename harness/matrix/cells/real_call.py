@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell's call in a lab of real time: two browsers that have met and show each other the full picture."""
+"""A cell's call in a real-time lab: two connected browsers that show each other the full picture."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IP_UDP_BYTES = 28
 
 
 def browsers(asked: cell.Call) -> Browsers:
-    """Return the two ends of such a call, their cameras' film made if need be. Raises ServiceError."""
+    """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
     made = Browsers(bitrate_bps=asked.bitrate_bps, ecn=asked.ecn, recorder=None)
     made.prepare()
     return made
@@ -48,7 +48,7 @@ def browser_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]
         deadline = time.monotonic() + _SETTLED_S
         while not call.settled:
             if call.failure or time.monotonic() > deadline:
-                raise ServiceError(f"the call: {call.failure or f'no full picture after {_SETTLED_S:g} s'}")
+                raise ServiceError(f"call: {call.failure or f'no full picture after {_SETTLED_S:g} s'}")
             time.sleep(_POLL_S)
         yield call
     finally:
@@ -57,7 +57,7 @@ def browser_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]
 
 
 def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The packets of a call that the captures saw behind the bottleneck: down, up."""
+    """Return the packets of a call captured behind the bottleneck: down, up."""
     ends = call.facts["call"]
     down = per_flow.select(client, src=lab.addresses.server, sport=ends["server_port"], dport=ends["client_port"])
     up = per_flow.select(server, src=lab.addresses.client, sport=ends["client_port"], dport=ends["server_port"])
@@ -65,7 +65,7 @@ def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame
 
 
 def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
-    """The rows of TALKS, without their delays, of what arrived within `seconds` s from `t0` (Unix s) on."""
+    """Return the rows of TALKS, without delays, for packets that arrived within `seconds` s from `t0` (Unix s) on."""
     parts = [
         pl.DataFrame(
             {
@@ -81,7 +81,7 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
 
 
 def marked(asked: cell.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
-    """Each way's packets since `t0` (Unix s) have the codepoint asked for, or CE; there are some."""
+    """Return the gates that each direction has packets since `t0` (Unix s), all with the requested codepoint or CE."""
     gates = []
     for name, way in zip(("down", "up"), ways, strict=True):
         fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One cell in a lab of real time, virtual or physical; it leaves the files that the simulated lab leaves."""
+"""One cell in a real-time lab, virtual or physical; it writes the same files as the simulated lab."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ from sojourn.traffic.tso import tso_2020
 from sojourn.traffic.tunnel import FAR, NEAR, tunnel
 
 EVIDENCE = "evidence"
-"""Folder in a run's: captures and the tools' own output, which no seed brings back."""
+"""Folder in a run's: captures and the tools' own output, which no seed reproduces."""
 _STATES_S = 0.5
 _QUEUES_S = 1.0
-#: The most that a full queue holds, and its retransmissions.
+#: The most that a full queue contains, and its retransmissions.
 _DRAIN_S = 10.0
 _MARGIN_S = 120
 _QUEUES, _JITTER = "qdisc.jsonl", "jitter.json.gz"
 
 
 class RealTimeError(RuntimeError):
-    """A cell cannot run in this lab, or its run is void; one line that says why."""
+    """A cell cannot run in this lab, or its run is invalid; the message is one line."""
 
 
 def run_cell(
     lab: Lab, cell: Cell, folder: Path, *, seed: int, limits: Limits | None = None, stopped: Event | None = None
 ) -> None:
-    """Run `cell` in `lab` and leave its results in `folder`, which is there and empty.
+    """Run `cell` in `lab` and write its results to `folder`, which exists and is empty.
 
     docs/simulated-time.md lists the files and their columns, docs/matrix.md what real time adds. `seed` numbers the
-    repetition and no more: what varies is the world's. `limits` are those of the gates. Once `stopped` is set, by
-    another thread, the run ends and everything is undone.
+    repetition and nothing else: real time is not reproducible. `limits` are those of the gates. Once `stopped` is set,
+    by another thread, the run ends and everything is undone.
 
     Raises:
-        RealTimeError: the lab lacks what the cell needs, the run was stopped, or a gate makes it void.
+        RealTimeError: the lab lacks what the cell needs, the run was stopped, or a gate makes it invalid.
         RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError, ServiceError: a
             part failed.
     """
@@ -96,11 +96,11 @@ def run_cell(
     }
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     if not verdict.valid:
-        raise RealTimeError(f"cell {cell.name}: void: {'; '.join(verdict.reasons)}")
+        raise RealTimeError(f"cell {cell.name}: invalid: {'; '.join(verdict.reasons)}")
 
 
 def bottleneck(cell: Cell) -> Bottleneck:
-    """Return the cell's one middlebox, with the RTT of its flows as delay of the path, half each way."""
+    """Return the cell's only middlebox, with the RTT of its flows as delay of the path, half each way."""
     (hop,) = working_hops(cell)
     assert hop.down and hop.up
     rtt = next(sender.rtt_us for sender in (*cell.flows, cell.call, *cell.probes) if sender)
@@ -108,7 +108,7 @@ def bottleneck(cell: Cell) -> Bottleneck:
 
 
 def path_rtt_ms(asked: Bottleneck) -> float:
-    """Return what a packet beside the bottleneck's queue takes there and back, ms."""
+    """Return the round-trip time of a packet that bypasses the bottleneck's queue, ms."""
     return (asked.down.path.delay_us + asked.up.path.delay_us) / 1e3
 
 
@@ -118,7 +118,7 @@ def _delayed(way: Direction, delay_us: int) -> Direction:
 
 
 class _Run:
-    """What runs beside a cell's flows, started so that each part finds what it needs, and what it left."""
+    """Everything that runs with a cell's flows, started in order of dependency, and its results."""
 
     def __init__(
         self, lab: Lab, router: Router, cell: Cell, evidence: Path, stopped: Event, call: Browsers | None
@@ -158,7 +158,7 @@ class _Run:
                 out.write(json.dumps(last) + "\n")
 
     def _counters(self) -> dict[str, dict[str, int]]:
-        """What the kernels of both ends of the bulk flows have counted of TCP and IP."""
+        """Return the TCP and IP counters of the kernels at both ends of the bulk flows."""
         ends = {place.name: place for place in (self.lab.sender, self.lab.receiver)}
         return {name: nstat.counters(place.run(["cat", *nstat.FILES], check=False)) for name, place in ends.items()}
 
@@ -167,7 +167,7 @@ class _Run:
         stack.callback(lambda: self.captures.__setitem__(side, capture.stop()))
 
     def _probe(self, stack: ExitStack) -> None:
-        """One probe beside the bottleneck, which shows the lab's own jitter, and those that the cell asks for."""
+        """Start one probe that bypasses the bottleneck and shows the lab's own jitter, and those of the cell."""
         stack.callback(instruments.start_echo(self.lab, self.evidence / "irtt-server.log").stop)
         asked = {_JITTER: (ports.IRTT_UNSHAPED, Probe(rtt_us=0))}
         asked |= {_probe_file(n): (ports.IRTT, probe) for n, probe in enumerate(self.cell.probes)}
@@ -179,7 +179,7 @@ class _Run:
             stack.callback(client.stop)
 
     def _sample(self, stack: ExitStack) -> None:
-        """Queues, and what TCP says at the senders; in a tunnel at the receivers too: no capture sees its flows."""
+        """Sample queues and the senders' TCP state; in a tunnel the receivers' too: no capture sees its flows."""
         low, high = ports.FIRST_SENDER, ports.FIRST_SENDER + len(self.flows) - 1
         ends = {("sending", flow.sender): "sport" for flow in self.flows}
         if self.cell.tunnel:
@@ -197,7 +197,7 @@ class _Run:
             sampler.start()
 
     def _traffic(self) -> None:
-        """Go through the cell's events in real time; a flow that ends by itself voids the run."""
+        """Execute the cell's events in real time; a flow that ends by itself makes the run invalid."""
         cell, (hop, *_) = self.cell, working_hops(self.cell)
         clock = sched.scheduler(time.time, self._wait)
         self.began = time.time()
@@ -224,10 +224,10 @@ class _Run:
                     flow.stop()
                     raise RealTimeError(f"cell {cell.name}: {flow.contender.name} ended before the cell")
             if self.call and self.call.failure:
-                raise RealTimeError(f"cell {cell.name}: the call: {self.call.failure}")
+                raise RealTimeError(f"cell {cell.name}: call: {self.call.failure}")
 
     def _drain(self) -> None:
-        """Return once no sender has anything on its way: what a tunnel strands as it goes keeps its port long."""
+        """Wait until no sender has data in flight: a connection cut off by a removed tunnel holds its port for long."""
         ending = [word for state in ("fin-wait-1", "closing", "last-ack") for word in ("state", state)]
         query = ["ss", "-Htn", *ending, f"sport ge :{ports.FIRST_SENDER} and sport le :{ports.LAST_SENDER}"]
         deadline = time.monotonic() + _DRAIN_S
@@ -240,7 +240,7 @@ class _Run:
             raise RealTimeError(f"cell {self.cell.name}: stopped")
 
     def lines(self, pattern: str) -> list[str]:
-        """The lines of the samplers' files of such a name."""
+        """Return the lines of the samplers' files whose names match."""
         return [line for file in sorted(self.evidence.glob(pattern)) for line in file.read_text().splitlines()]
 
 
@@ -252,11 +252,11 @@ def _end(flow: BulkFlow) -> None:
 def _stop_whole(sampler: PeriodicSampler) -> None:
     sampler.stop()
     if sampler.error:
-        raise RealTimeError(f"sampling ended in mid-run: {sampler.error}")
+        raise RealTimeError(f"sampling stopped during the run: {sampler.error}")
 
 
 def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
-    """Write the result files of a run and return the gates that it must pass."""
+    """Write a run's result files and return the gates that it must pass."""
     cell, t0 = run.cell, run.began
     seen = {side: _seen(capture, run.ahead_ns[side]) for side, capture in run.captures.items()}
     if cell.tunnel:
@@ -290,14 +290,14 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
 
 
 def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
-    """The packets of a capture by our clock; `ahead_ns` is what the clock that dated them is ahead of it."""
+    """Return the packets of a capture by the local clock; `ahead_ns` is how far the capturing clock is ahead of it."""
     return per_flow.with_advance(pcapng.read(capture.file).packets.with_columns(pl.col("t_ns") - ahead_ns))
 
 
 def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Gate]:
     cell = run.cell
-    # While all flows run: starting and ending them takes time of the nodes too. What rates follow is the bulk of the
-    # delays; where probes sample a queue, the tail counts as well.
+    # While all flows run: starting and ending them takes the nodes' time too. Rates depend on the bulk of the
+    # delays; where probes sample a queue, the tail matters as well.
     together = max((flow.start_s for flow in run.flows), default=run.began), run.began + cell.seconds
     percent = 99 if cell.probes or not run.lab.real_time else 95
     late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
@@ -310,7 +310,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
         gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
     if cell.tunnel:
         return gates
-    # Until a program has chosen its own, a socket has the kernel's.
+    # Until a program selects its own, a socket has the kernel's.
     sampled = (line for line in map(json.loads, run.lines("sending-*.jsonl")) if line["bytes_sent"])
     controls = [(line["flow"], line["cc"]) for line in sampled]
     for n, (flow, asked) in enumerate(run.pairs):
@@ -326,7 +326,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
 
 
 def _sides(flow: Flow) -> tuple[Side, Side]:
-    """Where packets of `flow` are captured before the bottleneck and behind it."""
+    """Return where packets of `flow` are captured before and behind the bottleneck."""
     return ("client", "server") if flow.up else ("server", "client")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated lab: one cell in one node of simulated time, its measurements left in a folder."""
+"""The simulated lab: one cell in one node of simulated time; its measurements go to a folder."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Endpoints = Literal["bulk", "iperf3"]
 MEMORY_BYTES = 400 << 20
 """What a machine of 256 MB and its worker take at most."""
 CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
-"""What `pcap` leaves: the headers of each packet that the receiver, and that the first middlebox's outer end saw."""
+"""Written with `pcap`: the headers of every packet at the receiver and at the first middlebox's outer end."""
 
 
 @cache
 def parts(kernel_source: Path | None = None) -> tuple[Kernel, Guest, Path]:
-    """Kernel, guest and the program of all endpoints, built if need be; once for a process.
+    """Return kernel, guest and the program of all endpoints, built if missing; once per process.
 
     Raises `sojourn.hardware.machine.cache.BuildError`.
     """
@@ -48,7 +48,7 @@ def parts(kernel_source: Path | None = None) -> tuple[Kernel, Guest, Path]:
 
 
 def versions(kernel_source: Path | None = None) -> dict[str, str]:
-    """What the results depend on besides cell and seed: kernel, guest and the program of all endpoints, by digest."""
+    """Return digests of what determines results besides cell and seed: kernel, guest, the program of all endpoints."""
     kernel, guest, program = parts(kernel_source)
     return {
         "kernel": kernel.digest,
@@ -69,26 +69,26 @@ def run_cell(
     pcap: bool = False,
     kernel_source: Path | None = None,
 ) -> None:
-    """Run `cell` in simulated time and leave its results in `folder`, which is there and empty.
+    """Run `cell` in simulated time and write its results to `folder`, which exists and is empty.
 
     The same seed gives the same bytes in every file. docs/simulated-time.md lists the files and their columns.
 
     Args:
         timeout_s: wall time, s.
-        pcap: whether to leave `CAPTURES` too; nothing else is changed by it.
+        pcap: whether to write `CAPTURES` too; it changes nothing else.
         kernel_source: see `sojourn.hardware.kernel_build.build.ensure_kernel`.
 
     Raises:
-        SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one asked
-            for; the message ends with what was said last.
+        SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one
+            requested; the message ends with the node's last output.
         BuildError: kernel, guest or program cannot be built.
     """
     if cell.needs:
         raise SimulationError(f"cell {cell.name}: needs {cell.needs}")
     if endpoints == "iperf3" and not cell.flows:
-        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends bulk flows, and this cell has none")
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: this cell has no bulk flows")
     if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
-        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP, and not {odd[0]}")
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP only, not {odd[0]}")
     kernel, guest, program = parts(kernel_source)
     job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(job)
@@ -140,9 +140,9 @@ def _programs(cell: Cell) -> list[str]:
 
 
 def _bring(cell: Cell, folder: Path) -> list[str]:
-    """Put the programs and schedules of `cell` into the job's folder; return their names.
+    """Copy the programs and schedules of `cell` into the job's folder; return their names.
 
-    Raises SimulationError when a trace is not there, or another, on this machine.
+    Raises SimulationError when a trace is missing on this machine, or another one.
     """
     names = []
     for name in _programs(cell):
@@ -155,6 +155,6 @@ def _bring(cell: Cell, folder: Path) -> list[str]:
                 (folder / names[-1]).write_text(delivery_trace.text(hop.slots.times_ms))
             except SlotsError as wrong:
                 raise SimulationError(
-                    f"cell {cell.name}: every machine needs its trace in one place: {wrong}"
+                    f"cell {cell.name}: every machine needs its trace at the same path: {wrong}"
                 ) from wrong
     return names

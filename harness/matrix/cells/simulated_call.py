@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell with a call in simulated time: by the code of the labs in real time, between real browsers, in one machine."""
+"""A cell with a call in simulated time: real browsers in one machine, driven by the code of the real-time labs."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.call_guest import write_cell
 from sojourn.harness.matrix.cells.real_call import browsers
 
-#: Of wall time, for each second of the cell and for all that comes before it.
+#: Wall time for each second of the cell, and for everything before it.
 _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
 
 
 @functools.cache
 def machine(kernel_source: Path | None = None) -> Machine:
-    """What such cells run in, built if need be; once for a process. Raises BuildError."""
+    """Return the machine that such cells run in, built if missing; once per process. Raises BuildError."""
     return Machine(ensure_kernel(kernel_source), ensure_desktop())
 
 
 def inputs(kernel_source: Path | None = None) -> str:
-    """Name all that decides what such a cell gives: kernel, guest and this project's sources. Raises BuildError."""
+    """Return a digest of what determines such a cell's results: kernel, guest, Sojourn's sources. Raises BuildError."""
     return machine(kernel_source).digest
 
 
 def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None = None, **_: Any) -> None:
-    """Run `cell` and leave in `folder` what `sojourn.harness.matrix.cells.real_time.run_cell` leaves.
+    """Run `cell` and write to `folder` the files of `sojourn.harness.matrix.cells.real_time.run_cell`.
 
     The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
     """
     if cell.call:
-        browsers(cell.call)  # paints the cameras' film, which the machine only reads
+        browsers(cell.call)  # renders the cameras' film, which the machine only reads
     job = scratch_folder("-job")
     try:
         write_cell(job, cell, seed)

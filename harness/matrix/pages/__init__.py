@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of a finished matrix: pages, comparisons, published tables, flent's files."""
+"""Presentation of a finished matrix: pages, comparisons, published tables, flent files."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of a cell shows: its scores, and for each seed delivery rate and TCP RTT over time."""
+"""The page of a cell: its scores, and for each seed delivery rate and TCP RTT over time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sojourn.scoring.schema.columns import FLOWS
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
 """The page's colours of the curves c0 to c5."""
 FIXED_RTT_MS = 300.0
-"""Top of the RTT's fixed scale, the same in every cell, so that plots compare."""
+"""Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
 _POINTS = 240
 _ROWS = {
     "d_ss_mbps": ("D_SS, Mbit/s", 2),
@@ -32,9 +32,9 @@ _ROWS = {
     "normalised": ("goodput in the window over an equal share", 2),
     "rtt_mean_ms": ("TCP RTT, mean ms", 2),
     "rtt_max_ms": ("TCP RTT, largest ms", 1),
-    "retrans": ("packets sent again", 0),
+    "retrans": ("packets retransmitted", 0),
     "ce_share": ("share marked CE", 4),
-    "steady_start_s": ("steady from s", 0),
+    "steady_start_s": ("steady from, s", 0),
     "steady_mbps": ("steady Mbit/s", 2),
 }
 _PERIODS = {
@@ -43,7 +43,7 @@ _PERIODS = {
     "utilisation": ("used", 3),
     "height_ms": ("largest RTT above the path's, ms", 1),
     "spike_s": ("spike s", 1),
-    "spike_over": ("over at the end", 0),
+    "spike_over": ("over the threshold at the end", 0),
 }
 _PROBES = {
     "sent": ("sent", 0),
@@ -52,7 +52,7 @@ _PROBES = {
     "p95_ms": ("P95 ms", 2),
     "p99_ms": ("P99 ms", 2),
     "max_ms": ("largest ms", 2),
-    "negative": ("sooner than the path", 0),
+    "negative": ("below the path's delay", 0),
 }
 _CALL = {
     "mbps": ("Mbit/s that arrived", 2),
@@ -98,7 +98,7 @@ def _setup(cell: Cell) -> list[str]:
         ]
         if hop.slots and hop.down:
             link = f"{hop.slots.file or 'generated'}, {hop.down.rate_bps / 1e6:.3g} Mbit/s on average"
-            ways[0] = f"down packet slots ({link}), {hop.down.qdisc}"
+            ways[0] = f"down delivery trace ({link}), {hop.down.qdisc}"
         steps = [
             f"{name} {step.rate_bps / 1e6:g} Mbit/s from {step.at_s:g} s"
             for name, schedule in (("down", hop.schedule), ("up", hop.schedule_up))
@@ -106,18 +106,18 @@ def _setup(cell: Cell) -> list[str]:
         ]
         names = ", ".join(_flow_names(cell)[flow] for flow in hop.mangled_flows)
         mangled = f"{hop.mangle} for {names}" if names else hop.mangle
-        more = [mangled, "one queue for all that goes down to one host" if hop.host_queue else ""]
+        more = [mangled, "one flow queue per host down" if hop.host_queue else ""]
         text = "; ".join(filter(None, [*ways, *steps, *more]))
-        lines.append(f"middlebox {n}: {text or 'forwards as it comes'}")
+        lines.append(f"middlebox {n}: {text or 'forwards unshaped'}")
     if cell.sender_queue:
         lines.append(f"root qdisc of the sending hosts: {cell.sender_queue}")
     if cell.pacing_percent:
         start, steady = cell.pacing_percent
         lines.append(f"TCP paces at {start} % of cwnd/RTT in slow start, {steady} % after it")
     if cell.tso_2020:
-        lines.append("TCP makes packets of several segments as Linux did in 2020")
+        lines.append("TCP builds packets of several segments as Linux did in 2020")
     if cell.offloads:
-        lines.append("segmentation offloads are on: a packet of a queue has up to 64 KiB")
+        lines.append("segmentation offloads are on: a queue's packet is up to 64 KiB")
     if cell.tunnel:
         lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
     if cell.call:
@@ -133,11 +133,11 @@ def _setup(cell: Cell) -> list[str]:
 
 def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path]) -> list[dict[str, Any]]:
     names = _flow_names(cell)
-    over = seeds_text(list(runs)) + (", least to largest in brackets." if len(runs) > 1 else ".")
+    over = seeds_text(list(runs)) + (", minimum to maximum in brackets." if len(runs) > 1 else ".")
     tables = []
     for title, key, rows, heads in (
         ("Flows", "flows", _ROWS, names),
-        ("Stretches of constant rate", "periods", _PERIODS, None),
+        ("Periods of constant rate", "periods", _PERIODS, None),
         ("Probes", "probes", _PROBES, [f"{p.ecn}, {'round trip' if p.round_trip else 'one way'}" for p in cell.probes]),
         ("Call", "call", _CALL, ["down", "up"]),
     ):
@@ -164,13 +164,13 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
         tables.append({"title": "Queues", "caption": caption, "heads": heads, "rows": queues})
     ends, counted = shown(next(iter(paths.values())))
     if counted:
-        caption = f"Of the ends' kernels, seed {next(iter(paths))}; all of them are in {COUNTERS}."
+        caption = f"Counters of the ends' kernels, seed {next(iter(paths))}; all of them are in {COUNTERS}."
         tables.append({"title": "TCP and IP counters", "caption": caption, "heads": ["", *ends], "rows": counted})
     return tables
 
 
 def _queues(run: Path) -> list[list[str]]:
-    """The counters of every queue with traffic at the end of a run."""
+    """Return the counters of every queue with traffic at the end of a run."""
     try:
         last: dict[tuple[int, str], list[dict[str, Any]]] = {}
         for line in (run / "queues.jsonl").read_text().splitlines():
@@ -211,7 +211,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         ]
         for panel, points in zip(panels, (rates, rtts, rtts), strict=True):
             panel.lines = [(f"c{n % 6}", curve) for n, curve in points.items()]
-        # A flow that is no TCP has no TCP RTT.
+        # A flow that is not TCP has no TCP RTT.
         panels = [panel for panel in panels if any(y is not None for _, curve in panel.lines for _, y in curve)]
         svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
         plots.append(
@@ -243,7 +243,7 @@ def ccdf_points(curve: Mapping[str, Any]) -> Points:
 
 
 def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed: int) -> dict[str, Any]:
-    """What came of each flow over time, and the delay of each of its packets, thinned to `_POINTS` · 8 of all."""
+    """Each flow's egress over time, and the delay of its packets, thinned to `_POINTS` · 8 of all."""
     egress = Panel(f"egress in {BIN_S:g} s (Mbit/s)", 200, 1.0)
     owd = Panel("one-way delay of single packets (ms)", 200, 1.0)
     thin = packets.drop_nulls("delay_us").gather_every(max(packets.height // (_POINTS * 8), 1))
@@ -257,12 +257,12 @@ def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed:
         owd.top = max([owd.top, *(y * 1.05 for _, y in delays)])
     svg = time_plot([egress, owd], [("", "solo", 0, cell.seconds)], f"packets, seed {seed}", axis="time (s)")
     key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
-    note = "By the packets where they leave the path: headers and what was sent again are in it."
+    note = "Measured from packets where they leave the path: headers and retransmissions are included."
     return {"title": f"Packets, seed {seed}", "key": key, "svg": Markup(svg), "note": note}
 
 
 def series(flows: pl.DataFrame, seconds: float, sample_s: float) -> tuple[dict[int, Points], dict[int, Points]]:
-    """Return goodput (Mbit/s) and largest TCP RTT (ms) over time (s) of each flow, in some 240 steps."""
+    """Return goodput (Mbit/s) and largest TCP RTT (ms) over time (s) of each flow, in about 240 steps."""
     step = max(seconds / _POINTS, sample_s)
     binned = (
         flows.with_columns(bin=(pl.col("t_s") / step).floor().cast(pl.Int64))

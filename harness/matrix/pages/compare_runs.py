@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Version beside version: the runs of a matrix beside those of the same cells in another results folder."""
+"""Version against version: the runs of a matrix against those of the same cells in another results folder."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
 
 THEIRS = "other"
-"""What the figures of the other runs are called beside ours."""
+"""What the figures of the other runs are called."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Our runs beside the other ones: `compared` has the figures of these in the place of published ones."""
+    """These runs against the other ones, whose figures stand in the place of published ones in `compared`."""
 
     compared: Results
     origins: tuple[dict[str, str], dict[str, str]]
-    """What made our runs, and the others: name → version or digest."""
+    """Provenance of these runs and of the others: name → version or digest."""
     ours_alone: tuple[str, ...]
-    """Names of the cells that have finished runs here only, and those that have some there only."""
+    """Names of the cells with finished runs only here, and of those with finished runs only there."""
     theirs_alone: tuple[str, ...]
     asked_otherwise: tuple[str, ...]
-    """Names of cells that have runs in the other folder, but of another definition."""
+    """Names of cells that have runs in the other folder, but with another definition."""
 
     def lines(self) -> Iterator[str]:
-        """What made the runs of both sides, how their figures stand to each other, and which cells one side has not."""
+        """Yield both sides' provenance, the comparison of their figures, and cells that one side does not have."""
         for name, ours, theirs in self.differences():
             yield f"{name}: {ours}; {THEIRS}: {theirs}"
         yield from self.compared.beside_published()
         yield from self.coverage()
 
     def coverage(self) -> Iterator[str]:
-        """What is shifted in the cells together, how many cells both sides have and which one has not, a line each."""
+        """Yield lines: figures shifted in all cells, how many cells both sides have, and those that one side lacks."""
         yield self._shifted()
         both = len(self.compared.cells) - len(self.ours_alone)
         yield f"{both} cell{'s' * (both != 1)} on both sides"
         for what, cells in (
             ("not in the other folder", self.ours_alone),
             ("in the other folder only", self.theirs_alone),
-            ("asked for otherwise there, and not compared", self.asked_otherwise),
+            ("with another definition there, not compared", self.asked_otherwise),
         ):
             if cells:
                 yield f"{len(cells)} cell{'s' * (len(cells) > 1)} {what}: {', '.join(cells)}"
 
     def shifts(self) -> dict[str, Estimate]:
-        """The median over the cells of each figure's log(ours/theirs), with its interval, by the head of its column.
+        """The median over the cells of each figure's log(these/other), with its interval, by the head of its column.
 
-        Cells are what is resampled: one run of each on both sides tells a shift that they share.
+        The resampled units are cells: one run of each on both sides is enough to show a common shift.
         """
-        from sojourn.scoring.statistics.intervals import estimate  # with SciPy, which runs do without
+        from sojourn.scoring.statistics.intervals import estimate  # imports SciPy, which runs do not need
 
         return {
             column_head(self.compared.matrix, one.metric): estimate(ratios, "median")
@@ -78,12 +78,12 @@ class Beside:
             if one.away_from_zero
         ]
         return (
-            f"medians of log(ours/theirs) whose 95% interval over the cells leaves 0 out, {len(shifted)} of "
+            f"medians of log(these/other) whose 95% interval over the cells excludes 0: {len(shifted)} of "
             f"{len(shifts)}: {', '.join(shifted) or 'none'}"
         )
 
     def differences(self) -> list[tuple[str, str, str]]:
-        """What made the runs: name, ours, the others'; of what is the same on both sides only what must be known."""
+        """Provenance: name, these runs', the others'; what is equal on both sides only if it is essential."""
         ours, theirs = self.origins
         names = dict.fromkeys((*ours, *theirs))
         rows = ((name, ours.get(name, MISSING), theirs.get(name, MISSING)) for name in names)
@@ -91,12 +91,12 @@ class Beside:
 
 
 def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
-    """Return where `place` (a results folder, or a matrix's in one) has other runs of the matrix than `own`.
+    """Return where `place` (a results folder, or a matrix's in one) has runs of the matrix other than `own`.
 
     Raises MatrixError that says what is there instead.
     """
     if not place.is_dir():
-        raise MatrixError(f"--beside: no such folder: {place}; want the results of other runs of matrix {matrix.name}")
+        raise MatrixError(f"--beside: no such folder: {place}; give the results of other runs of matrix {matrix.name}")
     with_runs = [
         folder
         for folder in dict.fromkeys((place / own.name, place / matrix.name, place))
@@ -106,20 +106,21 @@ def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
         if folder.resolve() != own.resolve():
             return folder
     if with_runs:
-        raise MatrixError(f"--beside: {place} is where these runs are kept themselves; name another results folder")
+        raise MatrixError(f"--beside: {place} is the folder of these runs; give another results folder")
     if odd := _asked_otherwise(matrix.cells, place / matrix.name) or _asked_otherwise(matrix.cells, place):
         raise MatrixError(
-            f"--beside: {place}: none of its cells is asked for as here, as {odd[0]!r} is not: another version of "
+            f"--beside: {place}: all of its cells have another definition, e.g. {odd[0]!r}: another version of "
             f"matrix {matrix.name}"
         )
     there = ", ".join(sorted(path.name for path in place.iterdir() if any(path.glob(f"*/seed-*/{RUN}"))))
-    raise MatrixError(f"--beside: {place} has no finished run of matrix {matrix.name}; it has {there or 'none at all'}")
+    raise MatrixError(f"--beside: {place} no finished run of matrix {matrix.name}; found {there or 'none'}")
 
 
 def other_results(matrix: Matrix, folder: Path) -> Results:
-    """Read the finished runs in `folder` of the inputs that most of them have; others, and changed ones, are left out.
+    """Read the finished runs in `folder` with the inputs that most of them have; others, and changed runs, are
+    excluded.
 
-    Scores that another version made are made anew, and not stored. Raises MatrixError.
+    Scores of another version are recomputed and not stored. Raises MatrixError.
     """
     builds: dict[str, list[tuple[Cell, int, Path]]] = {}
     whole = 0
@@ -128,21 +129,21 @@ def other_results(matrix: Matrix, folder: Path) -> Results:
         if about := recorded(run):
             builds.setdefault(str(about.get("inputs")), []).append((cell, seed, run))
     if not builds:
-        raise MatrixError(f"--beside: {folder}: every run was changed since it was made")
+        raise MatrixError(f"--beside: {folder}: every run was changed after it was recorded")
     inputs, chosen = max(builds.items(), key=lambda build: len(build[1]))
     gathered = Results(matrix, folder, left_out=whole - len(chosen))
     for cell, seed, run in chosen:
         try:
             scores = current_scores(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run)
         except Exception as error:  # files of any version
-            raise MatrixError(f"--beside: {run} cannot be scored: {type(error).__name__}: {error}") from error
+            raise MatrixError(f"--beside: {run}: cannot be scored: {type(error).__name__}: {error}") from error
         gathered.take(cell, seed, run, scores)
     gathered.derive()
     return gathered
 
 
 def beside(ours: Results, theirs: Results, cells: Sequence[Cell]) -> Beside:
-    """Put the runs of `theirs` beside ours, of these `cells` alone; what is within AGREEING_SIZE is called near."""
+    """Compare the runs of `theirs` with ours, for these `cells` only; within AGREEING_SIZE is near."""
     matrix = _with_standard_columns(ours.matrix, cells)
     sides = []
     for side in (ours, theirs):
@@ -159,7 +160,7 @@ def beside(ours: Results, theirs: Results, cells: Sequence[Cell]) -> Beside:
     reference = Reference(csv=str(theirs.folder), published=figures, tolerance=most)
     changed = {
         "reference": reference,
-        "source": f"beside the runs in {theirs.folder}",
+        "source": f"compared with the runs in {theirs.folder}",
         "summaries": (),
         "expectations": (),
     }
@@ -175,7 +176,7 @@ def beside(ours: Results, theirs: Results, cells: Sequence[Cell]) -> Beside:
 
 
 def origin(side: Results) -> dict[str, str]:
-    """Return what made the runs of a side, by name, as the first of them has it: all of them have the same inputs."""
+    """Return the provenance of a side's runs, by name, from the first of them: all have the same inputs."""
     runs = [run for by_seed in side.paths.values() for run in by_seed.values()]
     seeds = sorted({seed for by_seed in side.runs.values() for seed in by_seed})
     made = {"folder": str(side.folder)}
@@ -188,7 +189,7 @@ def origin(side: Results) -> dict[str, str]:
         made["inputs"] = str(of_run.get("inputs"))
     made["queues"] = "; ".join(_queues(side.cells))
     made["runs"] = f"{sum(map(len, side.runs.values()))} of {len(side.runs)} cells, seeds {', '.join(map(str, seeds))}"
-    made["left out"] = f"{side.left_out} runs of other inputs, or changed since"
+    made["excluded"] = f"{side.left_out} runs with other inputs, or changed"
     return made
 
 
@@ -198,7 +199,7 @@ def _queues(cells: Sequence[Cell]) -> list[str]:
 
 
 def _asked_otherwise(cells: Sequence[Cell], folder: Path) -> tuple[str, ...]:
-    """The cells of `folder` that have a name of ours and another definition."""
+    """Return the cells of `folder` with the name of one here and another definition."""
     return tuple(
         cell.name
         for cell in cells
@@ -208,7 +209,7 @@ def _asked_otherwise(cells: Sequence[Cell], folder: Path) -> tuple[str, ...]:
 
 
 def _with_standard_columns(matrix: Matrix, cells: Sequence[Cell]) -> Matrix:
-    """The matrix with a column for each flow's rate, each probe's P50 and P99, and Jain's index, if it has none."""
+    """Return the matrix with columns of each flow's rate, each probe's P50 and P99 and Jain's index if it has none."""
     flows, probes = max(len(cell.flows) for cell in cells), max(len(cell.probes) for cell in cells)
     standard = [Column(head=f"flow {n + 1} Mbit/s", metric=f"flows.{n}.d_ss_mbps") for n in range(flows)]
     standard += [
@@ -224,7 +225,7 @@ def _with_standard_columns(matrix: Matrix, cells: Sequence[Cell]) -> Matrix:
 
 
 def _metrics(matrix: Matrix) -> Iterator[str]:
-    """All that has one figure a run, of the columns and of the charts' bars."""
+    """Yield the metrics with one figure per run, of the columns and of the charts' bars."""
     yield from (column.metric for column in matrix.columns)
     yield from (
         metric for chart in matrix.charts if not (chart.ccdf or chart.over_time) for metric in chart.series.values()

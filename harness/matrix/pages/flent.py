@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as flent's data file (JSON, format version 4, gzip), so that flent plots it as one of its own."""
+"""A run as a flent data file (JSON, format version 4, gzip), which flent plots like its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERSION = 4
 
 
 class ExportError(RuntimeError):
-    """A folder holds no run of a cell; one line."""
+    """A folder contains no run of a cell; the message is one line."""
 
 
 def export(results: Path, to: Path) -> list[Path]:
@@ -31,7 +31,7 @@ def export(results: Path, to: Path) -> list[Path]:
     """
     runs = sorted(path.parent for path in results.rglob("cell.json") if recorded(path.parent))
     if not runs:
-        raise ExportError(f"{results}: no finished run of a cell is there, with its files as they were recorded")
+        raise ExportError(f"{results}: no finished run of a cell whose files are as recorded")
     to.mkdir(parents=True, exist_ok=True)
     return [_write(run, to) for run in runs]
 
@@ -51,7 +51,7 @@ def _write(run: Path, to: Path) -> Path:
 def data_file(
     cell: Cell, seed: int, flows: pl.DataFrame, probes: pl.DataFrame | None, start: datetime, name: str
 ) -> dict[str, Any]:
-    """Return a run as flent's data file; `start` stands for the cell's second 0, `name` is the file's.
+    """Return a run as flent's data file; `start` is the time of the cell's second 0, `name` the file's name.
 
     Its test is `tcp_nup`: flows from the server are uploads, as the public harnesses run them. Delays of probes are
     one way or there and back, as the name of their series says.
@@ -122,7 +122,7 @@ def _flow_series(cell: Cell, flows: pl.DataFrame, t0: float) -> Iterator[tuple[s
                     "dur": cell.sample_s,
                     "val": row["mbps"],
                     "tcp_delivery_rate": row["mbps"],
-                    # Labs of real time may not know it for a sample.
+                    # Real-time labs may not have it for a sample.
                     "tcp_rtt": None if row["srtt_us"] is None else row["srtt_us"] / 1e3,
                     "tcp_cwnd": row["cwnd"],
                     "tcp_retransmit": row["retrans"],
@@ -148,7 +148,7 @@ def _probe_series(cell: Cell, probes: pl.DataFrame | None, t0: float) -> Iterato
 
 
 def _on_grid(raw: list[dict[str, Any]], t0: float, x_values: list[float]) -> list[float | None]:
-    """The value of each raw sample at the step of the grid that it is nearest to; None between."""
+    """Return each raw sample's value at the nearest step of the grid; None at the others."""
     step = x_values[1] - x_values[0] if len(x_values) > 1 else 1.0
     values: list[float | None] = [None] * len(x_values)
     for sample in raw:

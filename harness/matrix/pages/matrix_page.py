@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report.html` of a matrix: ours beside the published figures, charts over the cells, a page with plots a cell."""
+"""`report.html` of a matrix: measured and published figures, charts over the cells, a page with plots per cell."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ from sojourn.scoring.transport.cell_scores import goodput_series, pooled_ccdf
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"
-"""The same two of runs beside those of another folder."""
-_DASHED, _THEIRS = "solo-curve", "published"  # classes of the style sheet
+"""The same two files for a comparison with another folder's runs."""
+_DASHED, _THEIRS = "solo-curve", "published"  # classes in the style sheet
 
 
 def write(finished: Results) -> Path:
@@ -67,11 +67,11 @@ def write(finished: Results) -> Path:
 
 
 def write_beside(beside: Beside) -> Path:
-    """Write page and table of runs beside those of another folder into ours; return the page's path."""
+    """Write page and table of the comparison with another folder's runs into this one; return the page's path."""
     compared = beside.compared
     _write_table(compared, compared.folder / BESIDE_TABLE)
     view = _content(compared) | {
-        "state": "beside other runs",
+        "state": "compared with other runs",
         "bad": False,
         "headlines": list(beside.coverage()),
         "reference": "",
@@ -82,7 +82,7 @@ def write_beside(beside: Beside) -> Path:
 
 
 def table(finished: Results) -> Table:
-    """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure that stands beside it."""
+    """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure to compare it with."""
     matrix = finished.matrix
     shown = Table(title=matrix.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     shown.add_column("cell", overflow="fold")
@@ -97,13 +97,13 @@ def table(finished: Results) -> Table:
             texts.append(Text(cell_text, "red" if beside and beside.agrees is False else ""))
         shown.add_row(cell.name, *texts)
     if finished.comparisons():
-        shown.caption = f"in brackets the {finished.theirs} figure; red: further from it than the tolerance"
+        shown.caption = f"in brackets: the {finished.theirs} figure; red: differs by more than the tolerance"
         shown.caption_justify = "left"
     return shown
 
 
 def summary(finished: Results) -> list[str]:
-    """Return the headline figures and how ours stand to the published ones, one line each."""
+    """Return the headline figures and their comparison with the published ones, one line each."""
     return [*finished.beside_published(), *_headlines(finished)]
 
 
@@ -115,13 +115,11 @@ def _headlines(finished: Results) -> list[str]:
     ]
     lines += [line for line, _ in finished.targets()]
     if finished.left_out:
-        left = (
-            "runs of another kernel, guest, source or scoring, or changed since, are left out; run them to renew them"
-        )
+        left = "runs with another kernel, guest, source or scoring, or changed, are excluded; run them again"
         lines.append(f"{finished.left_out} {left}")
     if finished.matrix.expectations and runs:
         broken = len(finished.broken())
-        lines.append(f"expectations: {'all met' if not broken else f'not met {broken} times: see {REPORT}'}")
+        lines.append(f"expectations: {'all met' if not broken else f'{broken} not met: see {REPORT}'}")
     return lines
 
 
@@ -137,7 +135,7 @@ def _content(finished: Results) -> dict[str, Any]:
     return {
         "title": matrix.title,
         "subtitle": matrix.source,
-        "state": "not as expected" if bad else "complete" if whole else "in part",
+        "state": "not as expected" if bad else "complete" if whole else "partial",
         "bad": bad,
         "headlines": [*_headlines(finished), *broken],
         "notes": matrix.notes,
@@ -163,12 +161,12 @@ def _content(finished: Results) -> dict[str, Any]:
         ],
         "summaries": [drawn for one in matrix.summaries for drawn in _summary(finished, one)],
         "charts": [drawn for chart in matrix.charts for drawn in _chart(finished, chart)],
-        "chart_note": f"Thick ticks: the {finished.theirs} figure. Thin lines: least to largest of the seeds."
+        "chart_note": f"Thick ticks: the {finished.theirs} figure. Thin lines: minimum to maximum of the seeds."
         if matrix.reference
-        else "Thin lines: least to largest of the seeds.",
+        else "Thin lines: minimum to maximum of the seeds.",
         "caption": seeds_text(seeds)
-        + (", least to largest beside it" if len(seeds) > 1 else "")
-        + (f". Red: further from the {finished.theirs} figure than the tolerance." if comparisons else "."),
+        + (", minimum to maximum next to it" if len(seeds) > 1 else "")
+        + (f". Red: differs from the {finished.theirs} figure by more than the tolerance." if comparisons else "."),
         "heads": ["cell", *_heads(finished)],
         "rows": [
             {"name": cell.name, "link": _link(finished, cell.name), "cells": list(_cells(finished, cell.name))}
@@ -221,7 +219,7 @@ def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
 
 
 def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> Iterator[dict[str, Any]]:
-    """Ours against the published figures, one plot a metric: to look at before its numbers are read."""
+    """Yield measured against published figures, one plot per metric."""
     for one in comparisons:
         dots = []
         for pair in one.pairs:
@@ -231,14 +229,14 @@ def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> 
                 dots.append(Dot(kind, pair.theirs, pair.ours, pair.low, pair.high, tip))
         if dots:
             head, theirs = column_head(finished.matrix, one.metric), finished.theirs
-            svg = scatter_plot(dots, f"{head}, {theirs}", f"{head}, ours", f"{head}: ours against the {theirs}")
+            svg = scatter_plot(dots, f"{head}, {theirs}", f"{head}, measured", f"{head}: measured against the {theirs}")
             yield {"title": head + left_out_text(one), "svg": Markup(svg)}
 
 
 def _ratios(beside: Beside) -> Markup | None:
-    """How far ours are from the other figures: a row a metric, a dot a cell."""
+    """The ratios of these to the other figures: a row per metric, a dot per cell."""
     rows = [Dots(head, "c0", one.values, one.value, one.low, one.high) for head, one in beside.shifts().items()]
-    return Markup(dot_plot(rows, "log(ours/theirs) of every cell", zero=True, width=760)) if rows else None
+    return Markup(dot_plot(rows, "log(these/other) of every cell", zero=True, width=760)) if rows else None
 
 
 def _chart(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
@@ -269,7 +267,7 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 
 
 def _over_time(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
-    """One panel a cell over the same time: the goodput of each second, a line a seed, and the published one."""
+    """Yield one panel per cell over the same time: goodput of each second, a line per seed, and the published one."""
     panels, longest = [], 0.0
     for label, name in chart.cells.items():
         cell = next((cell for cell in finished.cells if cell.name == name), None)
@@ -295,7 +293,7 @@ def _over_time(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 
 
 def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
-    """One chart for as many curves as there are colours; a curve is of all seeds. Published ones are dashed."""
+    """Yield one chart per as many curves as there are colours; a curve pools all seeds. Published ones are dashed."""
     curves: list[tuple[str, Points | None, Points | None]] = []
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
@@ -303,7 +301,7 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             if mine := _pooled(finished, cell, probe):
                 theirs = chart.published.get(label) if finished.other is None else _pooled(finished.other, cell, probe)
                 curves.append((" ".join(filter(None, (name, label))), mine, theirs))
-    if curves and finished.other is None:  # published ones alone are no result
+    if curves and finished.other is None:  # published ones alone are not a result
         curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
     parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
     for n, part in enumerate(parts, 1):
@@ -319,21 +317,21 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 
 
 def _pooled(finished: Results, cell: str, probe: str) -> Points | None:
-    """The CCDF of a probe of a cell over all seeds; None where there is none."""
+    """Return the CCDF of a cell's probe over all seeds; None if there is none."""
     seeds = finished.runs.get(cell, {}).values()
     probes = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
     return ccdf_points(pooled_ccdf(probes)) if probes else None
 
 
 def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
-    """The mean over the seeds of each scheme that has run, and beside them the published ones."""
+    """Yield the mean over the seeds of each scheme that has run, with the published ones."""
     schemes = []
     for name, cell in summary.cells.items():
         mbps, delay_ms = (mean(finished.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
         if mbps is not None and delay_ms:
             tip = f"{name}: {mbps:.3g} Mbit/s, {formatted(delay_ms, '.4g')} ms"
             schemes.append(Scheme(name, "c0", delay_ms, mbps, tip))
-    if not schemes:  # published ones alone are no result
+    if not schemes:  # published ones alone are not a result
         return
     for name, (mbps, delay_ms) in summary.published.items():
         tip = f"{name}, published: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"
@@ -354,7 +352,7 @@ def _at(scores: Mapping[str, Any], path: str) -> Any:
 
 
 def _write_table(finished: Results, path: Path) -> None:
-    """One line a cell and metric: for other programs."""
+    """Write one line per cell and metric, for other programs."""
     columns = _all_columns(finished.matrix)
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How our results stand to the published tables at a glance: a row a group of tables, and a picture of all figures."""
+"""Results against the published tables at a glance: a row per group of tables, and a picture of all figures."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, PublishedComparison
 
 GROUPS = "table_groups.csv"
-"""In scoring/reference/: what is to be said of groups of the tables."""
+"""In scoring/reference/: remarks on groups of the tables."""
 MARKS = "<!-- summary of the published tables: made by `sojourn matrix --table` -->", "<!-- end of the summary -->"
-"""Between these two lines of a page it is written."""
+"""The lines of a page that it is written between."""
 PICTURE = "img/published.png"
-"""The picture, from the folder of the page on."""
+"""The picture, relative to the folder of the page."""
 Verdict = Literal["agrees", "disagrees", "unexplained", "not run"]
-_HEADS = ("published; matrix", "figure", "verdict", "cells", "ours is", "half within factor", "rank; Pearson")
-#: What the figures are of, by how their metrics' names end, and what brings them to one unit.
+_HEADS = ("published; matrix", "figure", "verdict", "cells", "Sojourn is", "half within factor", "rank; Pearson")
+#: The quantity of a figure, by the suffix of its metric's name, and the factor to one unit.
 _QUANTITIES = {"_mbps": ("rates (Mbit/s)", 1.0), "_ms": ("times (ms)", 1.0), "_s": ("times (ms)", 1000.0)}
 _SHARES = ("indices, ratios, harm, loss", 1.0)
 
 
 @dataclass(frozen=True)
 class TableGroup:
-    """Published tables of a source that are told together, and why they disagree if that is known.
+    """Published tables of a source that are summarized together, and why they disagree if that is known.
 
-    Some can be judged by their order alone: differences around 0, or figures of another path.
+    Some can be judged only by their order: differences around 0, or figures of another path.
     """
 
     source: str
@@ -46,7 +46,7 @@ class TableGroup:
 
 
 def write(known: Mapping[str, Matrix], results: Path, page: Path) -> tuple[Path, Path]:
-    """Write summary and tables of the finished runs in `results` into a Markdown page, and the picture beside it.
+    """Write summary and tables of the finished runs in `results` into a Markdown page, and the picture next to it.
 
     Returns page and picture. Raises MatrixError for a page without the marks, EngineError or BuildError.
     """
@@ -74,7 +74,7 @@ def groups() -> list[TableGroup]:
 
 
 def verdict(comparison: PublishedComparison, group: TableGroup) -> Verdict:
-    """Whether a figure of a group agrees, and if it does not, whether the cause is known."""
+    """Return whether a figure of a group agrees, and if not, whether the cause is known."""
     agrees = comparison.ordered if group.by_order else comparison.similar
     if agrees is None:
         return "not run"
@@ -82,8 +82,8 @@ def verdict(comparison: PublishedComparison, group: TableGroup) -> Verdict:
 
 
 def markdown(gathered: Mapping[str, Results]) -> str:
-    """Return the picture's place, a table with a row a group (each of its figures on a line), and how to read it."""
-    lines = [f"![All published figures against ours]({PICTURE})", ""]
+    """Return the picture's link, a table with a row per group (each of its figures on a line), and how to read it."""
+    lines = [f"![All published figures against Sojourn's]({PICTURE})", ""]
     counted: list[Verdict] = []
     rows = []
     for source, of_source in groupby(groups(), lambda one: one.source):
@@ -99,8 +99,8 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     )
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
-        "*ours is*: the median over the cells of ours/theirs. *half within factor*: half of the cells differ by at "
-        "most this factor, up or down. A "
+        "*Sojourn is*: median over the cells of Sojourn/published. *half within factor*: half of the cells differ by "
+        "at most this factor, up or down. A "
         f"figure agrees if half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one and the "
         f"rank correlation is at least {AGREEING_RANK:g}. A correlation in brackets is not required, because all "
         "published figures are that close to their own median. Differences, and figures of another path, are judged "
@@ -110,7 +110,7 @@ def markdown(gathered: Mapping[str, Results]) -> str:
 
 
 def quantities(gathered: Mapping[str, Results]) -> list[Quantity]:
-    """Return all figures that have a published one, for the picture: a panel a quantity, a series a source."""
+    """Return all figures with a published one, for the picture: a panel per quantity, a series per source."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for group in groups():
         for figure in _figures(group, _results(group, gathered)):
@@ -154,14 +154,14 @@ def _cells(group: TableGroup, finished: Results | None, figures: Sequence[TableF
 
 
 def _count(one: TableFigure) -> str:
-    """How many cells have run, of how many if not all."""
+    """Return how many cells have run, and of how many if not all."""
     run = len(one.compared.pairs)
     lost = f", {one.compared.infinite} ∞" if one.compared.infinite else ""
     return (f"{run}" if run == one.published else f"{run} of {one.published}") + lost
 
 
 def _order(one: PublishedComparison, group: TableGroup) -> str:
-    """Both correlations; the one of ranks in brackets where it decides nothing."""
+    """Return both correlations; the rank correlation in brackets if it decides nothing."""
     if one.spearman is None:
         return MISSING
     rank = figure_text(one.spearman, 2)
@@ -178,5 +178,5 @@ def _within(size: float | None) -> str:
 
 
 def _lines(texts: Iterator[str]) -> str:
-    """Lines of a field that stay beside those of the next one: none is broken."""
+    """Return the lines of a field, unbroken so that they align with those of the next one."""
     return "<br>".join(texts).replace(" ", "\u00a0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How our results stand to every published table of the sources, as a table in Markdown (docs/experiments.md)."""
+"""Results against every published table of the sources, as a Markdown table (docs/experiments.md)."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import PublishedComparison
 
 TABLES = "tables.csv"
-"""In scoring/reference/: a row for each published table, with the matrix, cells and metrics of ours that repeat it."""
+"""In scoring/reference/: a row per published table, with the matrix, cells and metrics that reproduce it."""
 MARKS = "<!-- published tables: made by `sojourn matrix --table` -->", "<!-- end of the published tables -->"
-"""Between these two lines of a page they are written."""
-_HEADS = ("table", "matrix", "figures", "cells", "rank", "Pearson", "log(ours/theirs)", "its size", "furthest; why")
+"""The lines of a page that they are written between."""
+_HEADS = ("table", "matrix", "figures", "cells", "rank", "Pearson", "log ratio", "absolute", "furthest; why")
 
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One published table: where it is, and what of ours repeats it; `cells` is a regular expression of their names."""
+    """One published table: where it is, and what reproduces it; `cells` is a regular expression for their names."""
 
     source: str
     group: str
-    """With which others of the source it is told in the summary (`published_summary`)."""
+    """The group in which it appears in the summary (`published_summary`)."""
     table: str
     matrix: str
     cells: str
@@ -47,14 +47,14 @@ class PublishedTable:
 
 @dataclass(frozen=True)
 class TableFigure:
-    """One metric of published tables: how ours stand to the published, and how many cells have a published one."""
+    """One metric of published tables: the comparison, and how many cells have a published figure."""
 
     compared: PublishedComparison
     published: int
 
 
 def tables() -> list[PublishedTable]:
-    """Every published table of the sources."""
+    """Return every published table of the sources."""
     return [
         PublishedTable(
             row["source"],
@@ -70,16 +70,16 @@ def tables() -> list[PublishedTable]:
 
 
 def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
-    """Return the finished runs in `folder` of every matrix that repeats a table, each in its preferred lab.
+    """Return the finished runs in `folder` of every matrix that reproduces a table, each in its preferred lab.
 
-    Builds what is missing of what decides the runs. Raises MatrixError, EngineError or BuildError.
+    Builds missing inputs of the runs. Raises MatrixError, EngineError or BuildError.
     """
     gathered = {}
     for name in dict.fromkeys(one.matrix for one in tables() if one.metrics):
         if not (matrix := known.get(name)):
             raise MatrixError(f"{TABLES}: unknown matrix {name!r}")
         plan = Campaign(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
-        if not plan.folder.is_dir():  # nothing has run, and none is made by looking
+        if not plan.folder.is_dir():  # nothing has run; do not create the folder by reading
             gathered[name] = Results(matrix, plan.folder)
             continue
         jobs, _ = prepare(plan)
@@ -88,7 +88,7 @@ def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
 
 
 def markdown(gathered: Mapping[str, Results]) -> str:
-    """Return the rows of all tables, folded by source; what is told of several figures stands in their order."""
+    """Return the rows of all tables, folded by source; fields of several figures are in the same order."""
     parts = []
     for source, of_source in groupby(tables(), lambda one: one.source):
         rows = [markdown_row(_cells(one, gathered.get(one.matrix))) for one in of_source]
@@ -99,7 +99,7 @@ def markdown(gathered: Mapping[str, Results]) -> str:
 
 
 def figures(of: Sequence[PublishedTable], finished: Results) -> list[TableFigure]:
-    """Return a figure for each metric of the tables, over the published cells of all that have it, each cell once."""
+    """Return a figure for each metric of the tables, over the published cells of all tables with it, each cell once."""
     theirs = finished.matrix.reference.published if finished.matrix.reference else {}
     told = []
     for metric in dict.fromkeys(metric for one in of for metric in one.metrics):
@@ -115,7 +115,7 @@ def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
     page = file.read_text() if file.is_file() else ""
     for (begin, end), text in texts.items():
         if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-            raise MatrixError(f"--table: {file} has no place for it: a line `{begin}`, and after it `{end}`")
+            raise MatrixError(f"--table: {file} does not contain the line `{begin}`, followed by `{end}`")
         before, after = page.partition(begin)[0], page.partition(end)[2]
         page = f"{before}{begin}\n\n{text}\n{end}{after}"
     replace_file(file, page.encode())
@@ -136,7 +136,7 @@ def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
     yield _each(figure_text(comparison.pearson, 2) for comparison in comparisons)
     yield _each(figure_text(comparison.median_log_ratio, 2) for comparison in comparisons)
     yield _each(figure_text(comparison.median_abs_log_ratio, 2) for comparison in comparisons)
-    # A cell that is far off in one figure mostly is in another.
+    # A cell that is far off in one figure mostly is far off in another.
     furthest = dict.fromkeys(
         f"`{furthest_text(pair)}`" for comparison in comparisons for pair in comparison.furthest(1)
     )
@@ -144,7 +144,7 @@ def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
 
 
 def _each(texts: Iterator[str]) -> str:
-    """Figures of several metrics in one field; once where all are alike."""
+    """Return figures of several metrics as one field; a single one if all are equal."""
     each = list(texts)
     return each[0] if len(set(each)) == 1 else " / ".join(each)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ends of a tunnel around the middleboxes: how they are made, and what they are asked at the end. Pure."""
+"""The two ends of a tunnel around the middleboxes: their set-up, and the queries at the end. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.traffic.tunnel import Kind, ProgramKind, TunnelEnd
 IPSEC_MTU = 1400
 """Bytes of the largest packet inside ESP."""
 REPLAY = {"down": "replay-down", "up": "replay-up"}
-"""Files of what each way's receiving end of ESP says of its replay window at the end."""
+"""Files with each direction's replay window state, as the receiving end of ESP reports it at the end."""
 
 
 def inner_mtu(kind: Literal["ipsec"] | Kind | ProgramKind) -> int:
@@ -30,7 +30,7 @@ def _gateways(net: Network) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _openvpn(kind: ProgramKind, near: TunnelEnd, far: TunnelEnd) -> Iterator[str]:
-    """The shell's lines that start both ends of OpenVPN, wait until they are ready and lead through them."""
+    """Yield the shell lines that start both ends of OpenVPN, wait until they are ready and route through them."""
     near, far = (replace(end, key_file="/run/openvpn.key") for end in (near, far))
     if kind == "openvpn":
         yield f"openvpn --genkey secret {near.key_file}"
@@ -45,7 +45,7 @@ def _openvpn(kind: ProgramKind, near: TunnelEnd, far: TunnelEnd) -> Iterator[str
 
 
 def commands(cell: Cell, net: Network) -> Iterator[str]:
-    """The shell's lines that make a tunnel of devices between the two gateways."""
+    """Yield the shell lines that create a tunnel between the two gateways."""
     if cell.tunnel == "" or cell.tunnel == "ipsec":
         return
     near, far = (
@@ -82,7 +82,7 @@ def ipsec(cell: Cell, net: Network, space: str) -> list[str]:
 
 
 def replay_queries(cell: Cell, net: Network) -> Iterator[str]:
-    """The shell's lines that ask both ends of ESP for what they dropped."""
+    """Yield the shell lines that query both ends of ESP for what they dropped."""
     if cell.tunnel == "ipsec":
         (near, _), (far, _) = _gateways(net)
         for way, space, sender in (("down", FAR, near), ("up", NEAR, far)):

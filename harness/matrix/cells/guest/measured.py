@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node has left of a cell, made the files of a run, and what is no result."""
+"""Convert what a node has left of a cell into the files of a run, and reject what is not a result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sojourn.traffic.program import PROGRAMS
 
 
 def unlike_slots(cell: Cell, seen: Mapping[str, str]) -> list[str]:
-    """Where the kernel's schedules are not those of `cell`; `seen` are the lines of /proc/slots by namespace."""
+    """Return how the kernel's schedules differ from those of `cell`; `seen`: lines of /proc/slots by namespace."""
     return [
         f"{space}: {line}"
         for n, hop in enumerate(cell.hops)
@@ -38,7 +38,7 @@ def unlike_slots(cell: Cell, seen: Mapping[str, str]) -> list[str]:
 
 
 def packets(cell: Cell, folder: Path) -> list[str]:
-    """Write packets.csv, and what came of programs' flows into flows.csv, by the taps; return these files' names."""
+    """Write packets.csv, and programs' flows into flows.csv, from the taps; return these files' names."""
     net = network(cell)
     names = [tap_name(end.space) for end in (*net.hosts.values(), net.receiver)]
     *sent, behind = (pcapng.read(folder / name).packets for name in names)
@@ -56,13 +56,15 @@ def packets(cell: Cell, folder: Path) -> list[str]:
 
 
 def replay(cell: Cell, folder: Path) -> None:
-    """Write replay.csv from what both ends said of their windows. Raises SimulationError when one is not as asked."""
+    """Write replay.csv from the windows that both ends report. Raises SimulationError when one is not as requested."""
     with (folder / "replay.csv").open("w") as out:
         out.write(",".join(REPLAY) + "\n")
         for way, name in gateways.REPLAY.items():
             window, packets, late, repeated = replay_counters((folder / name).read_text())
             if window != cell.replay_window:
-                raise SimulationError(f"cell {cell.name}: replay window: asked {cell.replay_window}, found {window}")
+                raise SimulationError(
+                    f"cell {cell.name}: replay window: requested {cell.replay_window}, found {window}"
+                )
             out.write(f"{way},{window},{packets},{late},{repeated}\n")
             (folder / name).unlink()
 
@@ -73,12 +75,12 @@ def replay_counters(text: str) -> tuple[int, int, int, int]:
     packets = re.search(r"lifetime current:\s+\d+\(bytes\), (\d+)\(packets\)", text)
     dropped = re.search(r"stats:\s+replay-window (\d+) replay (\d+) failed", text)
     if not window or not packets or not dropped:
-        raise SimulationError(f"no state of ESP in {text[:200]!r}")
+        raise SimulationError(f"no ESP state in {text[:200]!r}")
     return int(window[1]), int(packets[1]), int(dropped[1]), int(dropped[2])
 
 
 def flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
-    """Write flows.csv from the JSON of both ends of each flow. Raises SimulationError when iperf3 says an error."""
+    """Write flows.csv from the JSON of both ends of each flow. Raises SimulationError when iperf3 reports an error."""
     with (folder / "flows.csv").open("a") as out:
         for n, start in enumerate(starts(cell, seed)):
             ends = []
@@ -91,7 +93,7 @@ def flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
 
 
 def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dict[str, Any]) -> Iterator[str]:
-    """Yield lines of flows.csv from both ends' iperf3 JSON; what iperf3 does not tell is empty.
+    """Yield lines of flows.csv from both ends' iperf3 JSON; what iperf3 does not report is empty.
 
     Times count from `start_s`, when the client was started: the first data comes a few RTTs later.
     """
@@ -106,11 +108,11 @@ def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dic
 
 
 def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> str:
-    """Return which flow with accurate ECN was told of no CE although the queues on its way marked; empty: none.
+    """Return which flow with accurate ECN received no CE although the queues on its path marked; empty: none.
 
     `flows` and `seen` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field or
-    whose tunnel drops what is late (a flow that it starves may draw no mark, or lose it) and senders that do not tell
-    what was delivered are not judged.
+    whose tunnel drops late packets (a starved flow may get no mark, or lose it) and senders that do not report
+    deliveries are not judged.
     """
     if cell.tunnel == "ipsec" or any(hop.mangle for hop in cell.hops):
         return ""
@@ -122,12 +124,12 @@ def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> 
             continue
         last = {line["hop"]: line for line in seen if line["dev"] == ("wan" if flow.up else "lan")}
         if marked := sum(marks(qdisc) or 0 for line in last.values() for qdisc in line["qdiscs"]):
-            return f"flow {n}, {flow.contender}: no CE came back, but the queues on its way marked {marked} packets"
+            return f"flow {n}, {flow.contender}: no CE came back, but the queues on its path marked {marked} packets"
     return ""
 
 
 def queues(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines of queues.jsonl from what the program of all endpoints wrote into `queues`."""
+    """Yield the lines of queues.jsonl from the file `queues` of the program of all endpoints."""
     for line in text.splitlines():
         at, space, answer = line.split(" ", 2)
         qdiscs = json.loads(answer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where everything of a cell stands: namespaces, links, addresses and routes. Pure.
+"""The topology of a cell: namespaces, links, addresses and routes. Pure.
 
 ::
 
@@ -45,7 +45,7 @@ class NetworkPort:
 
 @dataclass(frozen=True)
 class Numbering:
-    """Templates of an IP version's addresses: in a net by a number (0: the net), on a link by its own and an end's."""
+    """Templates of an IP version's addresses: in a net by number (0: the net), on a link by its own and the end's."""
 
     hosts: str
     receiver: str
@@ -60,13 +60,13 @@ NUMBERINGS: Mapping[IpVersion, Numbering] = {
 
 @dataclass(frozen=True)
 class Network:
-    """Where everything of a cell stands."""
+    """The topology of a cell."""
 
     hosts: dict[int, NetworkPort]
     """By RTT, µs: the hosts of the server side."""
     receiver: NetworkPort
     boxes: tuple[str, ...]
-    """Routers from the hosts to the receiver, gateways of a tunnel among them."""
+    """Routers from the hosts to the receiver, including the gateways of a tunnel."""
     links: tuple[tuple[NetworkPort, NetworkPort], ...]
     numbers: Numbering
 
@@ -87,7 +87,7 @@ def hop_name(index: int) -> str:
 
 
 def network(cell: Cell) -> Network:
-    """Return hosts, routers and links of `cell`, addressed."""
+    """Return hosts, routers and links of `cell` with their addresses."""
     numbers = NUMBERINGS[cell.ip_version]
     hosts = {rtt: NetworkPort(f"host{n}", HOST_DEV, numbers.hosts.format(20 + n)) for n, rtt in enumerate(cell.rtts_us)}
     hops = tuple(hop_name(n) for n in range(len(cell.hops)))
@@ -107,7 +107,7 @@ def network(cell: Cell) -> Network:
 
 
 def devices(cell: Cell) -> list[str]:
-    """The `ip -batch` lines that make all namespaces and links."""
+    """Return the `ip -batch` lines that create all namespaces and links."""
     net = network(cell)
     lines = [f"netns add {space}" for space in net.spaces]
     for a, b in net.links:
@@ -117,7 +117,7 @@ def devices(cell: Cell) -> list[str]:
 
 
 def peers(net: Network, end: NetworkPort) -> list[NetworkPort]:
-    """The ports that `end` sends to without a router between."""
+    """Return the ports that `end` reaches without a router."""
     entry = NetworkPort(net.boxes[0], "wan", net.numbers.hosts.format(1))
     if end == entry:
         return list(net.hosts.values())
@@ -133,7 +133,7 @@ def routes(net: Network, space: str) -> list[str]:
         side = numbers.receiver if space == RECEIVER else numbers.hosts
         return [f"route add default via {bare(side.format(1))}"]
     at, last = net.boxes.index(space), len(net.boxes) - 2
-    # The far links too: a tunnel's ends stand on them.
+    # The far links too: a tunnel's ends are on them.
     beyond = numbers.receiver.format(0), numbers.links.format(last, 0)
     down = [f"route add {to} via {bare(numbers.links.format(at, 2))}" for to in beyond] if at <= last else []
     before = numbers.hosts.format(0), numbers.links.format(0, 0)

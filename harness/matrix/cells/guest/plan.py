@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traffic of a cell as the plan of traffic/endpoints, whose `__init__` tells the form. Pure."""
+"""The traffic of a cell as a plan for traffic/endpoints, whose `__init__` documents the format. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sojourn.traffic.irtt import TOS
 from sojourn.traffic.program import PROGRAMS
 
 START_SPREAD_S = 0.01
-"""What a flow starts later than asked is drawn from 0 to this, so that the seed is a start order and a phase too."""
+"""A flow starts 0 to this many s later than configured, by the seed, which thus sets start order and phase too."""
 UDP_PAYLOAD = 1472
-"""Bytes in a packet of an unresponsive flow, which make it one of 1500."""
+"""Payload bytes of an unresponsive flow's packets, which are 1500 bytes with headers."""
 _NS = 1_000_000_000
 
 
@@ -33,16 +33,16 @@ def arrivals(short: ShortFlows, seed: int, seconds: float) -> list[tuple[int, in
 
 
 def starts(cell: Cell, seed: int) -> list[float]:
-    """When each flow starts, s: as asked and up to START_SPREAD_S later, as the seed says."""
+    """Return when each flow starts, s: up to START_SPREAD_S after the configured time, by the seed."""
     draw = random.Random(f"start {seed}")
     return [round(flow.start_s + draw.uniform(0, START_SPREAD_S), 6) for flow in cell.flows]
 
 
 def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> str:
-    """Return the text, one line for each thing that is asked for.
+    """Return the text, one line per item.
 
     Args:
-        flows: whether it sends the bulk flows too, or another program does.
+        flows: whether it also sends the bulk flows; otherwise another program does.
         pcap: whether both ends are captured, see `captured`.
     """
     net = network(cell)
@@ -104,12 +104,12 @@ def _talks(call: Call, net: Network, draw: random.Random) -> Iterator[str]:
 
 
 def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:
-    """The ECN mode that all flows of a sending host share with iperf3, which is the highest that one of them needs."""
+    """Return the ECN mode that all flows of a sending host share with iperf3: the highest that one of them needs."""
     modes: dict[str, int] = {}
     for flow in cell.flows:
         mode, space = CONTENDERS[flow.contender].tcp_ecn, net.ends(flow)[0].space
         if (modes.get(space, mode) == NO_ECN) != (mode == NO_ECN):
-            raise ValueError(f"cell {cell.name}: with iperf3 flows with and without ECN cannot share a host")
+            raise ValueError(f"cell {cell.name}: --endpoints=iperf3: flows with and without ECN cannot share a host")
         modes[space] = max(mode, modes.get(space, mode))
     return modes
 
@@ -130,7 +130,7 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
 
 
 def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, times: str) -> str:
-    """The line of a flow that the kernel's TCP does not send: of unresponsive packets, or a program's."""
+    """Return the line of a flow that the kernel's TCP does not send: unresponsive packets, or a program's."""
     port, ends = ports.BULK + n, f"{sender.space} {receiver.space}"
     if flow.rate_bps:
         gap = round(delivery_trace.FRAME_BYTES * 8 * _NS / flow.rate_bps)
@@ -146,25 +146,25 @@ def from_port(n: int, flow: Flow) -> int:
 
 
 def _taps(cell: Cell, net: Network) -> Iterator[str]:
-    """Taps where packets enter the path, behind their delay's first half, and where they leave it."""
+    """Yield taps where packets enter the path, after the first half of their delay, and where they leave it."""
     for end in (*net.hosts.values(), net.receiver):
         last = ports.BULK + len(cell.flows) - 1
         yield f"tap {end.space} {end.dev} {tap_name(end.space)} {ports.BULK} {last}"
 
 
 def tap_name(space: str) -> str:
-    """The file of what the device of a host or of the receiver saw."""
+    """Return the file name of the packets seen at the device of a host or of the receiver."""
     return f"tap-{space}.pcapng"
 
 
 def captured(cell: Cell) -> dict[str, NetworkPort]:
-    """The device whose packets are captured, by the side: the receiver's, and where the hosts' links end."""
+    """Return the devices whose packets are captured, by side: the receiver's, and where the hosts' links end."""
     net = network(cell)
     return {"client": net.receiver, "server": NetworkPort(net.boxes[0], "wan")}
 
 
 def capture_name(side: str) -> str:
-    """The file of what was captured on a side."""
+    """Return the file name of a side's capture."""
     return f"{side}.pcapng"
 
 

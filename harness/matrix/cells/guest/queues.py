@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues and delays of a cell: the commands that make them, and what they are read back as. Pure."""
+"""Queues and delays of a cell: the commands that create them, and the read-back of the kernel's state. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn.harness.matrix.cell import Cell, Hop
 from sojourn.harness.matrix.cells.guest.network import NetworkPort, hop_name, network
 
 SLOTS = "/proc/slots"
-"""Where the kernel takes a schedule, and tells it again (hardware/kernel/sch_slots.c)."""
+"""Where the kernel accepts a schedule and shows it again (hardware/kernel/sch_slots.c)."""
 
 
 def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Impairment]]:
@@ -31,7 +31,7 @@ def _queueing(cell: Cell) -> list[NetworkPort]:
 
 
 def _ways(hop: Hop) -> Iterator[tuple[Direction | None, str, str, str]]:
-    """Both directions of `hop`: what is asked, egress, ingress and its ifb."""
+    """Yield both directions of `hop`: its configuration, egress, ingress and ifb."""
     yield hop.down, "lan", "wan", IFB_DOWN
     yield hop.up, "wan", "lan", IFB_UP
 
@@ -53,7 +53,7 @@ def commands(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
                 if way:
                     lines += impairment.commands(ingress, ifb, way.path)
                 if way and hop.slots and way is hop.down:
-                    # Its root is made beside its schedule, see start_slots.
+                    # Its root is created with its schedule, see start_slots.
                     lines += delivery_trace.commands(egress, way.qdisc.tc_args())[1:]
                 elif way:
                     lines += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
@@ -64,7 +64,7 @@ def commands(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
 
 
 def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
-    """Compare what each namespace's tc says to readback.queries with what the cell asks for: a line for each."""
+    """Compare each namespace's tc output for readback.queries with the cell's configuration: a line per difference."""
     lines: list[tuple[str, list[str]]] = []
     states = {space: readback.state(text, *shown(cell, space)) for space, text in answers.items()}
     for end, delay in _delays(cell):
@@ -93,11 +93,11 @@ def slots_file(space: str) -> str:
 
 
 def slotted(cell: Cell) -> list[tuple[str, Hop]]:
-    """Name and hop of each middlebox of packet slots."""
+    """Return name and hop of each middlebox with a delivery trace."""
     return [(hop_name(n), hop) for n, hop in enumerate(cell.hops) if hop.slots]
 
 
 def start_slots(cell: Cell) -> list[str]:
-    """The shell's lines that give each hop of slots its schedule and the qdisc that follows it."""
+    """Return the shell lines that give each hop with a delivery trace its schedule and the qdisc that follows it."""
     root = " ".join(delivery_trace.commands("lan", ())[0][1:])
     return [f"cat {slots_file(space)} >{SLOTS}\ntc -n {space} {root}" for space, _ in slotted(cell)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a cell to the script of a simulated node: its network, queues and traffic put together. Pure."""
+"""From a cell to the script of a simulated node: its network, queues and traffic. Pure."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from sojourn.traffic.program import PROGRAMS
 from sojourn.traffic.tso import SWITCH_2020
 
 COUNTERS = "counters-"
-"""What the files begin with that have the counters of a namespace."""
-#: ECN is not agreed on by a SYN that is ECT itself (RFC 3168, 6.1.1).
+"""Prefix of the files with the counters of a namespace."""
+#: A SYN that is itself ECT does not negotiate ECN (RFC 3168, 6.1.1).
 _NO_SYN = "tcp flags & syn == 0 "
-#: What all namespaces inherit: it is there, at once, with the addresses that are given alone.
+#: Inherited by all namespaces: IPv6 is up at once, with the given addresses only.
 _OVER_IPV6 = {
     "all/forwarding": 1, "default/accept_dad": 0, "default/addr_gen_mode": 1, "default/disable_ipv6": 0,
     "all/disable_ipv6": 0,
@@ -38,9 +38,9 @@ _OVER_IPV6 = {
 
 
 def script(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -> str:
-    """Return the shell script that makes the network and runs the traffic in it.
+    """Return the shell script that creates the network and runs the traffic in it.
 
-    With `iperf3` that sends the bulk flows, each end's JSON in `sender-N` and `receiver-N`.
+    With `iperf3`, that program sends the bulk flows; each end's JSON is in `sender-N` and `receiver-N`.
     """
     net = network(cell)
     parts = ["#!/bin/sh", "set -e", "echo 1 >/proc/sys/net/core/devconf_inherit_init_net"]
@@ -94,7 +94,7 @@ def addresses(cell: Cell, space: str) -> list[str]:
 
 
 def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple[str, str]]:
-    """The server of each flow, and its client that waits for its time."""
+    """Yield the server of each flow, and its client, which waits for its start time."""
     every = max(0.1, cell.sample_s)  # iperf3 takes no shorter interval
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
         sender, receiver = net.ends(flow)
@@ -109,7 +109,7 @@ def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple
 
 
 def _mangle(cell: Cell, hop: Hop) -> list[str]:
-    """The nftables rules of what `hop` does to the ECN field or the DSCP of packets that go down."""
+    """Return the nftables rules by which `hop` changes the ECN field or the DSCP of packets that go down."""
     what = {
         "ect1-to-not-ect": "ip ecn ect1 ip ecn set not-ect",
         "to-ect1": f"{_NO_SYN}ip ecn != ce ip ecn set ect1",

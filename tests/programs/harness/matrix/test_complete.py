@@ -164,7 +164,7 @@ def test_scores_that_cannot_be_renewed_fail_their_run_and_no_other(tmp_path: Pat
     (damaged / RUN).write_text(json.dumps(about))
     outcomes = run_all([job("a", window_s=1), job("b", window_s=1), job("c")], tmp_path)
     assert {name: it.status for name, it in outcomes.items()} == {"a 1": "failed", "b 1": "kept", "c 1": "ran"}
-    assert "cannot be scored anew" in outcomes["a 1"].error
+    assert "cannot be rescored" in outcomes["a 1"].error
     assert run_all([job("a", window_s=1)], tmp_path, again=True)["a 1"].status == "ran"
 
 

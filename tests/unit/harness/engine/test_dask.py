@@ -40,7 +40,9 @@ class Client:
 
 def test_a_worker_that_is_not_as_this_machine_is_refused_by_name() -> None:
     check_workers(Client(one="same", two="same"), "same", str)
-    with pytest.raises(EngineError, match="--engine: worker two: its kernel, guest or Sojourn is not this machine's"):
+    with pytest.raises(
+        EngineError, match="--engine: worker two: its kernel, guest or Sojourn differs from this machine's"
+    ):
         check_workers(Client(one="same", two="other"), "same", str)
     with pytest.raises(EngineError, match="--engine: worker one cannot run this: OSError: no space"):
         check_workers(Client(one=OSError("no space")), "same", str)
@@ -75,17 +77,17 @@ LINK.external_attr = 0o120777 << 16
 @pytest.mark.parametrize(
     ("returned", "why"),
     [
-        (None, "no archive"),
-        (["flows.csv"], "no archive"),
-        (b"", "no archive"),
-        (b"\0" * 4096, "no archive"),
-        (WHOLE[:-30], "no archive"),
-        (WHOLE[:40] + bytes(40) + WHOLE[80:], "no archive"),
+        (None, "no valid archive"),
+        (["flows.csv"], "no valid archive"),
+        (b"", "no valid archive"),
+        (b"\0" * 4096, "no valid archive"),
+        (WHOLE[:-30], "no valid archive"),
+        (WHOLE[:40] + bytes(40) + WHOLE[80:], "no valid archive"),
         (archive(**{"../out": b""}), r"leads out of its run: '\.\./out'"),
         (archive(**{"a/../../out": b""}), "leads out of its run"),
         (archive(**{"/tmp/out": b""}), "leads out of its run"),
         (archive(**{"..\\out": b""}), "leads out of its run"),
-        (archive(zeros=bytes(200 << 20)), "1 files of 200 MB; taken are .* of 100 MB"),
+        (archive(zeros=bytes(200 << 20)), "1 files of 200 MB; the limit is .* files, 100 MB"),
         (archive(**{f"{n}": b"" for n in range(60)}), "60 files of 0 MB"),
     ],
 )
@@ -216,5 +218,5 @@ def test_a_worker_that_joined_later_with_other_sources_is_refused(cluster: str, 
     made = engine(cluster)
     made._digest = lambda: "theirs"
     (*_, end) = heard(made, filled(tmp_path, scores, 1), tmp_path / "run")
-    assert end[1].startswith("EngineError: this worker: its kernel, guest or Sojourn is not")
+    assert end[1].startswith("EngineError: this worker: its kernel, guest or Sojourn differs")
     assert not (tmp_path / "begun-1").exists()

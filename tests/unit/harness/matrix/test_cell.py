@@ -40,9 +40,9 @@ def test_nothing_begins_when_the_cell_has_ended(fields: dict[str, object], told:
     ("flow", "told"),
     [
         ({"contender": "cubicc"}, "unknown contender 'cubicc'; known: .*quic-cubic.*udp-ect1"),
-        ({"contender": "udp"}, "udp: udp and udp-ect1 need a rate_bps"),
-        ({"contender": "cubic", "rate_bps": 1_000_000}, "cubic: .* others have none"),
-        ({"contender": "udp", "rate_bps": 1_000_000, "up": True}, "udp goes down only"),
+        ({"contender": "udp"}, "udp: udp and udp-ect1 need rate_bps"),
+        ({"contender": "cubic", "rate_bps": 1_000_000}, "cubic: .* others take none"),
+        ({"contender": "udp", "rate_bps": 1_000_000, "up": True}, "udp: flows down only"),
         ({"contender": "udp", "rate_bps": 1_000_000, "pacing_bps": 1_000_000}, "udp: pacing_bps is for .* TCP only"),
         ({"contender": "quic-bbr", "pacing_bps": 1_000_000}, "quic-bbr: pacing_bps is for .* TCP only"),
     ],
@@ -55,12 +55,15 @@ def test_a_flow_is_what_its_contender_takes(flow: dict[str, object], told: str) 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"flows": (Flow(contender="quic-bbr", rtt_us=0),)}, "quic-bbr is measured by its packets: per_packet=True"),
+        (
+            {"flows": (Flow(contender="quic-bbr", rtt_us=0),)},
+            "quic-bbr is measured from its packets; set per_packet=True",
+        ),
         ({"per_packet": True, "ip_version": 6}, "IPv4 without tunnels only"),
         ({"per_packet": True, "tunnel": "ipsec"}, "IPv4 without tunnels only"),
         (
             {"per_packet": True, "flows": (Flow(contender="cubic", rtt_us=0, up=True),)},
-            "flows down only: per_packet takes no flow with up=True",
+            "per_packet: supports flows down only, not up=True",
         ),
     ],
 )
@@ -72,8 +75,8 @@ def test_single_packets_are_told_where_they_can_be(fields: dict[str, object], to
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"replay_window": 64}, "replay_window: is of tunnel='ipsec', and the tunnel is ''"),
-        ({"replay_window": 64, "tunnel": "wireguard"}, "and the tunnel is 'wireguard'"),
+        ({"replay_window": 64}, "replay_window: needs tunnel='ipsec', not ''"),
+        ({"replay_window": 64, "tunnel": "wireguard"}, "needs tunnel='ipsec', not 'wireguard'"),
         ({"pacing_percent": (0, 100)}, "greater than 0"),
         ({"pacing_percent": (200, -1)}, "greater than 0"),
     ],
@@ -91,18 +94,18 @@ def test_what_would_have_no_effect_or_break_the_run_is_refused(fields: dict[str,
             {"flows": 65 * dumbbell.flows(["cubic"], 20)},
             "flows: 65, at most 64",
         ),
-        ({"probes": 8 * (Probe(rtt_us=0),)}, {"probes": 9 * (Probe(rtt_us=0),)}, "probes: 9, at most 8 can be"),
+        ({"probes": 8 * (Probe(rtt_us=0),)}, {"probes": 9 * (Probe(rtt_us=0),)}, "probes: 9, at most 8 are supported"),
         (
             {"hops": (dumbbell.bottleneck(50, "pie", steps=2048 * [(1, 5)]),)},
             {"hops": (dumbbell.bottleneck(50, "pie", steps=2049 * [(1, 5)]),)},
-            "steps of schedule and schedule_up of all hops: 4098, at most 4096 can be",
+            "steps of schedule and schedule_up of all hops: 4098, at most 4096 are supported",
         ),
         (
             {"per_packet": True, "flows": dumbbell.flows(5 * ["cubic"], range(5))},
             {"per_packet": True, "flows": dumbbell.flows(6 * ["cubic"], range(6))},
-            "RTTs with per_packet: 6, at most 5 can be",
+            "RTTs with per_packet: 6, at most 5 are supported",
         ),
-        ({"hops": 59 * (Hop(),)}, {"hops": 60 * (Hop(),)}, "hops and RTTs together: 61, at most 60 can be"),
+        ({"hops": 59 * (Hop(),)}, {"hops": 60 * (Hop(),)}, "hops and RTTs together: 61, at most 60 are supported"),
     ],
 )
 def test_a_cell_asks_for_no_more_than_the_endpoints_take(
@@ -120,7 +123,7 @@ def test_with_a_queue_at_the_senders_nothing_has_a_delay_of_its_own(beside: str)
         "short_flows": lambda rtt: ShortFlows(rtt_us=rtt)
     }
     assert cell(hop, flows=flows, sender_queue="fq", **{beside: made[beside](0)})
-    with pytest.raises(ValidationError, match="with a sender_queue flows, probes and calls have an RTT of 0"):
+    with pytest.raises(ValidationError, match="sender_queue: flows, probes and calls must have an RTT of 0"):
         cell(hop, flows=flows, sender_queue="fq", **{beside: made[beside](1000)})
 
 
@@ -129,8 +132,8 @@ def test_with_a_queue_at_the_senders_nothing_has_a_delay_of_its_own(beside: str)
     [
         (dumbbell.flows(["cubic"], 20), (1,), "there is no flow 1, the first of 1 is 0"),
         (dumbbell.flows(["cubic"], 20), (-1,), "there is no flow -1"),
-        ((Flow(contender="udp", rate_bps=1_000_000, rtt_us=0),), (0,), "flow 0 is no TCP that goes down"),
-        ((Flow(contender="cubic", rtt_us=0, up=True),), (0,), "flow 0 is no TCP that goes down"),
+        ((Flow(contender="udp", rate_bps=1_000_000, rtt_us=0),), (0,), "flow 0 is not a TCP flow down"),
+        ((Flow(contender="cubic", rtt_us=0, up=True),), (0,), "flow 0 is not a TCP flow down"),
     ],
 )
 def test_flows_to_be_mangled_are_there_and_tcp(flows: tuple[Flow, ...], numbers: tuple[int, ...], why: str) -> None:
@@ -141,7 +144,7 @@ def test_flows_to_be_mangled_are_there_and_tcp(flows: tuple[Flow, ...], numbers:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"mangled_flows": (0,)}, "mangled_flows: says for which flows mangle is, and there is none"),
+        ({"mangled_flows": (0,)}, "mangled_flows: needs mangle"),
         ({"host_queue": True}, "host_queue: down needs a qdisc with a queue for each flow: .*fq_codel"),
         ({"host_queue": True, "down": {"rate_bps": 1_000_000, "qdisc": "pfifo"}}, "host_queue: down needs"),
         ({"schedule": ({"at_s": 1, "rate_bps": 1_000_000},)}, "schedule: its direction has no rate"),
@@ -156,7 +159,7 @@ def test_a_middlebox_has_no_part_without_the_other_that_it_is_of(fields: dict[st
 def test_a_copy_of_a_part_is_checked_with_its_cell() -> None:
     hop = dumbbell.bottleneck(50, "fq_codel").model_copy(update={"host_queue": True})
     assert cell(hop)
-    with pytest.raises(ValidationError, match="host_queue: its filter is of IPv4 only"):
+    with pytest.raises(ValidationError, match="host_queue: its filter supports IPv4 only"):
         cell(hop, ip_version=6)
     with pytest.raises(ValidationError, match="host_queue: down needs"):
         cell(hop.model_copy(update={"down": None}))
@@ -188,7 +191,7 @@ def test_slots_stand_for_a_rate() -> None:
     hop = dumbbell.slotted(link, "pie")
     assert hop.down and hop.down.rate_bps == link.rate_bps
     for odd in ({"down": None}, {"down": hop.down.model_copy(update={"rate_bps": 1_000_000})}):
-        with pytest.raises(ValidationError, match="slots need a way down of their mean rate"):
+        with pytest.raises(ValidationError, match="slots need `down` with their mean rate"):
             Hop.model_validate(dict(hop) | odd)
 
 

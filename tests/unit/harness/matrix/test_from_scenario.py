@@ -84,7 +84,7 @@ def test_a_cell_has_one_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('timeline = "solo:20"', "no phase of its timeline has a contender"),
+        ('timeline = "solo:20"', "no phase of the timeline has a contender"),
         ('rate = "fast"', r"^\S*/At home\.toml: rate: "),
         ('lab = "sim"', "lab: only you name programs"),
     ],

@@ -19,8 +19,8 @@ FLOWS = {"flows": dumbbell.flows(["cubic"], 20)}
 @pytest.mark.parametrize(
     ("lab", "what", "says"),
     [
-        ("virtual", FLOWS, "--pcap: the virtual lab keeps captures anyway"),
-        ("sim", {"call": Call(rtt_us=20_000)}, "--pcap: matrix m, whose calls are of browsers, keeps captures anyway"),
+        ("virtual", FLOWS, "--pcap: the virtual lab always keeps captures"),
+        ("sim", {"call": Call(rtt_us=20_000)}, "--pcap: matrix m, with browser calls, always keeps captures"),
     ],
 )
 def test_captures_are_refused_where_there_are_some_anyway(

@@ -29,7 +29,7 @@ def cell(flows: tuple[Flow, ...] = PAIR, hops: tuple[Hop, ...] = (BOX,), **more:
         (cell(hops=(BOX, BOX)), "only one middlebox, not 2"),
         (cell(hops=(Hop(down=BOX.down),)), "no middlebox that shapes one direction alone"),
         (cell(hops=(Hop(),)), "no middlebox that shapes one direction alone"),
-        (cell(hops=(BOX.model_copy(update={"mangle": "to-ect1"}),)), "no middlebox that changes ECN field or DSCP"),
+        (cell(hops=(BOX.model_copy(update={"mangle": "to-ect1"}),)), "no middlebox that changes the ECN field or DSCP"),
         (cell(dumbbell.flows(["prague", "cubic"], (20, 80))), "only one RTT, not 2"),
         (cell(probes=(Probe(rtt_us=10_000),)), "only one RTT, not 2"),
         (cell((), short_flows=ShortFlows(rtt_us=20_000)), "no short flows"),
@@ -38,7 +38,7 @@ def cell(flows: tuple[Flow, ...] = PAIR, hops: tuple[Hop, ...] = (BOX,), **more:
         (cell(tunnel="openvpn"), "no OpenVPN"),
         (
             cell((*dumbbell.flows(["cubic"], 20), Flow(contender="cubic", rtt_us=20_000, pacing_bps=10**6))),
-            "no flows whose sending rate has a limit",
+            "no flows with a limited sending rate",
         ),
     ],
 )

@@ -79,8 +79,8 @@ def test_a_shift_that_the_cells_share_is_told_with_its_interval(tmp_path: Path) 
     ours, alike, base = (other_results(matrix, folder) for folder in sides)
     shift = beside(ours, base, cells).shifts()["CUBIC Mbit/s"]
     assert shift.value == pytest.approx(math.log(2.25), abs=1e-3) and shift.away_from_zero
-    assert "leaves 0 out, 1 of 1: CUBIC Mbit/s +0.811 (+0." in "\n".join(beside(ours, base, cells).coverage())
-    assert "leaves 0 out, 0 of 1: none" in "\n".join(beside(alike, base, cells).coverage())
+    assert "excludes 0: 1 of 1: CUBIC Mbit/s +0.811 (+0." in "\n".join(beside(ours, base, cells).coverage())
+    assert "excludes 0: 0 of 1: none" in "\n".join(beside(alike, base, cells).coverage())
 
 
 def test_only_the_cells_that_were_chosen_are_compared(ours: Results, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_build_with_most_runs_is_taken_and_the_rest_told(tmp_path: Path) -> 
     (changed / "flows.csv").write_text((changed / "flows.csv").read_text() + "\n")
     other = other_results(MATRIX, folder)
     assert sorted(other.runs) == ["a", "c"]
-    assert origin(other)["left out"] == "2 runs of other inputs, or changed since"
+    assert origin(other)["excluded"] == "2 runs with other inputs, or changed"
 
 
 def test_scores_of_another_scorer_are_made_anew_and_not_stored(tmp_path: Path) -> None:
@@ -150,15 +150,13 @@ def test_what_cannot_stand_beside_is_refused_by_what_it_has(ours: Results, tmp_p
     folder = theirs(tmp_path)
     assert "no such folder: " in refused(tmp_path / "nowhere")
     for place in (ours.folder, ours.folder.parent):
-        assert re.fullmatch(
-            r"--beside: \S+ is where these runs are kept themselves; name another \S+ \S+", refused(place)
-        )
+        assert re.fullmatch(r"--beside: \S+ is the folder of these runs; give another \S+ \S+", refused(place))
     folder.rename(folder.with_name("other"))
-    assert refused(folder.parent).endswith("has no finished run of matrix m; it has other")
+    assert refused(folder.parent).endswith("no finished run of matrix m; found other")
     (tmp_path / "empty").mkdir()
-    assert refused(tmp_path / "empty").endswith("has no finished run of matrix m; it has none at all")
+    assert refused(tmp_path / "empty").endswith("no finished run of matrix m; found none")
     made(tmp_path / "changed" / "m", A.model_copy(update={"seconds": 6}), 1, "old")
-    assert "none of its cells is asked for as here, as 'a' is not: another version" in refused(tmp_path / "changed")
+    assert "all of its cells have another definition, e.g. 'a': another version" in refused(tmp_path / "changed")
 
 
 def test_cells_that_are_asked_otherwise_there_are_named(ours: Results, tmp_path: Path) -> None:
@@ -166,4 +164,4 @@ def test_cells_that_are_asked_otherwise_there_are_named(ours: Results, tmp_path:
     made(folder, B.model_copy(update={"seconds": 6}), 1, "old")
     both = beside(ours, other_results(MATRIX, folder), MATRIX.cells)
     assert both.asked_otherwise == ("b",)
-    assert "1 cell asked for otherwise there, and not compared: b" in both.lines()
+    assert "1 cell with another definition there, not compared: b" in both.lines()

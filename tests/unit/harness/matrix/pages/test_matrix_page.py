@@ -134,7 +134,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_terminal_says_what_stands_in_brackets(folder: Path) -> None:
-    assert "in brackets the published figure" in str(matrix_page.table(results(MATRIX, folder, INPUTS)).caption)
+    assert "in brackets: the published figure" in str(matrix_page.table(results(MATRIX, folder, INPUTS)).caption)
     alone = MATRIX.model_copy(update={"reference": None})
     assert matrix_page.table(results(alone, folder, INPUTS)).caption is None
 
@@ -155,7 +155,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     )
     assert "3 cells; 2 within 3% of the published; rank correlation 1.000" in line
     assert line.endswith(
-        "median log(ours/theirs) 0.000; its size 0.005; furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
+        "median log ratio 0.000; median absolute log ratio 0.005; furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
     )
     assert "5 of 5 cells, 10 runs" in page and "1 cell needs the SCE kernel" in page
     # Means of the seeds, their range, the ratio of the cell that disagrees.
@@ -174,7 +174,7 @@ def test_runs_that_do_not_compare_are_left_out_and_counted(folder: Path, other: 
     cell = MATRIX.cells[0]
     describe(run_folder(folder, cell, 2), cell, 2, **other)
     page = matrix_page.write(results(MATRIX, folder, INPUTS)).read_text()
-    assert "1 runs of another kernel, guest, source or scoring, or changed since, are left out" in page
+    assert "1 runs with another kernel, guest, source or scoring, or changed, are excluded" in page
     assert "40.00–40.40" not in page and "5 of 5 cells, 9 runs" in page
 
 
@@ -192,7 +192,7 @@ def test_a_target_of_the_whole_matrix_is_told_and_judged(folder: Path, least: fl
     for seed in (1, 2):
         describe(run_folder(folder, MATRIX.cells[0], seed), MATRIX.cells[0], seed, inputs="others")
     ((told, found),) = results(whole, folder, INPUTS).agreements()
-    assert found is None and told.endswith("asked of all 3")
+    assert found is None and told.endswith("required of all 3")
 
 
 @pytest.mark.parametrize(("most", "met"), [(0.11, True), (0.10, False)])
@@ -206,7 +206,7 @@ def test_a_bias_that_all_cells_share_is_judged(folder: Path, most: float, met: b
     ((told, found),) = results(MATRIX.model_copy(update={"reference": reference}), folder, INPUTS).agreements()
     verdict = "met" if met else "NOT met"
     assert found is met
-    assert told == f"Prague Mbit/s: median log(ours/theirs) 0.1054 over 3 cells, at most ±{most:g}: {verdict}"
+    assert told == f"Prague Mbit/s: median log ratio 0.1054 over 3 cells, at most ±{most:g}: {verdict}"
 
 
 @pytest.mark.parametrize(
@@ -280,12 +280,12 @@ def test_an_infinite_figure_that_has_a_published_one_is_left_out_and_counted(fol
     changed = {"reference": reference, "charts": (chart,), "summaries": (summary,)}
     matrix = MATRIX.model_copy(update=changed)
     page = matrix_page.write(results(matrix, folder, INPUTS)).read_text()
-    assert page.count('<circle class="bar dot') == 2 and f"{metric} (1 infinite: left out)" in page
+    assert page.count('<circle class="bar dot') == 2 and f"{metric} (1 infinite: excluded)" in page
     assert "B, C: ∞ (lost) ms, published 30" in page and page.count("B: ") == 1
     assert re.search(r"1 not drawn: lost<title>B: [\d.]+ Mbit/s, ∞ \(lost\) ms</title>", page)
     ((told, met),) = results(matrix, folder, INPUTS).agreements()
-    assert met is True and "0.1682 over 3 cells (1 infinite: left out)" in told
-    assert "3 cells (1 infinite: left out); 1 within 10%" in matrix_page.summary(results(matrix, folder, INPUTS))[0]
+    assert met is True and "0.1682 over 3 cells (1 infinite: excluded)" in told
+    assert "3 cells (1 infinite: excluded); 1 within 10%" in matrix_page.summary(results(matrix, folder, INPUTS))[0]
     rows = {row["cell"]: row for row in csv.DictReader((folder / "table.csv").open()) if row["metric"] == metric}
     assert (rows["mid"]["mean"], rows["mid"]["within_tolerance"]) == ("inf", "false")
 
@@ -384,7 +384,7 @@ def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
     told = score(asked.model_dump(mode="json"), pl.read_csv(run / "flows.csv", schema=FLOWS), packets=packets)
     view = cell_page(MATRIX, asked, {1: told}, {1: run}, "report.html")
     mean = f"{link.rate_bps / 1e6:.3g}"
-    assert f"down packet slots (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]
+    assert f"down delivery trace (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]
     plot = next(plot for plot in view["plots"] if plot["title"] == "Packets, seed 1")
     assert plot["svg"].count('class="line c0"') == plot["svg"].count('class="line c1"') == 2
 
@@ -403,11 +403,11 @@ def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
     assert cell_page(MATRIX, asked, {1: {}}, {1: tmp_path}, "report.html")["setup"] == [
         "flow 1 prague 0 ms: paced at 40 Mbit/s",
         "flow 2 cubic 0 ms: from port 40777",
-        "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 cubic 0 ms; one queue for all that goes down to one host",
+        "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 cubic 0 ms; one flow queue per host down",
         "root qdisc of the sending hosts: fq",
         "TCP paces at 100 % of cwnd/RTT in slow start, 40 % after it",
-        "TCP makes packets of several segments as Linux did in 2020",
-        "segmentation offloads are on: a packet of a queue has up to 64 KiB",
+        "TCP builds packets of several segments as Linux did in 2020",
+        "segmentation offloads are on: a queue's packet is up to 64 KiB",
         "900 short flows of cubic from 0 s, 0.2 s apart, from the slow start threshold of earlier ones",
     ]
 

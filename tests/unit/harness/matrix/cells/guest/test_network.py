@@ -40,5 +40,7 @@ def test_every_address_is_of_the_version_and_reached_by_a_neighbour(version: IpV
 
 
 def test_tunnels_are_ipv4() -> None:
-    with pytest.raises(ValueError, match="tunnels, and middleboxes that change ECN field or DSCP, are IPv4 only"):
+    with pytest.raises(
+        ValueError, match="tunnels, and middleboxes that change the ECN field or DSCP, support IPv4 only"
+    ):
         cell(10_000, tunnel="ipsec", ip_version=6)
