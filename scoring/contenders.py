@@ -1,43 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contenders of a run: what each sent in its phase, and whether it was what its name says."""
+"""The contenders of a run: what each sent in its phase, and when the phase counts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from sojourn.scoring import validity
 from sojourn.scoring.evidence import RecordedPhase, Setting, SideCapture
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.packets.pcapng import TCP
 from sojourn.scoring.schema.scores import ContenderFlow
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.transport import applications
-from sojourn.scoring.validity import Gate, Limits
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.load import APPLICATIONS, LoadFlow, parse_load
 
 
-def contender_flows(
+@dataclass(frozen=True)
+class Contending:
+    """A part of a phase's load: what it should be, what is recorded of it, and what was seen of it."""
+
+    phase: RecordedPhase
+    asked: LoadFlow
+    name: str
+    """In gates."""
+    record: Mapping[str, Any]
+    """Its entry in bulk.json, empty where there is none."""
+    measured: Window
+    """When its phase counts: while all parts of the load are there."""
+    qdisc: str | None
+    """On its way."""
+    flow: ContenderFlow | None = None
+    """Of a bulk flow, by the captures."""
+    sockets: Sequence[Mapping[str, Any]] = ()
+    """Samples of a bulk flow's sender."""
+
+    @property
+    def lasted(self) -> Window | None:
+        """From when to when it was there, Unix s; None where that is not recorded."""
+        return (self.record["start"], self.record["end"]) if {"start", "end"} <= self.record.keys() else None
+
+
+def contenders(
     setting: Setting,
     bulk: Sequence[Mapping[str, Any]],
     sockets: Sequence[Mapping[str, Any]],
     behind: SideCapture | None,
     before: SideCapture | None,
-    player: Sequence[Mapping[str, Any]],
-    limits: Limits,
-) -> tuple[list[ContenderFlow], dict[str, Window], list[Gate]]:
-    """The flows of each phase, when the phase counts (while all of them are there), and their gates.
+) -> tuple[list[Contending], dict[str, Window]]:
+    """What contended in each phase, and when each phase counts (while all of its load is there), by its name.
 
     `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl and ss-up.jsonl, `behind` and `before` what was
-    captured on either side of the bottleneck, as data goes down; `player` are the lines of a second video's player.
+    captured on either side of the bottleneck, as data goes down.
     """
-    flows: list[ContenderFlow] = []
+    found: list[Contending] = []
     measured: dict[str, Window] = {}
-    gates: list[Gate] = []
     down = _Way(
         before and before.contender, behind and behind.contender, before and before.all, setting.lab["qdisc_down"]
     )
@@ -46,30 +65,34 @@ def contender_flows(
         measured[phase.name] = phase.start, phase.end
         if phase.contender is None:
             continue
-        pairs = paired(phase, [record for record in bulk if record["phase"] == phase.name])
-        for _, name, record in pairs:
-            span = (record["start"], record["end"]) if {"start", "end"} <= record.keys() else None
-            gates.append(validity.contender_throughout(name, span, (phase.start, phase.end), limits))
-            window = measured[phase.name]
-            if span and max(window[0], span[0]) < min(window[1], span[1]):
-                measured[phase.name] = max(window[0], span[0]), min(window[1], span[1])
-        for asked, name, record in pairs:
-            if not asked.bulk:
-                window = measured[phase.name]
-                gates.append(
-                    applications.proven(name, asked.contender, record, window, (before, behind), player, limits)
-                )
-                continue
-            way = up if asked.up else down
-            flow = _flow(phase, asked, measured[phase.name], record.get("sender_port"), way)
-            if flow is not None:
-                flows.append(flow)
-            port = f":{flow.sport}>" if flow else ":"
-            sampled = [s for s in sockets if phase.start <= s["t"] <= phase.end and port in s["flow"]]
-            row, ccs = flow.model_dump() if flow else None, {s["cc"] for s in sampled}
-            gates.append(validity.contender_proven(name, asked.contender, row, ccs, way.qdisc, limits))
-            gates.append(validity.never_limited(name, sampled, limits))
-    return flows, measured, gates
+        load = paired(phase, [record for record in bulk if record["phase"] == phase.name])
+        ways = [up if asked.up else down for asked, _, _ in load]
+        parts = [
+            Contending(phase, *part, (phase.start, phase.end), way.qdisc) for part, way in zip(load, ways, strict=True)
+        ]
+        window = _all_there(phase, [part.lasted for part in parts])
+        measured[phase.name] = window
+        found += [_seen(replace(part, measured=window), way, sockets) for part, way in zip(parts, ways, strict=True)]
+    return found, measured
+
+
+def _all_there(phase: RecordedPhase, lasted: Sequence[Window | None]) -> Window:
+    """The part of a phase in which all of its load was there; what was never there in it is left out."""
+    start, end = phase.start, phase.end
+    for span in lasted:
+        if span and max(start, span[0]) < min(end, span[1]):
+            start, end = max(start, span[0]), min(end, span[1])
+    return start, end
+
+
+def _seen(part: Contending, way: _Way, sockets: Sequence[Mapping[str, Any]]) -> Contending:
+    """A part with its flow and its socket's samples; an application has neither."""
+    if not part.asked.bulk:
+        return part
+    flow = _flow(part.phase, part.asked, part.measured, part.record.get("sender_port"), way)
+    port = f":{flow.sport}>" if flow else ":"
+    inside = [s for s in sockets if part.phase.start <= s["t"] <= part.phase.end and port in s["flow"]]
+    return replace(part, flow=flow, sockets=inside)
 
 
 def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[tuple[LoadFlow, str, Mapping[str, Any]]]:

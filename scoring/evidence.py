@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The raw files of a run, each as a table or as records; what is damaged fails a gate and counts as not recorded."""
+"""The raw files of a run, each as a table or as records; what is damaged is noted and counts as not recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import polars as pl
 from pydantic import TypeAdapter
 
-from sojourn.scoring import validity
+from sojourn.scoring.coverage import Coverage
 from sojourn.scoring.packets import latency, pcapng, per_flow
 from sojourn.scoring.picture import frames
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.validity import Gate, Limits
+from sojourn.scoring.validity import SIMULATED, Limits
 from sojourn.traffic.load import CALL, VIDEO, parse_load
 from sojourn.traffic.probes import PROBES
 
@@ -46,31 +47,53 @@ class SideCapture(NamedTuple):
     upload: pl.DataFrame
 
 
-class RawFiles:
-    """The folder of a run, or that of a call's other end or second video in it, and the gates of its files."""
+class Damage(NamedTuple):
+    """A file that cannot be read, by its name in the run, and why."""
 
-    def __init__(self, folder: Path, gates: list[Gate]) -> None:
-        self.folder, self.gates = folder, gates
+    file: str
+    why: str
+
+
+class RecordedCapture(NamedTuple):
+    """The packets of a side, how many go to its near end and come from it, and how many the capture lost."""
+
+    packets: SideCapture
+    down: int
+    up: int
+    dropped: int | None
+
+    def whole(self, span: Window, limits: Limits) -> bool:
+        """Whether it holds both ways of all of the timeline: half of the packets would give half of a number."""
+        coverage = Coverage.of(self.packets.all["t_ns"].to_numpy() / 1e9, span)
+        return coverage is not None and coverage.complete(limits) and self.down > 0 and self.up > 0
+
+
+class RawFiles:
+    """The folder of a run, or that of a call's other end or second video in it; it notes which files are `damaged`."""
+
+    def __init__(self, folder: Path, damaged: list[Damage] | None = None) -> None:
+        self.folder = folder
+        self.damaged: list[Damage] = [] if damaged is None else damaged
 
     @property
     def of_second_video(self) -> RawFiles:
-        """The files of a second video; the gates are the same."""
-        return RawFiles(self.folder / SECOND, self.gates)
+        """The files of a second video; damage is noted in one place."""
+        return RawFiles(self.folder / SECOND, self.damaged)
 
     @property
     def of_other_end(self) -> RawFiles:
-        """The files of a call's other end; the gates are the same."""
-        return RawFiles(self.folder / FAR, self.gates)
+        """The files of a call's other end; damage is noted in one place."""
+        return RawFiles(self.folder / FAR, self.damaged)
 
     def whole(self, file: Path, read: Callable[[], Read]) -> Read | None:
-        """What `read` makes of `file`; a damaged one fails a gate of its own and counts as not recorded."""
+        """What `read` makes of `file`; a damaged one is noted and counts as not recorded."""
         try:
             return read()
         except (records.RecordError, frames.RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
             name = f"{file.parent.name}/{file.name}" if file.parent.name in (FAR, SECOND) else file.name
             # The same files give the same text wherever they lie.
-            if (damage := validity.damaged(name, str(error).replace(str(file), name))) not in self.gates:
-                self.gates.append(damage)
+            if (damage := Damage(name, str(error).replace(str(file), name))) not in self.damaged:
+                self.damaged.append(damage)
             return None
 
     def optional(self, name: str, shape: TypeAdapter[Any]) -> dict[str, Any] | None:
@@ -88,35 +111,19 @@ class RawFiles:
         file = first_of(self.folder, f"{name}.gz", name)
         return None if file is None else self.whole(file, lambda: latency.read_irtt(file))
 
-    def capture(self, setting: Setting, side: str, limits: Limits) -> SideCapture | None:
-        """The packets of a side, and their gates; None where they are not whole."""
-        file = capture_file(self.folder, side)
-        if file is None:
-            self.gates.append(validity.covers(f"{side} capture", None, setting.span, limits))
-            return None
-        capture = self.whole(file, lambda: read_capture(file, side, setting))
-        if capture is None:
-            return None
-        table, addresses = capture.packets, setting.lab["addresses"]
-        near = [per_flow.address(addresses[name]) for name in ("client", "receiver")]
-        whole = [
-            validity.covers(f"{side} capture", table["t_ns"].to_numpy() / 1e9, setting.span, limits),
-            validity.both_ways(side, *(int(table[end].is_in(near).sum()) for end in ("dst", "src"))),
-        ]
-        self.gates += [*whole, validity.capture_drops(side, capture.dropped)]
-        if not all(gate.ok for gate in whole):
-            return None  # half of the packets would give half of a number
-        return _sorted_out(table, setting)
-
-    def host_samples(self, span: Window, limits: Limits) -> list[dict[str, Any]]:
-        """What the host told of itself in the timeline, and the gates that a host in real time must pass."""
-        watch = self.lines("host.jsonl", records.HOST)
-        self.gates.append(validity.covers("host samples", [s["t"] for s in watch], span, limits))
-        # A phase ends by the wall clock, which has gone on when a suspended host wakes.
-        self.gates += validity.host_awake([s for s in watch if span[0] <= s["t"] <= span[1] + 2], limits)
-        watch = [s for s in watch if span[0] <= s["t"] <= span[1] + 1]
-        self.gates.append(validity.host_stalls([s["stall_ms"] for s in watch], limits))
-        return watch
+    def captures(self, setting: Setting) -> dict[str, RecordedCapture | None]:
+        """The captures of both sides; None of one that was not recorded, nothing of one that is damaged."""
+        found: dict[str, RecordedCapture | None] = {}
+        near = [per_flow.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
+        for side in ("client", "server"):
+            file = capture_file(self.folder, side)
+            capture = file and self.whole(file, partial(read_capture, file, side, setting))
+            if capture:
+                down, up = (int(capture.packets[end].is_in(near).sum()) for end in ("dst", "src"))
+                found[side] = RecordedCapture(_sorted_out(capture.packets, setting), down, up, capture.dropped)
+            elif file is None:
+                found[side] = None
+        return found
 
 
 @dataclass(frozen=True)
@@ -143,6 +150,10 @@ class Setting:
     def span(self) -> Window:
         """From the start of the first phase to the end of the last one, Unix s."""
         return self.phases[0].start, self.phases[-1].end
+
+    def device(self, side: Literal["lan", "wan"]) -> str:
+        """The router's interface on the side of the receivers or of the senders."""
+        return str(self.lab.get("interfaces", {}).get(side, side))
 
     @property
     def real_time(self) -> bool:
@@ -229,7 +240,7 @@ def read_capture(file: Path, side: str, setting: Setting) -> pcapng.Capture:
 def limits_of(files: RawFiles, real_time: bool) -> Limits:
     """The limits that the run was judged by when it was made."""
     asked = files.optional("options.json", records.OPTIONS) or {}
-    usual = Limits() if real_time else validity.SIMULATED
+    usual = Limits() if real_time else SIMULATED
     gate_ms = asked.get("jitter_gate_ms")
     return usual if gate_ms is None else usual.model_copy(update={"jitter_ms": gate_ms})
 

@@ -17,9 +17,9 @@ from sojourn.bottleneck.qdiscs import marks, sce_marks
 from sojourn.scoring.curves import crossings_down
 from sojourn.scoring.evidence import Setting, capture_file, first_of, read_capture
 from sojourn.scoring.packets import latency, per_flow
+from sojourn.scoring.packets.pcapng import CODEPOINTS
 from sojourn.scoring.picture import frames, rendition
 from sojourn.scoring.schema import records
-from sojourn.scoring.validity import CODEPOINTS
 from sojourn.traffic.probes import PROBES
 
 Columns = dict[str, tuple[PolarsDataType, str]]

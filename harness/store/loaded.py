@@ -115,7 +115,9 @@ def judged(scores: Scores, manifest: Manifest) -> Scores:
     further = [reason for reason in manifest.reasons if reason not in known]
     if not further and not known:
         further = [f"the manifest calls the run {manifest.status}"]
-    gates = [Gate(name="run", ok=False, measured=reason, limit="", reason=reason) for reason in further]
+    gates = [
+        Gate(name="run", code="manifest", ok=False, measured=reason, limit="", reason=reason) for reason in further
+    ]
     verdict = Validity.of([*scores.validity.gates, *gates])
     return scores.model_copy(update={"validity": verdict, "harm": []})
 

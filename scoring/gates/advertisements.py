@@ -5,24 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from sojourn.scoring.evidence import RawFiles, Setting
-from sojourn.scoring.gates.base import gate_of_runs
+from sojourn.scoring.gates.base import gate, gate_of_runs
 from sojourn.scoring.schema import records
-from sojourn.scoring.validity import Gate, Limits, gate
+from sojourn.scoring.validity import Gate
+
+if TYPE_CHECKING:
+    from sojourn.scoring.run_evidence import RunEvidence
 
 
-@gate_of_runs
-def advertisements(files: RawFiles, setting: Setting, limits: Limits) -> Iterable[Gate]:
-    """Judge the times at which the page's player said that it shows one; only a live film's does."""
-    if not setting.elsewhere or setting.call:
+@gate_of_runs("advertisement")
+def advertisements(run: RunEvidence) -> Iterable[Gate]:
+    """Judge the times at which the page's player reported one; only a live film's does."""
+    if not run.setting.elsewhere or run.setting.call:
         return
-    start, end = setting.span
-    told = [line for line in files.lines("player.jsonl", records.PLAYER) if line.get("event") == "ad"]
-    changes = [*((line["t"], line["detail"]) for line in told), (end, False)]
+    start, end = run.setting.span
+    events = [line for line in run.files.lines("player.jsonl", records.PLAYER) if line.get("event") == "ad"]
+    changes = [*((line["t"], line["detail"]) for line in events), (end, False)]
     shown = [
         min(until, end) - max(since, start)
         for (since, on), (until, _) in pairwise(changes)
         if on and until > start and since < end
     ]
-    yield gate("no advertisement", not shown, f"{sum(shown):.1f} s in {len(shown)}", "none in the timeline")
+    measured = f"{sum(shown):.1f} s in {len(shown)}"
+    yield gate("advertisement", "no advertisement", not shown, measured, "none in the timeline")

@@ -1,28 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes a function a gate of every run."""
+"""What a gate is made of: the mark of a function that judges every run, and how a verdict is written down."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from sojourn.scoring.evidence import RawFiles, Setting
+import numpy.typing as npt
+
+from sojourn.scoring.coverage import Coverage
+from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 
-Judge = Callable[[RawFiles, Setting, Limits], Iterable[Gate]]
-"""Looks at the files and the setting of a run and returns gates, none where it does not apply."""
+if TYPE_CHECKING:
+    from sojourn.scoring.run_evidence import RunEvidence
+
+Judge = Callable[["RunEvidence"], Iterable[Gate]]
+"""Looks at what a run recorded and returns gates, none where it does not apply."""
 
 
 class RunGate:
-    """A function that judges every run."""
+    """A function that judges every run, and the codes of the gates that it returns."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.__module__, self.__doc__ = judge.__module__, judge.__doc__
+    def __init__(self, judge: Judge, codes: tuple[str, ...], *, last: bool) -> None:
+        self._judge, self.codes, self.last = judge, codes, last
+        self.__name__, self.__module__, self.__doc__ = judge.__name__, judge.__module__, judge.__doc__
 
-    def __call__(self, files: RawFiles, setting: Setting, limits: Limits) -> Iterable[Gate]:
-        return self._judge(files, setting, limits)
+    def __call__(self, run: RunEvidence) -> Iterable[Gate]:
+        """Judge a run. Raises ValueError where a gate has a code that was not registered."""
+        for judged in self._judge(run):
+            if judged.code not in self.codes:
+                raise ValueError(f"gate {judged.name}: code {judged.code!r} is none of {', '.join(self.codes)}")
+            yield judged
 
 
-def gate_of_runs(judge: Judge) -> RunGate:
-    """Have every run judged by a function of a file in scoring/gates/."""
-    return RunGate(judge)
+def gate_of_runs(*codes: str, last: bool = False) -> Callable[[Judge], RunGate]:
+    """Register a function of a file in scoring/gates/ as the judge of every run, by the codes of its gates.
+
+    A judge that is `last` looks at what all others have read. Raises ValueError for a code that is not kebab-case, and
+    where there is none.
+    """
+    if not codes or any(not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code) for code in codes):
+        raise ValueError(f"gate_of_runs needs codes in kebab-case, not {codes}")
+    return lambda judge: RunGate(judge, codes, last=last)
+
+
+def gate(code: str, name: str, ok: bool, measured: str, limit: str) -> Gate:
+    """A gate with its reason written from what was measured and allowed."""
+    reason = "" if ok else f"{name}: {measured}; {limit}"
+    return Gate(name=name, code=code, ok=ok, measured=measured, limit=limit, reason=reason)
+
+
+def at_most(code: str, name: str, value: float | None, limit: float, unit: str, scale: float = 1.0) -> Gate:
+    """A figure that must exist and not pass `limit`; both are shown times `scale` in `unit`."""
+    measured = "not recorded" if value is None else f"{value * scale:.3g} {unit}"
+    return gate(code, name, value is not None and value <= limit, measured, f"at most {limit * scale:.3g} {unit}")
+
+
+def covers(code: str, name: str, times: npt.ArrayLike | None, need: Window, limits: Limits) -> Gate:
+    """The `times` of a record's samples must span `need` = (start, end) without a long gap; all in Unix s."""
+    name, limit = f"{name} complete", f"the whole timeline, no gap over {limits.gap_s:g} s"
+    found = Coverage.of(times, need)
+    if found is None:
+        return gate(code, name, False, "not recorded or empty", limit)
+    measured = f"begins {found.late_s:+.1f} s, ends {-found.early_s:+.1f} s of it, longest gap {found.gap_s:.1f} s"
+    return gate(code, name, found.complete(limits), measured, limit)

@@ -23,6 +23,8 @@ _IPV4, _IPV6 = 0x0800, 0x86DD
 _HIGH = pl.Series([1 << 64], dtype=pl.UInt128)
 FIN, SYN, ACK, ECE, CWR, AE = 0x01, 0x02, 0x10, 0x40, 0x80, 0x100
 NOT_ECT, ECT1, ECT0, CE = range(4)
+CODEPOINTS = {"not-ect": NOT_ECT, "ect0": ECT0, "ect1": ECT1}
+"""By their names in options."""
 
 SECTION, INTERFACE, STATISTICS, PACKET = 0x0A0D0D0A, 1, 5, 6  # types of blocks
 _LEAST_PACKET = 8  # words of a packet block without a packet

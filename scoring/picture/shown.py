@@ -3,23 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
-from sojourn.scoring import validity
-from sojourn.scoring.evidence import FAR, RawFiles, Setting
+from sojourn.scoring.evidence import RawFiles, Setting
 from sojourn.scoring.picture import frames, freezes, glass_to_glass, rendition
 from sojourn.scoring.picture.blind import resolution, viewer
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Blind, FreezeEntry, RenditionChange
 from sojourn.scoring.schema.windows import Window, edges
-from sojourn.scoring.validity import Limits
 
 GRABS_A_FRAME = 1.9
 """A recorder that grabs so often in a camera's frame misses none: screens change no faster than it grabs."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What screen.json says of the recorder, and when each of its frames was recorded (Unix s)."""
+
+    screen: Mapping[str, Any]
+    times: Sequence[float]
 
 
 @dataclass
@@ -35,11 +41,13 @@ class Picture:
     segments: list[rendition.Segment] | None = None
     delays: pl.DataFrame | None = None  # of a call's frames
     buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of film ahead in the player's buffer
+    recording: Recording | None = None
+    sampled: Sequence[float] = ()  # when the player was, Unix s
+    unread: float | None = None  # share of the frames in the timeline whose strip could not be read
 
 
-def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: Limits) -> Picture:
-    """What the screen recorded in `files` showed, and its gates; `other` are those of a call's other end."""
-    who = f"{FAR} end's " if files.folder.name == FAR else ""
+def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Picture:
+    """What the screen recorded in `files` showed; `other` are those of a call's other end."""
     screen = files.optional("screen.json", records.SCREEN)
     video = files.folder / "screen.mp4"
     shown: pl.DataFrame | None = None
@@ -47,18 +55,13 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: L
         shown = files.whole(video, lambda: frames.read_recording(video, screen["start"]))
     lines = files.lines("player.jsonl", records.PLAYER)
     samples = [s for s in lines if "event" not in s]
-    files.gates += [
-        validity.recorder(screen if shown is not None else None, limits, who),
-        validity.covers(f"{who}recording", shown["t"] if shown is not None else None, setting.span, limits),
-        validity.covers(f"{who}player samples", [s["t"] for s in samples], setting.span, limits),
-    ]
-    if not setting.real_time and screen and shown is not None:
-        files.gates.append(validity.every_frame(shown["t"].to_list(), screen.get("fps", 30), who))
-    seen = Picture()
+    seen = Picture(sampled=[s["t"] for s in samples])
+    if screen is not None and shown is not None:
+        seen.recording = Recording(screen, shown["t"].to_list())
+        seen.unread = 1.0
     if not setting.call:
         ahead = [(s["t"], s["buffer"]) for s in samples if s.get("buffer") is not None]
         seen.buffered = ahead or None
-    unread: float | None = None if shown is None else 1.0
     facts = setting.clip or {}
     fps = setting.clip_fps
     if shown is not None and (shown["frame"] >= 0).any():
@@ -84,7 +87,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: L
         seen.frames, seen.changes = shown, freezes.displayed(shown["t"], shown["frame"], fps)
         seen.webrtc, seen.stalls = freezes.webrtc_freezes(seen.changes), freezes.stalls(seen.changes)
         inside = shown.filter(pl.col("t").is_between(*setting.span))
-        unread = inside["frame"].null_count() / inside.height if inside.height else None
+        seen.unread = inside["frame"].null_count() / inside.height if inside.height else None
     elif setting.live:
         # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
         if samples:
@@ -94,8 +97,6 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting, limits: L
             if watched is not None:
                 seen.source, seen.stalls, seen.webrtc = "blind", watched.stalls, watched.webrtc
                 seen.blind = _blind(watched, seen.segments, setting.span)
-    if not setting.live or seen.source == "strip":
-        files.gates.append(validity.at_most(f"{who}strip unread", unread, limits.unread_share, "% of frames", 100))
     return seen
 
 

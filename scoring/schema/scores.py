@@ -13,7 +13,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.2"
+SCORER = "2.3"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # what follows the name of such a curve
 

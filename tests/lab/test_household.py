@@ -64,8 +64,8 @@ def test_each_flow_is_proven_and_the_path_is_as_asked(tmp_path: Path) -> None:
     assert sum(before) / len(before) > 9 and max(after) < 8.1
     assert json.loads((run / "lab.json").read_text())["verified_at_end"] is True
     # Of the probe beside the bottleneck the path loses and delays what it was asked to, and the gates allow for it.
-    gates = {gate.name: gate.measured for gate in scores.validity.gates}
-    assert 0 < float(gates["unshaped probe lost"].split()[0]) < 1
+    gates = {gate.code: gate.measured for gate in scores.validity.gates}
+    assert 0 < float(gates["unshaped-probe-lost"].split()[0]) < 1
     assert scores.jitter_ms and 3 < scores.jitter_ms.p99 < 10
     # The film is the user's, frame by frame, in his renditions; its quality on the screen is told against it.
     assert scores.picture == "strip" and all(phase.dominant_height == 480 for phase in scores.phases)

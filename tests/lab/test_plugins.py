@@ -62,8 +62,10 @@ def test_an_experiment_of_ones_own_is_valid_evidence(installed: Path, tmp_path: 
     loaded, manifest = load_valid_run(run), read_manifest(run)
     assert manifest.versions["package sojourn-example"] == "0.1.0"
     assert loaded.options["service"] == "news" and loaded.options["qdisc_down"] == "prio bands 4"
-    assert any(gate.name == "probes enough for our laboratory" and gate.ok for gate in loaded.scores.validity.gates)
-    assert "contender proven (lp-noecn)" in {gate.name for gate in loaded.scores.validity.gates if gate.ok}
+    assert any(gate.code == "laboratory-probes" and gate.ok for gate in loaded.scores.validity.gates)
+    assert ("contender-proven", "contender proven (lp-noecn)") in {
+        (gate.code, gate.name) for gate in loaded.scores.validity.gates if gate.ok
+    }
     (tmp_path / "mine.py").write_text(f"import sojourn\nprint(sojourn.load({str(run)!r}).probes.height)\n")
     assert int(called(installed, tmp_path, "mine").stdout) > 1000  # 100 a second, on two paths
 

@@ -11,8 +11,7 @@ KINDS = ("unit", "programs", "lab")
 #: Modules that tests reach as parts of a program or of another module, by name → the test file that finds their faults.
 #: Neither is a path, so that a move changes nothing here.
 AS_PARTS = {
-    "advertisements": "test_gates",
-    "base": "test_gates",
+    "probes": "test_two_probes",
     "under_test": "test_main_job",
     "bundles": "test_cli",
     "child": "test_soak",
@@ -20,6 +19,7 @@ AS_PARTS = {
     "contenders": "test_score",
     "curves": "test_score",
     "disk": "test_loop",
+    "files": "test_registry",
     "html": "test_run_page",
     "listing": "test_matrix",
     "machines": "test_cli",

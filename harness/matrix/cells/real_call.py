@@ -16,9 +16,10 @@ from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import log_file
 from sojourn.harness.lab.contract import Lab
 from sojourn.harness.matrix import cell
+from sojourn.scoring.gates.base import gate
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.schema.columns import TALKS
-from sojourn.scoring.validity import Gate, gate
+from sojourn.scoring.validity import Gate
 from sojourn.traffic.irtt import TOS
 
 _CE = 3
@@ -87,7 +88,6 @@ def marked(asked: cell.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float)
         fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()
         wrong = sum(field not in (TOS[asked.ecn], _CE) for field in fields)
         measured = f"{wrong} of {len(fields)} packets otherwise"
-        gates.append(
-            gate(f"call {name} {asked.ecn}", bool(fields) and not wrong, measured, "some packets, none otherwise")
-        )
+        limit = "some packets, none otherwise"
+        gates.append(gate("call-marked", f"call {name} {asked.ecn}", bool(fields) and not wrong, measured, limit))
     return gates

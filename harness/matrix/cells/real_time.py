@@ -26,7 +26,9 @@ from sojourn.harness.matrix.capabilities import lacking, working_hops
 from sojourn.harness.matrix.cell import Cell, Flow, Probe
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.real_call import arrived, browser_call, marked, talks
-from sojourn.scoring import validity
+from sojourn.scoring.gates.captures import capture_drops, offloads
+from sojourn.scoring.gates.contenders import contender_proven
+from sojourn.scoring.gates.unshaped import jitter
 from sojourn.scoring.packets import latency, pcapng, per_flow, samples
 from sojourn.scoring.schema.columns import WIRE
 from sojourn.scoring.validity import Gate, Limits, Validity
@@ -303,9 +305,9 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
     ways = bottleneck(cell)
     added = None if late is None else late - path_rtt_ms(ways)
-    gates = [validity.capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
-    gates.append(validity.offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
-    gates.append(validity.jitter(f"jitter (P{percent})", added, limits))
+    gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
+    gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
+    gates.append(jitter(f"jitter (P{percent})", added, limits))
     if run.call and cell.call:
         gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
     if cell.tunnel:
@@ -321,7 +323,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
             row |= came | {"esce": per_flow.esce(seen[_sides(asked)[0]], row)}
         controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
         qdisc = str((ways.up if asked.up else ways.down).qdisc)
-        gates.append(validity.contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))
+        gates.append(contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))
     return gates
 
 

@@ -73,7 +73,7 @@ def test_scores_tell_who_was_there(harm_run: Path) -> None:
     scores = Scores.model_validate_json((harm_run / SCORES).read_bytes())
     assert scores.picture == "strip"
     assert [phase.contender for phase in scores.phases] == [None, "cubic", None, "prague", None]
-    proven = {gate.name: gate for gate in scores.validity.gates if gate.name.startswith("contender proven")}
+    proven = {gate.name: gate for gate in scores.validity.gates if gate.code == "contender-proven"}
     assert len(proven) == 2 and all(gate.ok for gate in proven.values()), proven
     prague = next(flow for flow in scores.flows if flow.contender == "prague")
     assert prague.accecn_syn and prague.ect1 and prague.ce
@@ -86,8 +86,8 @@ def test_alone_every_frame_is_shown_and_the_lab_adds_nothing(harm_run: Path) -> 
     scores = Scores.model_validate_json((harm_run / SCORES).read_bytes())
     assert scores.phases[0].fps == pytest.approx(30, abs=0.01)
     assert scores.jitter_ms and scores.jitter_ms.p99 <= 0.05
-    gates = {gate.name for gate in scores.validity.gates}
-    assert {"every frame recorded", "time goes forwards"} <= gates and "host stalls" not in gates
+    codes = {gate.code for gate in scores.validity.gates}
+    assert {"every-frame-recorded", "time-forwards"} <= codes and "host-stalls" not in codes
 
 
 def test_selenium_and_obs_give_the_same_evidence(l4s_run: Path) -> None:
@@ -99,7 +99,7 @@ def test_selenium_and_obs_give_the_same_evidence(l4s_run: Path) -> None:
     assert screen["missing"] == screen["lagged"] + screen["skipped"]
     scores = Scores.model_validate_json((l4s_run / SCORES).read_bytes())
     assert scores.picture == "strip"
-    assert {"recording complete", "player samples complete"} <= {gate.name for gate in scores.validity.gates}
+    assert {"recording-complete", "player-samples-complete"} <= {gate.code for gate in scores.validity.gates}
     agrees_with_player(l4s_run, scores)
 
 
@@ -123,7 +123,7 @@ def test_each_probe_sees_its_queue_of_dualpi2(l4s_run: Path) -> None:
     rows = {row.of: row for row in scores.sojourn if row.phase == prague.name and row.of.endswith("probe")}
     assert {of: row.queue for of, row in rows.items()} == {"probe": "C", "ect1_probe": "L"}
     assert rows["ect1_probe"].marked and not rows["probe"].marked
-    proven = {gate.name: gate.ok for gate in scores.validity.gates if "probe marked" in gate.name}
+    proven = {gate.name: gate.ok for gate in scores.validity.gates if gate.code == "probe-marked"}
     assert proven == {
         f"{name} probe marked ({end})": True for name in ("Not-ECT", "ECT(1)") for end in ("client", "server")
     }

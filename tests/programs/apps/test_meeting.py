@@ -25,7 +25,7 @@ from sojourn.captures.player import CALL_SCRIPT, SCRIPT
 from sojourn.hardware.machine.display import Display
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.harness.options.rules import parse_options
-from sojourn.scoring import validity
+from sojourn.scoring.gates.calls import call_path
 from sojourn.scoring.picture import frames, glass_to_glass, strip
 from tests.programs.apps.jitsi_room import PAGE, jitsi_room
 from tests.programs.apps.tab import Tab
@@ -354,7 +354,7 @@ def check_statistics(folder: Path, began: float, now: float, path: dict[str, Any
     lines = [json.loads(line) for line in (folder / "player.jsonl").open()]
     told = [line for line in lines if line.get("event") == "call" and began <= line["t"] <= now]
     assert len(told) == pytest.approx(now - began, abs=1.5)
-    assert validity.call_path([line["detail"]["path"] for line in told], path).ok
+    assert call_path([line["detail"]["path"] for line in told], path).ok
     first, last = told[0]["detail"], told[-1]["detail"]
     assert last["state"] == "connected" and last["inbound"]["frameHeight"] > 100
     assert last["inbound"]["framesDecoded"] - first["inbound"]["framesDecoded"] > 60

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.scoring import validity
+from sojourn.scoring.gates.marking import marked
 from sojourn.scoring.score import score_run
 from sojourn.scoring.validity import Limits
 
@@ -51,8 +51,11 @@ def test_frames_of_both_ends_are_timed_from_the_others_camera(call: Path) -> Non
 
 def test_a_call_without_the_other_end_is_void(call: Path) -> None:
     shutil.rmtree(call / "far")
-    failed = {gate.name for gate in score_run(call).validity.gates if not gate.ok}
-    assert {"far end's recording complete", "far end's player samples complete"} <= failed
+    failed = {(gate.code, gate.name) for gate in score_run(call).validity.gates if not gate.ok}
+    assert {
+        ("recording-complete", "far end's recording complete"),
+        ("player-samples-complete", "far end's player samples complete"),
+    } <= failed
 
 
 @pytest.fixture
@@ -74,10 +77,10 @@ def tell(run: Path, t: float, path: dict[str, object]) -> None:
 
 def test_a_live_call_is_scored_by_its_strip_and_its_transport(live_call: Path, call: Path) -> None:
     scores = score_run(live_call)
-    gates = {gate.name: gate for gate in scores.validity.gates}
-    assert scores.picture == "strip" and gates["call by one path"].ok
-    assert not any(name.startswith("call marked") for name in gates)
-    assert "frames/s" not in gates["solo baseline"].limit
+    gates = {gate.code: gate for gate in scores.validity.gates}
+    assert scores.picture == "strip" and gates["call-path"].ok
+    assert "call-marked" not in gates
+    assert "frames/s" not in gates["solo-baseline"].limit
     assert scores.phases[1].stalls == 2 and scores.phases[0].frame_p50_ms is not None
     assert scores.phases[0].victim_mbps and scores.phases[0].victim_mbps > 0
 
@@ -86,7 +89,7 @@ def test_a_live_call_that_changes_its_transport_is_void(live_call: Path) -> None
     lab = json.loads((live_call / "lab.json").read_text())
     begun = json.loads((live_call / "timeline.json").read_text())["phases"][0]["start"]
     tell(live_call, begun + 2, lab["call"]["client"] | {"remotePort": 3478})
-    gate = next(gate for gate in score_run(live_call).validity.gates if gate.name == "call by one path")
+    gate = next(gate for gate in score_run(live_call).validity.gates if gate.code == "call-path")
     assert not gate.ok and "1 of 2 s by another" in gate.reason
 
 
@@ -97,7 +100,7 @@ def test_a_live_call_whose_strip_is_not_shown_is_scored_by_its_motion(live_call:
     scores = score_run(live_call)
     assert scores.picture == "blind" and scores.phases[0].dominant_height
     assert scores.phases[1].freezes == 0 and scores.phases[1].frame_p50_ms is None
-    assert not any("strip" in gate.name for gate in scores.validity.gates)
+    assert not any("strip" in gate.code for gate in scores.validity.gates)
 
 
 @pytest.mark.parametrize(
@@ -106,4 +109,4 @@ def test_a_live_call_whose_strip_is_not_shown_is_scored_by_its_motion(live_call:
      ("not-ect", [1], False), ("not-ect", [], False)],
 )  # fmt: skip
 def test_marking_is_proven_by_the_packets_sent(asked: str, sent: list[int], ok: bool) -> None:
-    assert validity.marked("call", "client", sent, asked, Limits()).ok is ok
+    assert marked("call-marked", "call", "client", sent, asked, Limits()).ok is ok

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from sojourn.scoring.baseline import healthy
+from sojourn.scoring.gates.baseline import healthy
 from sojourn.scoring.metrics import Evidence
 from sojourn.scoring.picture import rendition
 from sojourn.scoring.picture.shown import Picture
@@ -22,10 +22,10 @@ from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.score import score_run
-from sojourn.scoring.validity import Limits
+from sojourn.scoring.validity import Gate, Limits
 from tests.programs.scoring.conftest import FREEZES, record
 
-BASELINE = ("first solo phase", "solo baseline")
+BASELINE = ("first-solo-phase", "solo-baseline")
 
 
 def edit_lab(run: Path, **changes: object) -> None:
@@ -35,7 +35,14 @@ def edit_lab(run: Path, **changes: object) -> None:
 
 
 def failed(scores: Scores) -> list[str]:
-    return [gate.name for gate in scores.validity.gates if not gate.ok]
+    """The codes of the gates that a run fails, sorted."""
+    return sorted(scores.validity.failed)
+
+
+def gate_of(scores: Scores, code: str) -> Gate:
+    """The only gate with a code."""
+    (found,) = (gate for gate in scores.validity.gates if gate.code == code)
+    return found
 
 
 def test_a_known_run(run: Path) -> None:
@@ -81,31 +88,30 @@ def test_the_same_files_give_the_same_bytes_and_a_schema_that_reads_back(
 @pytest.mark.parametrize(
     ("gone", "gates"),
     [
-        ("screen.mp4", {"recorder frames missing", "recording complete", "strip unread", *BASELINE}),
-        ("client.pcapng.zst", {"client capture complete", "contender proven (prague)", *BASELINE}),
-        ("irtt.json.gz", {"probe complete"}),
-        ("irtt-unshaped.json.gz", {"jitter of the lab (P99)", "unshaped probe complete", "unshaped probe lost"}),
-        ("host.jsonl", {"host stalls", "host samples complete"}),
-        ("player.jsonl", {"player samples complete"}),
-        ("bulk.json", {"contender throughout (prague)"}),
-        (
-            "qdisc.jsonl",
-            {"qdisc of lan", "qdisc of wan", "qdisc samples of lan complete", "qdisc samples of wan complete"},
-        ),
+        ("screen.mp4", ["recorder-frames-missing", "recording-complete", "strip-unread", *BASELINE]),
+        ("client.pcapng.zst", ["capture-complete", "contender-proven", *BASELINE]),
+        ("irtt.json.gz", ["probe-complete"]),
+        ("irtt-unshaped.json.gz", ["lab-jitter", "unshaped-probe-complete", "unshaped-probe-lost"]),
+        ("host.jsonl", ["host-stalls", "host-samples-complete"]),
+        ("player.jsonl", ["player-samples-complete"]),
+        ("bulk.json", ["contender-throughout"]),
+        ("qdisc.jsonl", [*["qdisc-read-back"] * 2, *["qdisc-samples-complete"] * 2]),
     ],
 )
-def test_a_missing_record_voids_the_run(run: Path, gone: str, gates: set[str]) -> None:
+def test_a_missing_record_voids_the_run(run: Path, gone: str, gates: list[str]) -> None:
     (run / gone).unlink()
     scores = score_run(run)
-    assert set(failed(scores)) == gates
+    assert failed(scores) == sorted(gates)
     assert not scores.validity.valid and scores.harm == []
     assert all(gate.reason for gate in scores.validity.gates if not gate.ok)
+    incomplete = [gate.name for gate in scores.validity.gates if gate.code == "capture-complete" and not gate.ok]
+    assert incomplete == (["client capture complete"] if gone.startswith("client") else [])
 
 
 def test_an_impostor_voids_the_run(run: Path) -> None:
     lines = (run / "ss.jsonl").read_text().replace('"prague"', '"cubic"')
     (run / "ss.jsonl").write_text(lines)
-    assert failed(score_run(run)) == ["contender proven (prague)"]
+    assert failed(score_run(run)) == ["contender-proven"]
 
 
 def test_a_contender_that_its_own_host_holds_back_voids_the_run(run: Path) -> None:
@@ -115,7 +121,7 @@ def test_a_contender_that_its_own_host_holds_back_voids_the_run(run: Path) -> No
     for sample in sockets:
         sample["sndbuf_limited_ms"] = sample["busy_ms"] // 10
     (run / "ss.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in sockets))
-    assert failed(score_run(run)) == ["contender never limited (prague)"]
+    assert failed(score_run(run)) == ["contender-limited"]
 
 
 def test_a_live_picture_has_no_strip_so_the_player_tells_the_height(run: Path) -> None:
@@ -127,7 +133,7 @@ def test_a_live_picture_has_no_strip_so_the_player_tells_the_height(run: Path) -
     scores = score_run(run)
     assert scores.picture == "player" and scores.phases[1].fps is None
     assert scores.phases[1].lowest_height == 480
-    assert set(failed(scores)) == {"recorder frames missing", "recording complete"}
+    assert failed(scores) == ["recorder-frames-missing", "recording-complete"]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_a_live_recording_of_another_screen_is_void(run: Path) -> None:
     subprocess.run([*blank, "-pix_fmt", "yuv420p", str(run / "screen.mp4")], check=True)
     scores = score_run(run)
     assert scores.phases[0].stalls is None and scores.blind is None
-    assert "no video moves on it" in next(g.reason for g in scores.validity.gates if g.name == "screen.mp4 whole")
+    assert "no video moves on it" in gate_of(scores, "file-whole").reason
 
 
 def test_an_unreadable_strip_of_a_stand_in_is_void_whatever_the_player_says(run: Path) -> None:
@@ -181,8 +187,8 @@ def test_an_unreadable_strip_of_a_stand_in_is_void_whatever_the_player_says(run:
     subprocess.run([*blank, "-pix_fmt", "yuv420p", str(run / "screen.mp4")], check=True)
     scores = score_run(run)
     assert scores.picture == "none" and scores.phases[0].mean_height is None and scores.harm == []
-    assert set(failed(scores)) == {"strip unread", *BASELINE}
-    assert next(g.measured for g in scores.validity.gates if g.name == "strip unread") == "100 % of frames"
+    assert failed(scores) == sorted(["strip-unread", *BASELINE])
+    assert gate_of(scores, "strip-unread").measured == "100 % of frames"
 
 
 def test_a_live_victim_is_whatever_comes_from_the_https_port(run: Path) -> None:
@@ -199,9 +205,9 @@ def test_a_live_victim_is_whatever_comes_from_the_https_port(run: Path) -> None:
 def test_a_page_that_hangs_voids_the_run(run: Path) -> None:
     lines = (run / "player.jsonl").read_text().splitlines(keepends=True)
     (run / "player.jsonl").write_text("".join(lines[:15]))
-    assert failed(score_run(run)) == ["player samples complete"]
+    assert failed(score_run(run)) == ["player-samples-complete"]
     (run / "player.jsonl").write_text("".join(lines[:8] + lines[14:]))
-    assert failed(score_run(run)) == ["player samples complete"]
+    assert failed(score_run(run)) == ["player-samples-complete"]
 
 
 def test_a_probe_that_is_lost_is_infinitely_late(run: Path) -> None:
@@ -251,7 +257,7 @@ def test_lost_unshaped_probes_void_the_run(run: Path) -> None:
     for trip in trips[500:530]:
         trip["lost"] = "true"
     file.write_bytes(gzip.compress(json.dumps({"round_trips": trips}).encode()))
-    assert failed(score_run(run)) == ["unshaped probe lost"]
+    assert failed(score_run(run)) == ["unshaped-probe-lost"]
 
 
 def test_a_disturbed_baseline_voids_the_run(run: Path) -> None:
@@ -264,8 +270,8 @@ def test_a_disturbed_baseline_voids_the_run(run: Path) -> None:
     (run / "bulk.json").write_text(json.dumps(bulk))
     scores = score_run(run)
     # The flow's SYN now lies before its phase, which is no concern here.
-    assert set(failed(scores)) == {"contender proven (prague)", *BASELINE} and scores.harm == []
-    assert "the baseline is disturbed: 1 stalls" in scores.validity.gates[-1].reason
+    assert failed(scores) == sorted(["contender-proven", *BASELINE]) and scores.harm == []
+    assert "the baseline is disturbed: 1 stalls" in gate_of(scores, "solo-baseline").reason
 
 
 def test_a_phase_is_measured_while_its_contender_is_there(run: Path) -> None:
@@ -281,7 +287,7 @@ def test_a_phase_is_measured_while_its_contender_is_there(run: Path) -> None:
     assert phase.contender_mbps == pytest.approx(7, abs=0.01)
 
 
-@pytest.mark.parametrize(("found", "gates"), [(True, []), ("limit differs", ["router read back at the end"])])
+@pytest.mark.parametrize(("found", "gates"), [(True, []), ("limit differs", ["router-read-back-at-end"])])
 def test_the_router_must_be_the_same_at_the_end(run: Path, found: bool | str, gates: list[str]) -> None:
     edit_lab(run, verified_at_end=found)
     assert failed(score_run(run)) == gates
@@ -298,18 +304,18 @@ def simulated(run: Path) -> Path:
 
 def test_in_simulated_time_no_host_is_judged_but_every_frame_is(simulated: Path) -> None:
     scores = score_run(simulated)
-    gates = {gate.name: gate for gate in scores.validity.gates}
-    assert not [name for name in gates if name.startswith(("host", "wall clock"))] and scores.host is None
-    assert gates["time goes forwards"].measured == "in 5 records"
-    assert gates["every frame recorded"].measured == "0 missing of 30 a second"
-    assert gates["recorder frames missing"].limit == "at most 0 %"
+    codes = {gate.code for gate in scores.validity.gates}
+    assert not [code for code in codes if code.startswith(("host", "wall-clock"))] and scores.host is None
+    assert gate_of(scores, "time-forwards").measured == "in 5 records"
+    assert gate_of(scores, "every-frame-recorded").measured == "0 missing of 30 a second"
+    assert gate_of(scores, "recorder-frames-missing").limit == "at most 0 %"
     assert failed(scores) == [] and scores.harm
 
 
 def test_in_simulated_time_the_lab_adds_next_to_nothing_unless_more_was_allowed(simulated: Path) -> None:
     (simulated / "options.json").write_text(json.dumps({"jitter_gate_ms": None}))
     scores = score_run(simulated)
-    assert failed(scores) == ["jitter of the lab (P99)"] and scores.harm == []
+    assert failed(scores) == ["lab-jitter"] and scores.harm == []
     (gate,) = (gate for gate in scores.validity.gates if not gate.ok)
     assert (gate.measured, gate.limit) == ("0.685 ms", "at most 0.05 ms above or below the path's")
 
@@ -320,20 +326,20 @@ def test_one_missing_frame_voids_a_simulated_run(simulated: Path) -> None:
     subprocess.run(["ffmpeg", "-v", "error", "-i", str(whole), *leave_out, str(cut)], check=True)
     cut.replace(whole)
     scores = score_run(simulated)
-    assert failed(scores) == ["every frame recorded"] and scores.harm == []
+    assert failed(scores) == ["every-frame-recorded"] and scores.harm == []
 
 
 def test_one_frame_that_the_recorder_missed_voids_a_simulated_run(simulated: Path) -> None:
     screen = json.loads((simulated / "screen.json").read_text())
     (simulated / "screen.json").write_text(json.dumps(screen | {"missing": 1}))
-    assert failed(score_run(simulated)) == ["recorder frames missing"]
+    assert failed(score_run(simulated)) == ["recorder-frames-missing"]
 
 
 def test_time_that_goes_back_voids_a_simulated_run(simulated: Path) -> None:
     lines = (simulated / "qdisc.jsonl").read_text().splitlines()
     lines[6:8], lines[8:10] = lines[8:10], lines[6:8]
     (simulated / "qdisc.jsonl").write_text("\n".join(lines) + "\n")
-    assert failed(score_run(simulated)) == ["time goes forwards"]
+    assert failed(score_run(simulated)) == ["time-forwards"]
 
 
 def test_what_the_lab_adds_is_told(run: Path) -> None:
@@ -397,6 +403,7 @@ def test_a_damaged_record_voids_the_run_and_is_no_number(
     damage(run)
     scores = score_run(run)
     failing = {found.name: found.reason for found in scores.validity.gates if not found.ok}
+    assert ("file-whole" in scores.validity.failed) == gate.endswith("whole")
     assert not scores.validity.valid and scores.harm == []
     assert says in failing[gate] and str(run) not in failing[gate]
     assert [getattr(phase, name) for phase in scores.phases for name in gone] == [None] * 2 * len(gone)
@@ -416,7 +423,7 @@ def test_a_strip_that_names_no_rung_of_the_ladder_is_unread(run: Path) -> None:
     clip = json.loads((run / "lab.json").read_text())["clip"]
     edit_lab(run, clip=clip | {"heights": clip["heights"][:3]})  # the clip shows 360p and 720p, 1 and 3
     scores = score_run(run)
-    assert "strip unread" in failed(scores) and scores.harm == []
+    assert "strip-unread" in failed(scores) and scores.harm == []
 
 
 def test_a_baseline_that_begins_with_the_recovery_is_not_disturbed_by_it() -> None:
@@ -425,8 +432,8 @@ def test_a_baseline_that_begins_with_the_recovery_is_not_disturbed_by_it() -> No
     window = rendition.since_recovery(segments, (70, 129), 720)
     assert window == (75, 129)
     evidence = Evidence(Picture(segments=segments), 30)
-    assert "changes" not in healthy("solo baseline", [window], evidence, False, Limits()).reason
-    assert "1 changes" in healthy("solo baseline", [(70, 129)], evidence, False, Limits()).reason
+    assert "changes" not in healthy("solo-baseline", [window], evidence, False, Limits()).reason
+    assert "1 changes" in healthy("solo-baseline", [(70, 129)], evidence, False, Limits()).reason
 
 
 def as_a_box(run: Path, apart_s: float = 0.0, drift_s: float = 0.0) -> None:
@@ -447,12 +454,11 @@ def test_a_box_is_scored_without_a_word_from_it(run: Path) -> None:
     as_a_box(run, apart_s=0.012)
     scores = score_run(run)
     assert failed(scores) == [] and scores.jitter_ms is None
-    names = {gate.name for gate in scores.validity.gates}
-    assert {gate.name for gate in known.validity.gates} - names == {
-        "qdisc of lan", "qdisc samples of lan complete", "qdisc of wan", "qdisc samples of wan complete",
-        "unshaped probe complete", "unshaped probe lost", "jitter of the lab (P99)",
+    codes = {gate.code for gate in scores.validity.gates}
+    assert {gate.code for gate in known.validity.gates} - codes == {
+        "qdisc-read-back", "qdisc-samples-complete", "unshaped-probe-complete", "unshaped-probe-lost", "lab-jitter",
     }  # fmt: skip
-    assert "clocks of both captures" in names
+    assert "capture-clocks" in codes
     assert scores.lab["box"] == "vendor CPE" and scores.lab["rtt_ms"] is None
     # Both captures were made at one moment: what lies between them is their clocks, and no queue.
     assert scores.lab["least_down_ms"] == 12
@@ -474,4 +480,4 @@ def test_of_a_router_everything_is_told(run: Path) -> None:
 
 def test_clocks_that_drift_around_a_box_void_the_run(run: Path) -> None:
     as_a_box(run, drift_s=0.006)
-    assert failed(score_run(run)) == ["clocks of both captures"]
+    assert failed(score_run(run)) == ["capture-clocks"]

@@ -13,11 +13,10 @@ import pytest
 import zstandard
 
 from sojourn.scoring.packets import per_flow
-from sojourn.scoring.packets.pcapng import block
+from sojourn.scoring.packets.pcapng import CODEPOINTS, block
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.score import score_run
 from sojourn.scoring.tables import TABLES
-from sojourn.scoring.validity import CODEPOINTS
 from sojourn.traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
 from tests.programs.scoring.conftest import BESIDE, SOLO, START
 
@@ -68,8 +67,9 @@ def add_probes(run: Path, codepoints: dict[tuple[str, str], int]) -> None:
                                                '"kind": "dualpi2", "options": {}'))  # fmt: skip
 
 
-def failed(scores: Scores) -> list[str]:
-    return [gate.name for gate in scores.validity.gates if not gate.ok]
+def failed(scores: Scores) -> list[tuple[str, str]]:
+    """Code and name of the gates that a run fails."""
+    return [(gate.code, gate.name) for gate in scores.validity.gates if not gate.ok]
 
 
 @pytest.fixture
@@ -119,14 +119,14 @@ def test_a_probe_without_its_codepoint_on_the_wire_voids_the_run(
     run: Path, otherwise: dict[tuple[str, str], int], gates: list[str]
 ) -> None:
     add_probes(run, otherwise)
-    assert failed(score_run(run)) == gates
+    assert failed(score_run(run)) == [("probe-marked", name) for name in gates]
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.codepoint)
 def test_a_missing_probe_voids_the_run(both: Path, probe: LatencyProbe) -> None:
     (both / f"{probe.file}.json.gz").unlink()
     scores = score_run(both)
-    assert failed(scores) == [f"{probe.name} probe complete"]
+    assert failed(scores) == [("probe-complete", f"{probe.name} probe complete")]
     assert getattr(scores.phases[1], f"{probe.prefix}rtt_p50_ms") is None
 
 
@@ -134,7 +134,9 @@ def test_a_port_that_no_probe_has_proves_nothing(both: Path) -> None:
     lab = json.loads((both / "lab.json").read_text())
     del lab["ports"]["irtt"]
     (both / "lab.json").write_text(json.dumps(lab))
-    assert failed(score_run(both)) == ["Not-ECT probe marked (client)", "Not-ECT probe marked (server)"]
+    assert failed(score_run(both)) == [
+        ("probe-marked", "Not-ECT probe marked (client)"), ("probe-marked", "Not-ECT probe marked (server)"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("asked", ["not-ect", "ect1", "ect0"])

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sojourn.scoring.evidence import RawFiles, Setting
-from sojourn.scoring.gates import gate_of_runs
-from sojourn.scoring.validity import Gate, Limits, gate
+from sojourn.scoring.gates import gate, gate_of_runs
+from sojourn.scoring.run_evidence import RunEvidence
+from sojourn.scoring.validity import Gate
 
 LEAST = 1000
 
 
-@gate_of_runs
-def probed_throughout(files: RawFiles, setting: Setting, limits: Limits) -> Iterable[Gate]:
-    probes = files.probes("irtt.json")
+@gate_of_runs("laboratory-probes")
+def probed_throughout(run: RunEvidence) -> Iterable[Gate]:
+    probes = run.files.probes("irtt.json")
     count = 0 if probes is None else len(probes)
-    return [gate("probes enough for our laboratory", count >= LEAST, str(count), f"at least {LEAST}")]
+    limit = f"at least {LEAST}"
+    return [gate("laboratory-probes", "probes enough for our laboratory", count >= LEAST, str(count), limit)]

@@ -13,6 +13,7 @@ import pytest
 
 from sojourn.scoring import evidence
 from sojourn.scoring.evidence import Setting, SideCapture
+from sojourn.scoring.gates.applications import application_proven
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.packets.pcapng import SCHEMA, TCP, UDP
 from sojourn.scoring.transport import applications
@@ -73,8 +74,8 @@ def judged(
     player: Sequence[dict[str, Any]] = (),
 ) -> str:
     """Why the gate fails, empty when it does not."""
-    gate = applications.proven("web", contender, record, WINDOW, (before, behind or before), player, Limits())
-    assert gate.name == "contender proven (web)" and gate.ok == (not gate.reason)
+    gate = application_proven("web", contender, record, WINDOW, (before, behind or before), player, Limits())
+    assert (gate.code, gate.name) == ("contender-proven", "contender proven (web)") and gate.ok == (not gate.reason)
     return gate.reason
 
 
@@ -89,7 +90,7 @@ def test_a_web_user_is_proven_by_the_seed_and_the_capture() -> None:
     assert "0 of 1 fetches begun" in judged("web", {**record, "fetches": []}, fetched(record))
     assert judged("web", {**record, "draw": "another"}, fetched(record))
     assert "not recorded" in judged("web", {}, fetched(record))
-    assert "not recorded" in applications.proven("web", "web", record, WINDOW, (None, None), (), Limits()).reason
+    assert "not recorded" in application_proven("web", "web", record, WINDOW, (None, None), (), Limits()).reason
 
 
 def test_a_second_video_is_proven_by_its_player_and_its_packets() -> None:

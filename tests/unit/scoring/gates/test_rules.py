@@ -5,8 +5,18 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.scoring import validity
-from sojourn.scoring.validity import Limits, Validity
+from sojourn.scoring.gates.base import covers
+from sojourn.scoring.gates.baseline import undisturbed
+from sojourn.scoring.gates.calls import call_path
+from sojourn.scoring.gates.capture_clocks import tap_clocks
+from sojourn.scoring.gates.captures import capture_drops, offloads
+from sojourn.scoring.gates.contenders import contender_proven, contender_throughout, never_limited
+from sojourn.scoring.gates.host import host_awake, host_stalls
+from sojourn.scoring.gates.picture import every_frame, recorder
+from sojourn.scoring.gates.router import read_back, verified_at_end
+from sojourn.scoring.gates.simulated_time import forwards
+from sojourn.scoring.gates.unshaped import jitter
+from sojourn.scoring.validity import SIMULATED, Limits, Validity
 from sojourn.traffic.contender import CLASSIC_ECN, CONTENDERS
 
 LIMITS = Limits()
@@ -24,29 +34,29 @@ PRAGUE = {
 
 
 def test_one_failed_gate_voids_the_run() -> None:
-    good = validity.capture_drops("client", 0)
-    bad = validity.capture_drops("client", 3)
+    good = capture_drops("client", 0)
+    bad = capture_drops("client", 3)
     assert Validity.of([good]).valid and not Validity.of([good, bad]).valid
     assert bad.reason == "client capture drops: 3 packets; 0 packets" and good.reason == ""
-    assert not validity.capture_drops("client", None).ok
+    assert not capture_drops("client", None).ok
 
 
 @pytest.mark.parametrize(("missing", "ok"), [(0, True), (59, True), (60, True), (61, False)])
 def test_recorder(missing: int, ok: bool) -> None:
-    assert validity.recorder({"missing": missing, "expected": 12000}, LIMITS).ok is ok
+    assert recorder({"missing": missing, "expected": 12000}, LIMITS).ok is ok
 
 
 def test_no_record_fails() -> None:
-    assert not validity.recorder(None, LIMITS).ok
-    assert not validity.host_stalls([], LIMITS).ok
-    assert not validity.covers("probe", None, (0, 10), LIMITS).ok
-    assert not validity.read_back("lan", "pfifo", []).ok
+    assert not recorder(None, LIMITS).ok
+    assert not host_stalls([], LIMITS).ok
+    assert not covers("probe-complete", "probe", None, (0, 10), LIMITS).ok
+    assert not read_back("lan", "pfifo", []).ok
 
 
 def test_host_stalls() -> None:
-    assert validity.host_stalls([5.0] * 98 + [25.0] * 2, LIMITS).ok
-    assert not validity.host_stalls([5.0] * 97 + [25.0] * 3, LIMITS).ok
-    assert not validity.host_stalls([5.0] * 99 + [250.0], LIMITS).ok
+    assert host_stalls([5.0] * 98 + [25.0] * 2, LIMITS).ok
+    assert not host_stalls([5.0] * 97 + [25.0] * 3, LIMITS).ok
+    assert not host_stalls([5.0] * 99 + [250.0], LIMITS).ok
 
 
 @pytest.mark.parametrize(
@@ -60,19 +70,21 @@ def test_host_stalls() -> None:
 def test_a_suspended_host_or_a_clock_that_was_set_is_told(suspended: float, step: float, reason: str) -> None:
     calm = {"suspended_ms": 0.0, "clock_step_ms": 0.01}
     samples = [calm] * 30 + [{"suspended_ms": suspended, "clock_step_ms": step}] + [calm] * 30
-    assert [gate.reason for gate in validity.host_awake(samples, LIMITS) if not gate.ok] == [reason] * bool(reason)
-    assert validity.host_awake([{"stall_ms": 1.0}], LIMITS) == []
+    assert [gate.reason for gate in host_awake(samples, LIMITS) if not gate.ok] == [reason] * bool(reason)
+    assert host_awake([{"stall_ms": 1.0}], LIMITS) == []
 
 
 def test_covers() -> None:
     need = (0, 140)
-    assert validity.covers("recording", range(-5, 140), need, LIMITS).ok
-    assert not validity.covers("recording", range(-5, 120), need, LIMITS).ok
-    assert not validity.covers("recording", range(2, 150), need, LIMITS).ok
-    assert not validity.covers("recording", [], need, LIMITS).ok
+    assert covers("recording-complete", "recording", range(-5, 140), need, LIMITS).ok
+    assert not covers("recording-complete", "recording", range(-5, 120), need, LIMITS).ok
+    assert not covers("recording-complete", "recording", range(2, 150), need, LIMITS).ok
+    assert not covers("recording-complete", "recording", [], need, LIMITS).ok
     # A gap counts only where it touches the timeline.
-    assert validity.covers("player", [-60, *range(0, 60, 5), *range(60, 141, 5), 200], need, LIMITS).ok
-    stopped = validity.covers("player", [*range(0, 60), *range(66, 141)], need, LIMITS)
+    assert covers(
+        "player-samples-complete", "player", [-60, *range(0, 60, 5), *range(60, 141, 5), 200], need, LIMITS
+    ).ok
+    stopped = covers("player-samples-complete", "player", [*range(0, 60), *range(66, 141)], need, LIMITS)
     assert not stopped.ok and "longest gap 7.0 s" in stopped.reason
 
 
@@ -94,21 +106,21 @@ def test_covers() -> None:
 )
 def test_a_disturbed_baseline_is_named(change: dict[str, float | None], reason: str) -> None:
     good = {"clip_fps": 30, "stalls": 0, "fps": 28.6, "mbps": 2.4, "changes": 0}
-    found = validity.baseline("solo baseline", **(good | change), limits=LIMITS)  # type: ignore[arg-type]
+    found = undisturbed("solo-baseline", **(good | change), limits=LIMITS)  # type: ignore[arg-type]
     assert found.reason == (f"solo baseline: the baseline is disturbed: {reason}" if reason else "")
     assert found.ok is not bool(reason)
 
 
 def test_a_contender_lasts_its_phase() -> None:
-    assert validity.contender_throughout("p", (10.7, 50.2), (10, 50), LIMITS).ok
-    assert not validity.contender_throughout("p", (15.1, 50.2), (10, 50), LIMITS).ok
-    assert not validity.contender_throughout("p", (10.7, 44.9), (10, 50), LIMITS).ok
-    assert not validity.contender_throughout("p", None, (10, 50), LIMITS).ok
+    assert contender_throughout("p", (10.7, 50.2), (10, 50), LIMITS).ok
+    assert not contender_throughout("p", (15.1, 50.2), (10, 50), LIMITS).ok
+    assert not contender_throughout("p", (10.7, 44.9), (10, 50), LIMITS).ok
+    assert not contender_throughout("p", None, (10, 50), LIMITS).ok
 
 
 @pytest.mark.parametrize(("found", "ok"), [(True, True), (False, False), ("limit 10 instead of 20", False)])
 def test_the_router_is_read_back_at_the_end(found: bool | str, ok: bool) -> None:
-    assert validity.verified_at_end(found).ok is ok
+    assert verified_at_end(found).ok is ok
 
 
 @pytest.mark.parametrize(
@@ -125,7 +137,7 @@ def test_the_router_is_read_back_at_the_end(found: bool | str, ok: bool) -> None
 )
 @pytest.mark.parametrize("name", ["prague", "prague-2020"])
 def test_prague_must_prove_itself(name: str, change: dict[str, object], qdisc: str, ok: bool) -> None:
-    found = validity.contender_proven("prague", name, PRAGUE | change, {name}, qdisc, LIMITS)
+    found = contender_proven("prague", name, PRAGUE | change, {name}, qdisc, LIMITS)
     assert found.ok is ok
 
 
@@ -133,25 +145,25 @@ def test_prague_must_prove_itself(name: str, change: dict[str, object], qdisc: s
 def test_classic_controls_with_accurate_ecn_send_ect0(name: str) -> None:
     def ok(**change: object) -> bool:
         flow = PRAGUE | {"ect1": 0, "ect0": 1000} | change
-        return validity.contender_proven("c", name, flow, {name.removesuffix("-accecn")}, "dualpi2", LIMITS).ok
+        return contender_proven("c", name, flow, {name.removesuffix("-accecn")}, "dualpi2", LIMITS).ok
 
     assert ok() and not ok(ect0=0, ect1=1000) and not ok(accecn_syn=False) and not ok(ce=0)
 
 
 def test_others_are_not_prague() -> None:
-    assert not validity.contender_proven("cubic", "cubic", PRAGUE, {"cubic"}, "dualpi2", LIMITS).ok
+    assert not contender_proven("cubic", "cubic", PRAGUE, {"cubic"}, "dualpi2", LIMITS).ok
     plain = PRAGUE | {"ect1": 0, "not_ect": 1000, "ce": 0, "accecn_syn": False}
-    assert validity.contender_proven("c", "cubic-noecn", plain, {"cubic"}, "dualpi2", LIMITS).ok
-    assert not validity.contender_proven("c", "cubic-noecn", plain, {"bbr"}, "dualpi2", LIMITS).ok
-    assert validity.contender_proven("b", "bbr", plain, {"bbr"}, "dualpi2", LIMITS).ok
-    assert not validity.contender_proven("c", "cubic", None, set(), "dualpi2", LIMITS).ok
+    assert contender_proven("c", "cubic-noecn", plain, {"cubic"}, "dualpi2", LIMITS).ok
+    assert not contender_proven("c", "cubic-noecn", plain, {"bbr"}, "dualpi2", LIMITS).ok
+    assert contender_proven("b", "bbr", plain, {"bbr"}, "dualpi2", LIMITS).ok
+    assert not contender_proven("c", "cubic", None, set(), "dualpi2", LIMITS).ok
 
 
 @pytest.mark.parametrize("name", [c.name for c in CONTENDERS.values() if c.tcp_ecn == CLASSIC_ECN])
 def test_classic_ecn_shows_on_the_wire(name: str) -> None:
     def ok(**change: object) -> bool:
         flow = PRAGUE | {"ect1": 0, "ect0": 1000, "accecn_syn": False} | change
-        return validity.contender_proven("c", name, flow, {name}, "dualpi2", LIMITS).ok
+        return contender_proven("c", name, flow, {name}, "dualpi2", LIMITS).ok
 
     assert ok() and ok(ect0=990, not_ect=10) and ok(ect0=950, not_ect=50, resent=50)
     assert not ok(ect0=950, not_ect=50) and not ok(ect0=0, not_ect=1000) and not ok(ect0=999, ect1=1)
@@ -161,7 +173,7 @@ def test_classic_ecn_shows_on_the_wire(name: str) -> None:
 def test_sce_is_proven_by_its_marks_and_their_echoes_where_the_queue_makes_them(name: str) -> None:
     def ok(qdisc: str, **change: object) -> bool:
         flow = PRAGUE | {"ect1": 0, "ect0": 1000, "accecn_syn": False, "sce": 90, "esce": 40} | change
-        found = validity.contender_proven("c", name, flow, {name}, qdisc, LIMITS)
+        found = contender_proven("c", name, flow, {name}, qdisc, LIMITS)
         assert f"SCE {flow['sce']}, ESCE {flow['esce']}" in found.measured
         return found.ok
 
@@ -172,19 +184,19 @@ def test_sce_is_proven_by_its_marks_and_their_echoes_where_the_queue_makes_them(
 @pytest.mark.parametrize("ccs", [set(), {"bbr"}, {"cubic", "bbr"}])
 def test_ss_must_have_seen_the_contender_and_no_other(ccs: set[str]) -> None:
     flow = PRAGUE | {"ect1": 0, "ect0": 1000, "accecn_syn": False}
-    assert validity.contender_proven("c", "cubic", flow, {"cubic"}, "dualpi2", LIMITS).ok
-    assert not validity.contender_proven("c", "cubic", flow, ccs, "dualpi2", LIMITS).ok
-    assert not validity.contender_proven("p", "prague", PRAGUE, ccs, "dualpi2", LIMITS).ok
+    assert contender_proven("c", "cubic", flow, {"cubic"}, "dualpi2", LIMITS).ok
+    assert not contender_proven("c", "cubic", flow, ccs, "dualpi2", LIMITS).ok
+    assert not contender_proven("p", "prague", PRAGUE, ccs, "dualpi2", LIMITS).ok
 
 
 def test_read_back_sees_another_kind_and_another_size() -> None:
     htb = {"kind": "htb", "options": {}}
     good = [htb, {"kind": "fq_codel", "options": {"flows": 1, "limit": 10240}}]
-    assert validity.read_back("lan", "fq_codel flows 1", [good, good]).ok
-    assert not validity.read_back("lan", "fq_codel flows 1", [good, [htb]]).ok
-    assert not validity.read_back("lan", "fq_codel flows 1024", [good]).ok
+    assert read_back("lan", "fq_codel flows 1", [good, good]).ok
+    assert not read_back("lan", "fq_codel flows 1", [good, [htb]]).ok
+    assert not read_back("lan", "fq_codel flows 1024", [good]).ok
     probe = [{"kind": "pfifo", "options": {"limit": 1000}}, {"kind": "pfifo", "options": {"limit": 50}}]
-    assert validity.read_back("lan", "pfifo limit 50", [probe]).ok
+    assert read_back("lan", "pfifo limit 50", [probe]).ok
 
 
 @pytest.mark.parametrize(
@@ -200,7 +212,7 @@ def test_what_holds_a_contender_back_is_its_congestion_control(
         "t": 60.0, "busy_ms": 700 + busy_ms, "rwnd_limited_ms": 100 + rwnd_limited_ms,
         "sndbuf_limited_ms": 30 + sndbuf_limited_ms,
     }  # fmt: skip
-    gate = validity.never_limited("cubic", [start, end], LIMITS)
+    gate = never_limited("cubic", [start, end], LIMITS)
     assert (gate.ok, gate.measured) == (held_back != "6.0%", held_back)
 
 
@@ -208,71 +220,71 @@ def test_what_holds_a_contender_back_is_its_congestion_control(
 def test_a_writer_that_is_slow_is_found_though_its_data_is_always_out(starved: int, ok: bool) -> None:
     busy = {"rwnd_limited_ms": 0, "sndbuf_limited_ms": 0}
     samples = [{"t": 2.0 * n, "busy_ms": 2000 * n, "app_limited": n < starved, **busy} for n in range(20)]
-    gate = validity.never_limited("cubic", samples, LIMITS)
+    gate = never_limited("cubic", samples, LIMITS)
     assert gate.ok is ok and f"app-limited in {starved} of 20 samples" in gate.measured
-    assert validity.never_limited("cubic", samples[:10], LIMITS).ok is ok  # of ten one is no share yet
+    assert never_limited("cubic", samples[:10], LIMITS).ok is ok  # of ten one is no share yet
     waiting = [sample | {"notsent": 90_000} for sample in samples]  # as BBR while it probes the RTT
-    assert validity.never_limited("bbr", waiting, LIMITS).ok
+    assert never_limited("bbr", waiting, LIMITS).ok
 
 
 @pytest.mark.parametrize("samples", [[], [{"t": 1.0, "busy_ms": 5}], [{"t": 1.0}, {"t": 9.0}]])
 def test_a_contender_whose_socket_nobody_saw_is_not_trusted(samples: list[dict[str, float]]) -> None:
-    assert not validity.never_limited("cubic", samples, LIMITS).ok
+    assert not never_limited("cubic", samples, LIMITS).ok
 
 
 def test_a_path_that_is_too_short_is_no_better_than_one_that_is_too_long() -> None:
-    judged = {added: validity.jitter("jitter", added, validity.SIMULATED).ok for added in (0.04, -0.04, 1, -20, None)}
+    judged = {added: jitter("jitter", added, SIMULATED).ok for added in (0.04, -0.04, 1, -20, None)}
     assert judged == {0.04: True, -0.04: True, 1: False, -20: False, None: False}
 
 
 def test_time_that_nobody_recorded_does_not_go_forwards() -> None:
-    assert not validity.forwards({}).ok and not validity.forwards({"a": [1.0, 2.0], "b": []}).ok
+    assert not forwards({}).ok and not forwards({"a": [1.0, 2.0], "b": []}).ok
     nanoseconds = 1_790_000_000_000_000_000
-    assert validity.forwards({"a": [nanoseconds, nanoseconds + 1]}).ok
-    assert not validity.forwards({"a": [nanoseconds + 1, nanoseconds]}).ok, "a float cannot tell them apart"
+    assert forwards({"a": [nanoseconds, nanoseconds + 1]}).ok
+    assert not forwards({"a": [nanoseconds + 1, nanoseconds]}).ok, "a float cannot tell them apart"
 
 
 def test_offloads() -> None:
-    assert validity.offloads(1500).ok and not validity.offloads(2948).ok
+    assert offloads(1500).ok and not offloads(2948).ok
 
 
 def test_a_path_that_was_not_told_is_another() -> None:
     whole = {"port": 1, "remotePort": 2, "protocol": "udp"}
-    assert validity.call_path([whole], whole).ok
+    assert call_path([whole], whole).ok
     for path, first in ((None, whole), ({}, whole), (whole, {}), ({}, {})):
-        assert not validity.call_path([path], first).ok
+        assert not call_path([path], first).ok
 
 
 def test_in_simulated_time_each_frame_of_the_recorder_is_asked_for() -> None:
     times = [n / 60 for n in range(600)]
-    assert validity.every_frame(times, 60).ok
-    late = validity.every_frame(times[:300] + times[301:], 60, "far end's ")
+    assert every_frame(times, 60).ok
+    late = every_frame(times[:300] + times[301:], 60, "far end's ")
     assert (late.ok, late.reason) == (False, "far end's every frame recorded: 1 missing of 60 a second; none missing")
-    assert not validity.every_frame(times[:1], 60).ok
+    assert not every_frame(times[:1], 60).ok
 
 
 def test_simulated_time_never_goes_back() -> None:
-    assert validity.forwards({"qdisc.jsonl": [1.0, 1.0, 2.0], "timeline.json": [1.0]}).ok
-    back = validity.forwards({"qdisc.jsonl": [1.0, 2.0], "client.pcapng": [5, 4]})
+    assert forwards({"qdisc.jsonl": [1.0, 1.0, 2.0], "timeline.json": [1.0]}).ok
+    back = forwards({"qdisc.jsonl": [1.0, 2.0], "client.pcapng": [5, 4]})
     assert (back.ok, back.reason) == (False, "time goes forwards: client.pcapng; no step back in any record")
 
 
 def test_simulated_time_allows_less_than_a_host() -> None:
-    assert validity.SIMULATED.missing_share == 0 and validity.SIMULATED.jitter_ms == 0.05
+    assert SIMULATED.missing_share == 0 and SIMULATED.jitter_ms == 0.05
 
 
 def test_clocks_on_both_sides_of_a_box_may_be_apart_but_not_drift() -> None:
     def told(apart_s: float, error_s: float = 0.0) -> dict[str, dict[str, float]]:
         return {"client": {"seconds": 1.0, "error": 0.0}, "server": {"seconds": 1.0 + apart_s, "error": error_s}}
 
-    assert validity.tap_clocks([told(300), told(300.004)], LIMITS).ok
-    drifted = validity.tap_clocks([told(0), told(-0.006)], LIMITS)
+    assert tap_clocks([told(300), told(300.004)], LIMITS).ok
+    drifted = tap_clocks([told(0), told(-0.006)], LIMITS)
     assert (drifted.ok, drifted.measured) == (False, "drifted by 6.00 ms, give or take 0.00 ms")
-    assert not validity.tap_clocks([told(0, 0.003), told(0, 0.003)], LIMITS).ok, "nobody knows"
-    assert not validity.tap_clocks([told(0)], LIMITS).ok and not validity.tap_clocks([], LIMITS).ok
+    assert not tap_clocks([told(0, 0.003), told(0, 0.003)], LIMITS).ok, "nobody knows"
+    assert not tap_clocks([told(0)], LIMITS).ok and not tap_clocks([], LIMITS).ok
 
 
 def test_of_a_queue_that_nobody_knows_no_mark_is_demanded() -> None:
     flow = {"data_packets": 9, "ect1": 9, "ect0": 0, "not_ect": 0, "ce": 0, "accecn_syn": True, "resent": 0}
     for queue, ok in ((None, True), ("pfifo", True), ("dualpi2", False)):
-        assert validity.contender_proven("prague", "prague", flow, {"prague"}, queue, LIMITS).ok is ok
+        assert contender_proven("prague", "prague", flow, {"prague"}, queue, LIMITS).ok is ok

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The victim alone fares well: harm against a baseline that is itself disturbed would be no harm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from sojourn.scoring.gates.base import gate, gate_of_runs
+from sojourn.scoring.picture import freezes, rendition
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.validity import Gate, Limits
+
+if TYPE_CHECKING:
+    from sojourn.scoring.metrics import Evidence
+    from sojourn.scoring.run_evidence import RunEvidence
+
+
+@gate_of_runs("first-solo-phase", "solo-baseline")
+def baselines(run: RunEvidence) -> Iterable[Gate]:
+    """Judge the first solo phase, and the windows that make the baseline."""
+    setting, limits = run.setting, run.limits
+    if setting.call:
+        limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
+    for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
+        yield healthy(code, windows, run.evidence, not setting.live, limits, elsewhere=setting.elsewhere)
+
+
+def healthy(
+    code: str, windows: Sequence[Window], evidence: Evidence, strip: bool, limits: Limits, *, elsewhere: bool = False
+) -> Gate:
+    """Judge the victim alone, inside the windows; `strip`: by its pictures too, whose rate is known.
+
+    A player that is not ours (`elsewhere`) may try another rendition now and then, as long as one is what it shows.
+    """
+    alone = evidence.metrics(windows) if windows else {}
+    stalls = changes = None
+    if evidence.picture.changes is not None:
+        long = freezes.stalls(evidence.picture.changes, limits.baseline_stall_s)
+        stalls = sum(freezes.frozen_s([stall], a, b) > 0 for stall in long for a, b in windows)
+    if evidence.picture.segments:
+        # A window that begins with the recovery begins at a change, which lies before it.
+        changes = sum(a < c.t < b for c in rendition.changes(evidence.picture.segments) for a, b in windows)
+    share = None
+    if elsewhere and windows:
+        minutes = math.ceil(sum(b - a for a, b in windows) / 60)
+        limits = limits.model_copy(update={"baseline_changes": limits.live_changes * minutes})
+        shown = alone.get("height_seconds") or {}
+        share = max(shown.values()) / sum(shown.values()) if shown else None
+    return undisturbed(
+        code, evidence.clip_fps if strip else None, stalls, alone.get("fps"), alone.get("victim_mbps"), changes, limits,
+        share,
+    )  # fmt: skip
+
+
+def undisturbed(
+    code: str,
+    clip_fps: float | None,
+    stalls: int | None,
+    fps: float | None,
+    mbps: float | None,
+    changes: int | None,
+    limits: Limits,
+    share: float | None = None,
+) -> Gate:
+    """Judge figures of the victim alone; the gate is named by its code.
+
+    `stalls` counts those of `baseline_stall_s` or longer, `fps` frames shown a second, `mbps` the victim's
+    goodput, `changes` those of the rendition; None was not recorded and fails. `clip_fps` is None for a live
+    picture: it has no strip that would tell stalls and frame rate. `share` is that of the rendition shown longest, of
+    players that may change it.
+    """
+    checks = [
+        ("Mbit/s", mbps, mbps is not None and mbps > 0, "goodput"),
+        ("changes of rendition", changes, changes is not None and changes <= limits.baseline_changes,
+         f"at most {limits.baseline_changes} changes of rendition"),
+    ]  # fmt: skip
+    if share is not None:
+        most = f"at least {limits.live_share:.0%} in one rendition"
+        checks.append(("% in one rendition", 100 * share, share >= limits.live_share, most))
+    if clip_fps is not None:
+        least = limits.baseline_fps_share * clip_fps
+        checks += [
+            ("stalls", stalls, stalls == 0, f"no stall of {limits.baseline_stall_s:g} s"),
+            ("frames/s", fps, fps is not None and fps >= least, f"at least {least:.4g} frames/s"),
+        ]
+    measured = [f"{unit} not recorded" if value is None else f"{value:.3g} {unit}" for unit, value, _, _ in checks]
+    name, ok, limit = code.replace("-", " "), all(ok for _, _, ok, _ in checks), ", ".join(it for *_, it in checks)
+    judged = gate(code, name, ok, ", ".join(measured), limit)
+    bad = ", ".join(text for text, (_, _, ok, _) in zip(measured, checks, strict=True) if not ok)
+    return judged.model_copy(update={"reason": f"{name}: the baseline is disturbed: {bad}"}) if bad else judged

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call: by one path where it is live, marked as requested where both ends are Sojourn's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sojourn.scoring.gates.base import gate, gate_of_runs
+from sojourn.scoring.gates.marking import ecn_fields, marked
+from sojourn.scoring.schema import records
+from sojourn.scoring.validity import Gate
+
+if TYPE_CHECKING:
+    from sojourn.scoring.run_evidence import RunEvidence
+
+
+@gate_of_runs("call-path", "call-marked")
+def call(run: RunEvidence) -> Iterable[Gate]:
+    """A live call must keep to one path; of a stand-in's each end must mark its packets as requested."""
+    asked, span = run.setting.call, run.setting.span
+    if not asked:
+        return
+    if run.setting.live:
+        lines = run.files.lines("player.jsonl", records.PLAYER)
+        events = [s for s in lines if s.get("event") == "call" and span[0] <= s["t"] <= span[1]]
+        yield call_path([s["detail"].get("path") for s in events], asked["client"])
+        return
+    sent = {"client": run.behind.back if run.behind else None, "server": run.before.victim if run.before else None}
+    for end, packets in sent.items():
+        yield marked("call-marked", "call", end, ecn_fields(packets, span), asked["ecn"], run.limits)
+
+
+def call_path(paths: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:
+    """A live call's picture must come by the transport of its start throughout: the packets are counted by it."""
+    ports = ("port", "remotePort", "protocol")  # an address may be learnt later
+    others = sum(
+        path is None or any(path.get(name) is None or path[name] != first.get(name) for name in ports) for path in paths
+    )
+    measured = f"{others} of {len(paths)} s by another" if paths else "not recorded"
+    return gate("call-path", "call by one path", bool(paths) and not others, measured, "throughout")

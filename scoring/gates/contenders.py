@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contenders: each was there throughout its phase, was what its name says, and nothing else held it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.scoring.gates.applications import application_proven
+from sojourn.scoring.gates.base import gate, gate_of_runs
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.validity import Gate, Limits
+from sojourn.traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
+
+if TYPE_CHECKING:
+    from sojourn.scoring.run_evidence import RunEvidence
+
+
+@gate_of_runs("contender-throughout")
+def throughout(run: RunEvidence) -> Iterable[Gate]:
+    """Judge each part of each phase's load."""
+    for part in run.contenders:
+        yield contender_throughout(part.name, part.lasted, (part.phase.start, part.phase.end), run.limits)
+
+
+@gate_of_runs("contender-proven")
+def proven(run: RunEvidence) -> Iterable[Gate]:
+    """Judge bulk flows by packets and sockets, applications by what they did."""
+    for part in run.contenders:
+        if part.asked.bulk:
+            row = part.flow.model_dump() if part.flow else None
+            controls = {sample["cc"] for sample in part.sockets}
+            yield contender_proven(part.name, part.asked.contender, row, controls, part.qdisc, run.limits)
+        else:
+            yield application_proven(
+                part.name, part.asked.contender, part.record, part.measured, (run.before, run.behind),
+                run.second_player, run.limits,
+            )  # fmt: skip
+
+
+@gate_of_runs("contender-limited")
+def unlimited(run: RunEvidence) -> Iterable[Gate]:
+    """Judge the sockets of bulk flows."""
+    for part in run.contenders:
+        if part.asked.bulk:
+            yield never_limited(part.name, part.sockets, run.limits)
+
+
+def contender_throughout(phase: str, span: Window | None, need: Window, limits: Limits) -> Gate:
+    """The contender's flow must last from the start of its phase to the end; both (start, end) in Unix s."""
+    code, name, most = "contender-throughout", f"contender throughout ({phase})", limits.contender_late_s
+    limit = f"at most {most:g} s less than the phase at either end"
+    if span is None:
+        return gate(code, name, False, "not recorded", limit)
+    late, early = span[0] - need[0], need[1] - span[1]
+    return gate(code, name, max(late, early) <= most, f"begins {late:+.1f} s, ends {-early:+.1f} s of it", limit)
+
+
+def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limits) -> Gate:
+    """Nothing but its congestion control may hold a contender back: no lack of data, no buffer or window of the hosts.
+
+    `samples` are its socket's in order of time (ss.jsonl). How full the bottleneck is proves nothing: a queue that
+    makes CUBIC back off early stays below its rate next to a video that needs no more.
+    """
+    sampled = [sample for sample in samples if "busy_ms" in sample]
+    code, name = "contender-limited", f"contender never limited ({phase})"
+    limit = f"in at most {limits.limited_share:.0%} of the time by anything but its congestion control"
+    if len(sampled) < 2 or sampled[0]["t"] >= sampled[-1]["t"]:
+        return gate(code, name, False, "its socket was not sampled", limit)
+    first, last = sampled[0], sampled[-1]
+    grown = {key: (last[key] - first[key]) / 1e3 for key in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")}
+    spent = last["t"] - first["t"]
+    held_back = max(spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"], 0.0) / spent
+    # Runs of long ago were not asked for it. BBR calls itself so while it probes the RTT, with data waiting.
+    told = [sample for sample in sampled if "app_limited" in sample]
+    starved = sum(sample["app_limited"] and not sample.get("notsent") for sample in told)
+    measured = f"{held_back:.1%}" + (f", app-limited in {starved} of {len(told)} samples" if told else "")
+    # One sample alone proves no share.
+    ok = held_back <= limits.limited_share and starved <= max(1, limits.limited_share * len(told))
+    return gate(code, name, ok, measured, limit)
+
+
+def contender_proven(
+    phase: str, contender: str, flow: Mapping[str, Any] | None, ccs: set[str], qdisc: str | None, limits: Limits
+) -> Gate:
+    """The contender must be what its name says, by its packets and by what `ss` saw.
+
+    `flow` has the columns of `sojourn.scoring.packets.per_flow.flow_table`: accecn_syn and codepoints as sent, ce
+    behind the bottleneck, sce and esce as `scores.ContenderFlow` has them. By the `tcp_ecn`, `ect1` and `sce` of
+    `contender`, a name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1) (Prague) or ECT(0) on data, CE where the
+    queue is known to mark; classic ECN has ECT(0), and with SCE marks and their echoes where the queue makes them;
+    none Not-ECT. `ccs` are the congestion controls that `ss` named.
+    """
+    code, name, asked = "contender-proven", f"contender proven ({phase})", CONTENDERS[contender]
+    if flow is None or not flow["data_packets"]:
+        return gate(code, name, False, "no packets of it in the captures", f"{contender} data")
+    sent = flow["data_packets"]
+    ect1, ect0, not_ect = flow["ect1"] / sent, flow["ect0"] / sent, flow["not_ect"] / sent
+    measured = f"ECT(1) {ect1:.1%}, ECT(0) {ect0:.1%}, Not-ECT {not_ect:.1%}, CE {flow['ce']}"
+    measured += f", AccECN SYN {'yes' if flow['accecn_syn'] else 'no'}, ss {'/'.join(sorted(ccs)) or 'silent'}"
+    # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
+    share = limits.codepoint_share * (1 - flow["resent"] / sent)
+    queue = parse_qdisc(qdisc) if qdisc is not None else None
+    if asked.tcp_ecn == ACCURATE_ECN:
+        marked = queue is not None and queue.marks_ce
+        ect, as_asked = ("ECT(1)", ect1) if asked.ect1 else ("ECT(0)", ect0)
+        ok = bool(flow["accecn_syn"]) and as_asked >= share and (flow["ce"] > 0 or not marked)
+        limit = f"AccECN SYN, {ect} on {limits.codepoint_share:.0%} of first sendings{', CE > 0' if marked else ''}"
+    elif asked.tcp_ecn == CLASSIC_ECN:
+        ok = ect0 >= share and ect1 == 0
+        limit = f"ECT(0) on {limits.codepoint_share:.0%} of first sendings, no ECT(1)"
+        if asked.sce:
+            measured += f", SCE {flow['sce']}, ESCE {flow['esce']}"
+        if asked.sce and queue is not None and queue.marks_sce:
+            ok, limit = ok and flow["sce"] > 0 and flow["esce"] > 0, f"{limit}, SCE > 0, ESCE > 0"
+    else:
+        ok, limit = not_ect == 1, "Not-ECT on all data"
+    return gate(code, name, ok and ccs == {asked.cc}, measured, f"{limit}, ss {asked.cc}")

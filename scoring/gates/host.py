@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host of a lab in real time: it was there, awake, and on time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sojourn.scoring.gates.base import at_most, covers, gate, gate_of_runs
+from sojourn.scoring.validity import Gate, Limits
+
+if TYPE_CHECKING:
+    from sojourn.scoring.run_evidence import RunEvidence
+
+
+@gate_of_runs("host-samples-complete", "host-suspended", "wall-clock-stepped", "host-stalls")
+def host(run: RunEvidence) -> Iterable[Gate]:
+    """Judged in real time alone: in simulated time no host is late."""
+    if not run.setting.real_time:
+        return
+    (start, end), watch = run.setting.span, run.host_watch
+    yield covers("host-samples-complete", "host samples", [s["t"] for s in watch], run.setting.span, run.limits)
+    # A phase ends by the wall clock, which has gone on when a suspended host wakes.
+    yield from host_awake([s for s in watch if start <= s["t"] <= end + 2], run.limits)
+    yield host_stalls([s["stall_ms"] for s in run.host_in_timeline], run.limits)
+
+
+def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
+    """Few seconds may hold a host stall over the limit, and none a very long one.
+
+    A watcher of ordinary priority is late now and then on a host that works; what would spoil a run is
+    lateness that lasts or that a viewer could see.
+    """
+    limit = (
+        f"over {limits.stall_ms:g} ms in at most {limits.stall_share:.0%} of seconds, "
+        f"never over {limits.stall_worst_ms:g} ms"
+    )
+    if not stalls_ms:
+        return gate("host-stalls", "host stalls", False, "not recorded", limit)
+    bad, worst = sum(s > limits.stall_ms for s in stalls_ms), max(stalls_ms)
+    ok = bad <= limits.stall_share * len(stalls_ms) and worst <= limits.stall_worst_ms
+    measured = f"{bad} of {len(stalls_ms)} seconds, worst {worst:.1f} ms"
+    return gate("host-stalls", "host stalls", ok, measured, limit)
+
+
+def host_awake(samples: Sequence[Mapping[str, Any]], limits: Limits) -> list[Gate]:
+    """The host was not suspended and nobody set its clock; no gates for runs older than these records."""
+    slept, steps = ([s[key] for s in samples if key in s] for key in ("suspended_ms", "clock_step_ms"))
+    if not slept or not steps:
+        return []
+    step = max(map(abs, steps))
+    return [
+        at_most("host-suspended", "host suspended", sum(slept), limits.suspended_ms, "s", 1e-3),
+        at_most("wall-clock-stepped", "wall clock stepped", step, limits.clock_step_ms, "s", 1e-3),
+    ]

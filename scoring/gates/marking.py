@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether packets carry the ECN codepoint that their sender should set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from sojourn.scoring.gates.base import gate
+from sojourn.scoring.packets.pcapng import CODEPOINTS
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.validity import Gate, Limits
+
+
+def marked(code: str, what: str, end: str, sent: Sequence[int], asked: str, limits: Limits) -> Gate:
+    """The packets that an `end` of a call or a probe sent carry the codepoint `asked` before the bottleneck."""
+    share = sent.count(CODEPOINTS[asked]) / len(sent) if sent else 0.0
+    measured = f"{asked} on {share:.1%} of {len(sent)} packets"
+    limit = f"{limits.codepoint_share:.0%}"
+    return gate(code, f"{what} marked ({end})", share >= limits.codepoint_share, measured, limit)
+
+
+def ecn_fields(packets: pl.DataFrame | None, span: Window) -> list[int]:
+    """Return the ECN fields of the packets that were sent inside the timeline."""
+    inside = None if packets is None else packets.filter((pl.col("t_ns") / 1e9).is_between(*span))
+    return [] if inside is None else inside["ecn"].to_list()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All gates of a run, found by looking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sojourn.hardware.machine.discovery import defined_in
+from sojourn.hardware.machine.plugins import Broken, named
+from sojourn.scoring import gates
+from sojourn.scoring.gates.base import RunGate, gate
+from sojourn.scoring.run_evidence import RunEvidence
+from sojourn.scoring.validity import Gate
+
+UNLOADED = "gate-loaded"
+"""Code of the failed gate in place of another package's gate that cannot be loaded."""
+
+
+def judges() -> Iterator[RunGate | Broken]:
+    """Yield what judges a run: the functions in scoring/gates/ by file, those of other packages, then the last ones."""
+    found = [
+        judge
+        for judge in (*defined_in(gates.__name__, gates.__path__), *named("sojourn.gates", RunGate))
+        if isinstance(judge, RunGate | Broken)
+    ]
+    yield from sorted(found, key=lambda judge: isinstance(judge, RunGate) and judge.last)
+
+
+def judged(run: RunEvidence) -> list[Gate]:
+    """Judge a run by every gate.
+
+    A gate that cannot be loaded is failed: without it nobody knows whether the run is valid.
+    """
+    verdicts: list[Gate] = []
+    for judge in judges():
+        if isinstance(judge, Broken):
+            name, remedy = f"gate {judge.name}", f"repair or remove {judge.package}"
+            verdicts.append(gate(UNLOADED, name, False, f"cannot be judged: {judge.why}", remedy))
+        else:
+            verdicts += judge(run)
+    return verdicts

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The router's queues are the requested ones throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from sojourn.scoring.gates.base import covers, gate, gate_of_runs
+from sojourn.scoring.validity import Gate
+
+if TYPE_CHECKING:
+    from sojourn.scoring.run_evidence import RunEvidence
+
+#: The parameters that tc shows in packets, flows or bytes as they were given.
+_SIZES = ("flows", "limit")
+
+
+@gate_of_runs("qdisc-samples-complete", "qdisc-read-back", "router-read-back-at-end")
+def queues(run: RunEvidence) -> Iterable[Gate]:
+    """Not judged of a box, of which nobody reads the queues."""
+    if run.setting.box:
+        return
+    lab, (start, end) = run.setting.lab, run.setting.span
+    requested: dict[Literal["lan", "wan"], str] = {"lan": lab["qdisc_down"], "wan": lab["qdisc_up"]}
+    for side, asked in requested.items():
+        device, seen = run.setting.device(side), run.queues_of(side)
+        times, name = [s["t"] for s in seen], f"qdisc samples of {device}"
+        yield covers("qdisc-samples-complete", name, times, run.setting.span, run.limits)
+        yield read_back(device, asked, (s["qdiscs"] for s in seen if start <= s["t"] <= end))
+    if "verified_at_end" in lab:
+        yield verified_at_end(lab["verified_at_end"])
+
+
+def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
+    """Every sample of `tc -s -j qdisc show` must have the requested kind, with the requested flows and limit.
+
+    All other parameters are compared once, when the router is set up; here it shows that nobody changed it.
+    """
+    kind, *words = asked.split()
+    sizes = {key: int(value) for key, value in pairwise(words) if key in _SIZES and value.isdigit()}
+    count, wrong = 0, ""
+    for qdiscs in samples:
+        count += 1
+        # A shaper may hold a second queue of the same kind, for the probes past the bottleneck's.
+        found = [q.get("options", {}) for q in qdiscs if q.get("kind") == kind]
+        if not any(all(options.get(key, value) == value for key, value in sizes.items()) for options in found):
+            shown = [{key: options.get(key) for key in sizes} for options in found]
+            others = ", ".join(str(q.get("kind")) for q in qdiscs) or "nothing"
+            wrong = wrong or (f"{kind} {shown}" if found else f"no {kind} among {others}")
+    measured = wrong or (f"equal in {count} samples" if count else "not sampled")
+    return gate("qdisc-read-back", f"qdisc of {dev}", not wrong and count > 0, measured, asked)
+
+
+def verified_at_end(verdict: bool | str) -> Gate:
+    """The router's queues, read back once more when the run was over: true, or false, or what differed."""
+    measured = verdict if isinstance(verdict, str) else "equal" if verdict else "different"
+    code, name = "router-read-back-at-end", "router read back at the end"
+    return gate(code, name, verdict is True, measured, "as it was set up")

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run recorded, put together from its raw files: what scores and gates are made from. Nothing is judged here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from sojourn.scoring.baseline import solo
+from sojourn.scoring.contenders import Contending, contenders
+from sojourn.scoring.evidence import FAR, RawFiles, RecordedCapture, Setting, SideCapture, limits_of
+from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.packets import latency
+from sojourn.scoring.picture.shown import Picture, picture
+from sojourn.scoring.schema import records
+from sojourn.scoring.schema.scores import Jitter
+from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.validity import Limits
+from sojourn.traffic.probes import PROBES, probe_of
+
+
+@dataclass(frozen=True)
+class RecordedProbe:
+    """A probe through the queue: what its metrics' names begin with, what it sent, None where that is not recorded.
+
+    `port` is its echo's, None in a run of scores before 2.2, which has one probe.
+    """
+
+    name: str
+    prefix: str
+    codepoint: str
+    port: int | None
+    sent: pl.DataFrame | None
+
+
+class RunEvidence:
+    """A run's raw files as tables and records, each read when it is first needed."""
+
+    def __init__(self, folder: Path, *, limits: Limits | None = None, settle: float = 20.0) -> None:
+        """`limits` and `settle` (s) are those of `sojourn.scoring.score.score_run`. Raises RecordError as that does."""
+        self.files, self.setting, self._settle = RawFiles(folder), Setting.read(folder), settle
+        self.limits = limits or limits_of(self.files, self.setting.real_time)
+
+    @cached_property
+    def picture(self) -> Picture:
+        """What the victim's screen showed."""
+        other = self.files.of_other_end if self.setting.call else None
+        return picture(self.files, other, self.setting)
+
+    @cached_property
+    def far_picture(self) -> Picture | None:
+        """What the screen of a call's other end showed."""
+        return picture(self.files.of_other_end, self.files, self.setting) if self.setting.call else None
+
+    @property
+    def pictures(self) -> list[tuple[str, Picture]]:
+        """The pictures of both ends, with what names of the other end's gates begin with."""
+        far = [(f"{FAR} end's ", self.far_picture)] if self.far_picture else []
+        return [("", self.picture), *far]
+
+    @cached_property
+    def captures(self) -> Mapping[str, RecordedCapture | None]:
+        """See `RawFiles.captures`."""
+        return self.files.captures(self.setting)
+
+    @property
+    def behind(self) -> SideCapture | None:
+        """The packets of the client side, behind the downlink bottleneck; None where they are not whole."""
+        return self._whole("client")
+
+    @property
+    def before(self) -> SideCapture | None:
+        """The packets of the server side, before the downlink bottleneck; None where they are not whole."""
+        return self._whole("server")
+
+    def _whole(self, side: str) -> SideCapture | None:
+        capture = self._captures_that_hold.get(side)
+        return capture.packets if capture else None
+
+    @cached_property
+    def _captures_that_hold(self) -> dict[str, RecordedCapture]:
+        found = {side: it for side, it in self.captures.items() if it}
+        return {side: it for side, it in found.items() if it.whole(self.setting.span, self.limits)}
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """What was requested (options.json); empty where that is not kept."""
+        return self.files.optional("options.json", records.OPTIONS) or {}
+
+    @cached_property
+    def bulk(self) -> Sequence[Mapping[str, Any]]:
+        """The flows of bulk.json."""
+        return (self.files.optional("bulk.json", records.BULK) or {}).get("flows", [])  # type: ignore[no-any-return]
+
+    @cached_property
+    def sockets(self) -> Sequence[Mapping[str, Any]]:
+        """The samples of contenders' sockets both ways, in order of time."""
+        lines = (line for name in ("ss.jsonl", "ss-up.jsonl") for line in self.files.lines(name, records.SOCKETS))
+        return sorted((line for line in lines if line.get("flow")), key=lambda line: line["t"])
+
+    @cached_property
+    def queues(self) -> list[dict[str, Any]]:
+        """The samples of the router's queues; none of a box."""
+        return [] if self.setting.box else self.files.lines("qdisc.jsonl", records.QDISC)
+
+    def queues_of(self, side: Literal["lan", "wan"]) -> list[dict[str, Any]]:
+        """The samples of the queue towards the receivers or the senders."""
+        return [sample for sample in self.queues if sample["dev"] == self.setting.device(side)]
+
+    @cached_property
+    def host_watch(self) -> list[dict[str, Any]]:
+        """The samples of a host in real time."""
+        return self.files.lines("host.jsonl", records.HOST) if self.setting.real_time else []
+
+    @property
+    def host_in_timeline(self) -> list[dict[str, Any]]:
+        """Those of its samples that tell of a second of the timeline."""
+        start, end = self.setting.span
+        return [sample for sample in self.host_watch if start <= sample["t"] <= end + 1]
+
+    @cached_property
+    def second_player(self) -> list[dict[str, Any]]:
+        """The lines of a second video's player."""
+        return self.files.of_second_video.lines("player.jsonl", records.PLAYER)
+
+    @cached_property
+    def probes(self) -> list[RecordedProbe]:
+        """The probes through the queue."""
+        ports = self.setting.lab.get("ports", {})
+        if PROBES[1].key not in ports:
+            # A run of scores before 2.2 has one probe, of the codepoint that was requested.
+            one, sent = probe_of(self.options), self.files.probes(f"{PROBES[0].file}.json")
+            return [RecordedProbe("probe", one.prefix, one.codepoint, None, sent)]
+        return [
+            RecordedProbe(f"{probe.name} probe", probe.prefix, probe.codepoint, ports.get(probe.key, 0),
+                          self.files.probes(f"{probe.file}.json"))
+            for probe in PROBES
+        ]  # fmt: skip
+
+    @cached_property
+    def unshaped(self) -> pl.DataFrame | None:
+        """The probe past the queue; no way leads past a box's."""
+        return None if self.setting.box else self.files.probes("irtt-unshaped.json")
+
+    @cached_property
+    def calm(self) -> pl.DataFrame | None:
+        """The probe past the queue in the timeline."""
+        return None if self.unshaped is None else latency.within(self.unshaped, [self.setting.span])
+
+    @cached_property
+    def jitter(self) -> Jitter | None:
+        """What the lab itself adds to the path."""
+        if self.calm is None:
+            return None
+        came = self.calm.drop_nulls("rtt_ms")  # loss has a gate of its own
+        percentiles = [latency.percentile(came, 50), latency.percentile(came, 99), latency.largest(came)]
+        p50, p99, most = (None if rtt is None else rtt - self.setting.lab["rtt_ms"] for rtt in percentiles)
+        return None if p50 is None or p99 is None or most is None else Jitter(p50=p50, p99=p99, max=most)
+
+    @cached_property
+    def _contending(self) -> tuple[list[Contending], dict[str, Window]]:
+        return contenders(self.setting, self.bulk, self.sockets, self.behind, self.before)
+
+    @property
+    def contenders(self) -> list[Contending]:
+        """What contended in each phase."""
+        return self._contending[0]
+
+    @property
+    def measured(self) -> dict[str, Window]:
+        """When each phase counts, by its name: while all of its load is there."""
+        return self._contending[1]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What the victim's metrics are computed from."""
+        return Evidence(
+            self.picture,
+            self.setting.clip_fps,
+            self.behind.victim if self.behind else None,
+            self.behind.contender if self.behind else None,
+            {probe.prefix: probe.sent for probe in self.probes if probe.sent is not None},
+            self.before.upload if self.before and self.setting.uploads else None,
+        )
+
+    @cached_property
+    def _alone(self) -> tuple[list[Window], list[Window]]:
+        return solo(self.setting, self.picture.segments, self._settle)
+
+    @property
+    def first_solo(self) -> list[Window]:
+        """The first phase without a contender; none where there is none."""
+        return self._alone[0]
+
+    @property
+    def solo(self) -> list[Window]:
+        """The windows of the baseline."""
+        return self._alone[1]
