@@ -143,11 +143,11 @@ def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | N
     # The published window is 60 s; a shorter phase is measured from its middle on.
     start, end = measured
     window = min(60.0, (end - start) / 2 - 2)
-    d_ss = per_flow.d_ss_bps(kept, end, window) / 1e6 if window > 0 else None
+    steady = per_flow.window_goodput_bps(kept, end, window) / 1e6 if window > 0 else None
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
     return ContenderFlow(
         phase=phase.name, contender=asked.contender, up=asked.up, bytes=arrived["bytes"], ce=arrived["ce"],
         sce=max(arrived["ect1"] - sent["ect1"], 0),
         esce=per_flow.esce(back, sent) if CONTENDERS[asked.contender].sce else 0,
-        d_ss_mbps=d_ss, **{name: sent[name] for name in columns},
+        window_goodput_mbps=steady, **{name: sent[name] for name in columns},
     )  # fmt: skip

@@ -225,7 +225,8 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
     setup += lab_table(scores)
     beside = [phase for phase in scores.phases if phase.contender]
     for flow in scores.flows:
-        rate = "" if flow.d_ss_mbps is None else f"D_SS {number(flow.d_ss_mbps)} Mbit/s, "
+        steady = flow.window_goodput_mbps
+        rate = "" if steady is None else f"window goodput {number(steady)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
         ecn += f", SCE {flow.sce}, echoed {flow.esce}" if flow.sce or flow.esce else ""
         text = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"

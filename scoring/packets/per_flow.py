@@ -95,8 +95,8 @@ def goodput_series(advanced: pl.DataFrame, t0: float, t1: float, step: float) ->
     return np.bincount(index[kept], advanced["advance"].to_numpy()[kept], bins) * 8 / step
 
 
-def d_ss_bps(advanced: pl.DataFrame, end: float, window: float = 60.0, tail: float = 2.0) -> float:
-    """Steady-state rate D_SS: goodput over the `window` s that end `tail` s before `end` (Unix s)."""
+def window_goodput_bps(advanced: pl.DataFrame, end: float, window: float = 60.0, tail: float = 2.0) -> float:
+    """Steady-state goodput: payload bit/s over the `window` s that end `tail` s before `end` (Unix s)."""
     return goodput_bps(advanced, end - tail - window, end - tail)
 
 

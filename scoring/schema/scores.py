@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.numbers import Number
@@ -145,7 +145,8 @@ class ContenderFlow(BaseModel):
     """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck.
 
     `sce` packets came out as ECT(1) more than went in so; `esce` acknowledgements said so to a sender that
-    speaks SCE.
+    speaks SCE. `window_goodput_mbps` is over the steady-state window (`per_flow.window_goodput_bps`); scores before 2.3
+    call it `d_ss_mbps`, which is the sender's delivery rate elsewhere.
     """
 
     phase: Text
@@ -162,7 +163,7 @@ class ContenderFlow(BaseModel):
     esce: int = 0
     resent: int
     accecn_syn: bool | None
-    d_ss_mbps: Number | None
+    window_goodput_mbps: Number | None = Field(validation_alias=AliasChoices("window_goodput_mbps", "d_ss_mbps"))
 
 
 class Sojourn(BaseModel):

@@ -63,7 +63,7 @@ def test_a_known_run(run: Path) -> None:
     assert [f.t for f in scores.freezes if f.kind == "stall"] == pytest.approx([12, 15], abs=0.05)
     flow = scores.flows[0]
     assert flow.accecn_syn is True and flow.ect1 == flow.data_packets and flow.ce > 0 and flow.resent == 0
-    assert flow.d_ss_mbps == pytest.approx(7, abs=0.02)
+    assert flow.window_goodput_mbps == pytest.approx(7, abs=0.02)
     harms = {h.metric: h.harm for h in scores.harm}
     assert harms["victim_mbps"] == pytest.approx(0.5, abs=0.01)
     assert harms["mean_height"] == pytest.approx((720 - 504) / 720, abs=0.01)

@@ -96,7 +96,7 @@ def scores() -> Scores:
                 "phase": "prague", "contender": "prague", "sport": 40001, "data_packets": 8000,
                 "bytes": 11_000_000,
                 "not_ect": 0, "ect0": 0, "ect1": 8000, "ce": 412, "resent": 3, "accecn_syn": True,
-                "d_ss_mbps": 9.08,
+                "window_goodput_mbps": 9.08,
             }
         ],
         "series": {

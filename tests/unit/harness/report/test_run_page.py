@@ -150,7 +150,7 @@ def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) 
     assert page.cells[at + 1 : at + 4] == ["2.50", "0.40", "0.84"]
     at = page.cells.index("prague")
     assert page.cells[at + 1 : at + 7] == ["10", "0.40", "9.10", "240p", "240p", "1"]
-    assert "ECT(1) 8000" in page.text and "CE 412" in page.text and "D_SS 9.08 Mbit/s" in page.text
+    assert "ECT(1) 8000" in page.text and "CE 412" in page.text and "window goodput 9.08 Mbit/s" in page.text
     assert "Video with prague: effective resolution 156 lines, 720 alone; " in page.text
     assert "recording" not in page.text.split("Shaded")[0].split("Timeline")[1]
 

@@ -129,12 +129,12 @@ def test_udp_counts_payload() -> None:
     assert per_flow.goodput_bps(advanced, 0, 2) == 8000
 
 
-def test_goodput_series_and_d_ss_agree() -> None:
+def test_goodput_series_and_window_goodput_agree() -> None:
     t0 = 1_795_273_136.0
     advanced = per_flow.with_advance(made([(t0 + i / 100, i * 1250, 1250, 16) for i in range(7000)]))
     series = per_flow.goodput_series(advanced, t0, t0 + 70, 0.1)
     assert np.allclose(series, 1e6)
-    assert per_flow.d_ss_bps(advanced, t0 + 70, window=40) == pytest.approx(1e6)
+    assert per_flow.window_goodput_bps(advanced, t0 + 70, window=40) == pytest.approx(1e6)
     with pytest.raises(ValueError, match="window"):
         per_flow.goodput_bps(advanced, t0, t0)
 
