@@ -22,8 +22,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from sojourn.bottleneck.cell import Cell, Flow, Hop
 from sojourn.bottleneck.spec import Direction
-from sojourn.harness.matrix.cell import Cell, Flow, Hop
 from sojourn.harness.matrix.cells.simulated import parts, run_cell
 
 HERE = Path(__file__).parents[1]

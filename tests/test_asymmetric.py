@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from itertools import product
 
+from sojourn.bottleneck.cell import Cell, Probe
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Probe
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix
 
 RATES = ((10, 1), (20, 1), (100, 5))

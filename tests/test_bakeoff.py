@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
+from sojourn.bottleneck.cell import Cell, Hop, Probe
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Hop, Probe
 from sojourn.harness.matrix.dumbbell import LINK_MBPS, bottleneck
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
 from sojourn.scoring.reference import published

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Call, Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
-from sojourn.harness.matrix.cell import Call, Cell
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Curve, Difference, Matrix, Reference
 from sojourn.scoring.reference import published
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from math import inf
 
+from sojourn.bottleneck.cell import Call, Cell, Probe
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
-from sojourn.harness.matrix.cell import Call, Cell, Probe
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
 from sojourn.scoring.reference import published
 

@@ -7,9 +7,9 @@ there CUBIC has no ECN and the scalable flow may be DCTCP, which sends ECT(0).
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell, Flow, Probe
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Flow, Probe
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Matrix
 from sojourn.scoring.reference import published
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from itertools import product
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix
 
 GRID = tuple(product(("cubic", "reno", "prague"), (20, 80)))

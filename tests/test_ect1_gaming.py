@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from itertools import product
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix
 
 PACING_BPS = 50_000_000

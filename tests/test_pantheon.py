@@ -7,10 +7,10 @@ from collections import defaultdict
 from itertools import product
 from statistics import fmean
 
+from sojourn.bottleneck.cell import Cell, Hop, Probe
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Hop, Probe
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference, Summary
 from sojourn.scoring.reference import published
 from sojourn.traffic.contender import CONTENDERS

@@ -7,9 +7,9 @@ attacker in place of Prague, whose small ECT(1) packets overtake those of ten CU
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell, Hop, Probe
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Hop, Probe
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
 from sojourn.scoring.reference import published
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
 from sojourn.scoring.reference import published
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from itertools import product
 
+from sojourn.bottleneck.cell import Cell, Hop, Probe
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Hop, Probe
 from sojourn.harness.matrix.matrix import Chart, Column, Difference, Matrix
 
 # Each side's own queue, one of neither (a flow where nobody knows of it), and those that the bakeoff does not have.

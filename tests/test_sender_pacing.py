@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Column, Matrix
 
 HALF_RTT = Impairment(delay_us=10_000)

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
 from sojourn.traffic.ports import FIRST_SENDER
 

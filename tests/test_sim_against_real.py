@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Column, Matrix
 
 CELLS = (

@@ -9,10 +9,10 @@ more, and at 10 and 20 ms the published share or above.
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
 
 RTTS_MS = (10, 20, 80)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell, Probe
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Probe
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix
 
 RATES, RTTS = (5, 10, 20, 50, 100), (0, 20, 80, 160)

@@ -9,9 +9,9 @@ none: that flow has ECN.
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell, Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell, Hop
 from sojourn.harness.matrix.matrix import Column, Contrast, Expectation, Matrix
 from sojourn.scoring.reference import published
 

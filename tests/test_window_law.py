@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from math import sqrt
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix
 
 PERCENTS = (1, 2, 5, 10, 20)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contenders that are programs: a receiver and a sender, run in a simulated cell as on any Linux.
 
-They are measured on the wire (`sojourn.harness.matrix.cell.Cell.per_packet`). A program needs nothing but a receiver
+Sojourn measures them on the wire (`sojourn.bottleneck.cell.Cell.per_packet`). A program needs only a receiver
 that opens one port, and a sender that sends to it until it is killed.
 """
 

@@ -41,7 +41,7 @@ class SourceFiles:
 
 @functools.cache
 def source_files(*modules: str, checkout: Path = CHECKOUT) -> SourceFiles:
-    """Return which files decide what `modules` ("sojourn.harness.matrix.cell") do.
+    """Return which files decide what `modules` ("sojourn.bottleneck.cell") do.
 
     Those are the project's modules among their imports, at whatever depth and wherever in a file they stand, but for
     types alone. Raises OSError.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from sojourn.harness.matrix.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell, Hop
 from sojourn.traffic.contender import CONTENDERS
 
 LABS = ("sim", "virtual", "apu")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sojourn.harness.matrix.cell import Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.matrix import Matrix
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.apps import SERVICES
+from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.bottleneck.shaper import RateStep
-from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options

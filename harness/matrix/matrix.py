@@ -13,11 +13,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots, SlotsError
 from sojourn.hardware.machine.files import EXPERIMENTS
 from sojourn.hardware.machine.messages import did_you_mean, first_wrong
 from sojourn.harness.matrix.capabilities import LABS, lacking
-from sojourn.harness.matrix.cell import Cell
 from sojourn.scoring.reference.published import Tolerance
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.program import PROGRAMS

@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.units import UnitError, parse_time
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.kernel_build.kernel_source import checked, short_name
@@ -26,7 +27,6 @@ from sojourn.harness.lab.contract import Lab, LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
 from sojourn.harness.matrix.capabilities import LABS, lacking
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, perform, real_time_inputs_digest
 from sojourn.harness.matrix.complete import Outcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError

@@ -13,7 +13,7 @@ from sojourn.harness.matrix.capabilities import lacking
 from sojourn.harness.options.model import Options
 
 if TYPE_CHECKING:
-    from sojourn.harness.matrix.cell import Cell
+    from sojourn.bottleneck.cell import Cell
     from sojourn.harness.matrix.matrix import Matrix
     from sojourn.harness.matrix.session import MatrixSession
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from sojourn.harness.matrix.cell import Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import Job, standing
 from sojourn.harness.matrix.matrix import Matrix, figure
 from sojourn.scoring.reference.published import PublishedComparison, PublishedPair, compare, pair

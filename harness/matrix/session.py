@@ -8,8 +8,8 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.engine.job import EngineError
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.complete import Outcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError, figure
 from sojourn.harness.matrix.matrix_plan import Campaign, prepare, seeds

@@ -294,7 +294,7 @@ def score(
     window_s: float = 60.0,
     tail_s: float = 2.0,
 ) -> Json:
-    """Every score of one run of a cell (the JSON dump of a `sojourn.harness.matrix.cell.Cell`), ready for JSON.
+    """Every score of one run of a cell (the JSON dump of a `sojourn.bottleneck.cell.Cell`), ready for JSON.
 
     `flows`, `probes`, `short` and `talks` have the columns of FLOWS, PROBES, SHORT and TALKS (see `talk_scores`). Per
     flow: d_ss_mbps (`delivery_rate_mbps` in the steady window; for all flows of a direction their goodput in it where

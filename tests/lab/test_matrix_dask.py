@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from sojourn.bottleneck.cell import Call, Cell, Flow, Hop
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.bottleneck.spec import Direction
 from sojourn.hardware.machine.files import CHECKOUT
@@ -25,7 +26,6 @@ from sojourn.harness.engine.dask import DaskEngine
 from sojourn.harness.engine.job import EngineError
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop
 from sojourn.harness.matrix.cells import simulated_call
 from sojourn.harness.matrix.cells.cell_run import RAW, RUN, Job, SimulatedInputs, standing
 from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES

@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from sojourn.bottleneck.cell import Call, Cell, Flow, Probe
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Call, Cell, Flow, Probe
 from sojourn.harness.matrix.cells import simulated_call
 from sojourn.harness.matrix.cells.cell_run import Job, score
 

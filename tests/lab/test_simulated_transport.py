@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.qdiscs import marks
@@ -26,7 +27,6 @@ from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.machine.ip import IP_VERSIONS
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.harness.matrix.cells import simulated
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.schema.columns import FLOWS

@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.lab.guest_job import EVIDENCE, read, start_apart, work, write
 from sojourn.harness.lab.simulated import SimLab
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.real_time import run_cell
 from sojourn.scoring.validity import SIMULATED
 

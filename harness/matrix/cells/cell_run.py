@@ -14,11 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.cache import digest
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.engine.job import Channel
 from sojourn.harness.engine.provenance import SourceFiles, source_files
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.store import runs
 from sojourn.harness.store.manifest import hash_file
 from sojourn.scoring.schema.scores import SCORES

@@ -12,10 +12,10 @@ import polars as pl
 
 from sojourn.apps.base import ServiceError, Stage
 from sojourn.apps.call import BrowserCall as Browsers
+from sojourn.bottleneck import cell
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import log_file
 from sojourn.harness.lab.contract import Lab
-from sojourn.harness.matrix import cell
 from sojourn.scoring.gates.base import gate
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.schema.columns import TALKS

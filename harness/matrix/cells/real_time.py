@@ -13,6 +13,7 @@ from threading import Event
 import polars as pl
 
 from sojourn.apps.call import BrowserCall as Browsers
+from sojourn.bottleneck.cell import Cell, Flow, Probe
 from sojourn.bottleneck.router import Router
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
@@ -23,7 +24,6 @@ from sojourn.harness.lab import instruments
 from sojourn.harness.lab.contract import Lab
 from sojourn.harness.lab.instruments import Side
 from sojourn.harness.matrix.capabilities import lacking, working_hops
-from sojourn.harness.matrix.cell import Cell, Flow, Probe
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.real_call import arrived, browser_call, marked, talks
 from sojourn.scoring.gates.captures import capture_drops, offloads

@@ -12,6 +12,7 @@ from typing import Literal
 import polars as pl
 
 from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import SlotsError
 from sojourn.bottleneck.readback import ReadbackError
 from sojourn.captures.packets import compress
@@ -20,7 +21,6 @@ from sojourn.hardware.images.guest import Guest, ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.simulation import SimulationError
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.guest import measured, plan, queues, script
 from sojourn.harness.matrix.cells.guest.network import hop_name

@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.machine import Machine, place, start
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.call_guest import write_cell
 from sojourn.harness.matrix.cells.real_call import browsers
 

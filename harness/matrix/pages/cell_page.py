@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import marks, sce_marks
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.results import figure_text, seeds_text

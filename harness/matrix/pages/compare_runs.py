@@ -11,7 +11,7 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn.harness.matrix.cell import Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, current_scores, recorded
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference
 from sojourn.harness.matrix.results import MISSING, Results, cell_folder, column_head, finished, mean

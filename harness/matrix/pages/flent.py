@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.harness.matrix.cell import Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import recorded
 from sojourn.scoring.schema.columns import FLOWS, PROBES
 

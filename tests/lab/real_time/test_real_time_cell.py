@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
+from sojourn.bottleneck.cell import Cell, Flow, Hop
 from sojourn.harness.lab.contract import Lab
 from sojourn.harness.lab.make import virtual_lab
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Cell, Flow, Hop
 from sojourn.harness.matrix.cells.real_time import EVIDENCE, RealTimeError, run_cell
 from sojourn.harness.store.manifest import PARTIAL
 from sojourn.scoring.validity import Limits

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from sojourn.harness.matrix.cell import Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.guest.network import FAR, NEAR, Network, bare
 from sojourn.traffic import tunnel
 from sojourn.traffic.tunnel import Kind, ProgramKind, TunnelEnd

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import marks
 from sojourn.hardware.simulation import SimulationError
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.guest import gateways
 from sojourn.harness.matrix.cells.guest.network import hop_name, network
 from sojourn.harness.matrix.cells.guest.plan import starts, tap_name

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from sojourn.bottleneck import delivery_trace, readback, shaper
-from sojourn.harness.matrix.cell import UNRESPONSIVE, Call, Cell, Flow, ShortFlows
+from sojourn.bottleneck.cell import UNRESPONSIVE, Call, Cell, Flow, ShortFlows
 from sojourn.harness.matrix.cells.guest import queues
 from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
 from sojourn.traffic import nstat, ports, web

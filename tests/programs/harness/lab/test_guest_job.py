@@ -16,10 +16,10 @@ from sojourn.apps import SERVICES
 from sojourn.apps.base import Service
 from sojourn.apps.standins.call.camera import Camera
 from sojourn.apps.standins.own_folder import OwnFolder
+from sojourn.bottleneck.cell import Call, Cell
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, JOB, SOURCES, read_job, work, write_job
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Call, Cell
 from sojourn.harness.matrix.cells.call_guest import read_cell, write_cell
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.record import restored

@@ -15,8 +15,8 @@ from typing import cast
 
 import pytest
 
+from sojourn.bottleneck.cell import Cell, Flow
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.matrix.cell import Cell, Flow
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, score, standing
 from sojourn.harness.matrix.cells.simulated import CAPTURES
 from sojourn.harness.matrix.complete import Outcome, complete

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sojourn.bottleneck.cell import Cell, Flow, Hop
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.bottleneck.spec import Direction
 from sojourn.harness.engine.local import LocalEngine
-from sojourn.harness.matrix.cell import Cell, Flow, Hop
 from sojourn.harness.matrix.cells.cell_run import Job
 from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 

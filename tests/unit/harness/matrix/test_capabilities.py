@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import lacking
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.cells.real_time import bottleneck, path_rtt_ms
 
 

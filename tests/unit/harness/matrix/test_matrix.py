@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from sojourn.bottleneck.cell import Hop
 from sojourn.bottleneck.spec import Direction
 from sojourn.hardware.lab.lab_file import LabFileError
-from sojourn.harness.matrix.cell import Hop
 from sojourn.harness.matrix.complete import Outcome
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
 from sojourn.harness.matrix.matrix_plan import Campaign, prepare

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from sojourn.bottleneck.cell import Call, Cell
 from sojourn.harness.engine.job import EngineError
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Call, Cell
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.matrix_plan import Campaign, prepare
 

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.scoring.schema.columns import FLOWS, PROBES, SHORT, TALKS, WIRE
 from sojourn.scoring.transport import cell_scores
 from sojourn.scoring.transport.cell_scores import score

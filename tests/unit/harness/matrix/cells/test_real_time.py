@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from sojourn.bottleneck.cell import Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import lacking
-from sojourn.harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.harness.matrix.cells.real_time import bottleneck
 
 BOX = dumbbell.bottleneck(50, "dualpi2")

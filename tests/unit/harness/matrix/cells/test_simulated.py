@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.cell import Cell, Hop, ShortFlows
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Cell, Hop, ShortFlows
 from sojourn.harness.matrix.cells import simulated
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.harness.matrix.cell import Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
 from sojourn.harness.matrix.pages.compare_runs import beside, origin, other_folder, other_results

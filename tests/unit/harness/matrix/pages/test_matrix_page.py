@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+from sojourn.bottleneck.cell import Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.spec import Direction
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, result_digest, scoring_digest
 from sojourn.harness.matrix.matrix import (
     Bias,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Cell
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference, matrices
 from sojourn.harness.matrix.pages import published_summary, published_table
 from sojourn.harness.matrix.pages.published_table import MARKS, PublishedTable, markdown, tables

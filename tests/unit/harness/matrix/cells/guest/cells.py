@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from sojourn.bottleneck.cell import Cell, Flow, Hop
 from sojourn.bottleneck.spec import Direction
-from sojourn.harness.matrix.cell import Cell, Flow, Hop
 
 SHAPED = Direction(rate_bps=50_000_000, qdisc="dualpi2")
 

@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from sojourn.bottleneck.cell import Cell, Hop
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Cell, Hop
 from sojourn.harness.matrix.cells.guest import measured
 from sojourn.scoring.schema.columns import FLOWS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sojourn.bottleneck.cell import Hop
 from sojourn.hardware.machine.ip import IpVersion
-from sojourn.harness.matrix.cell import Hop
 from sojourn.harness.matrix.cells.guest import network, plan, script
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
 

@@ -6,8 +6,8 @@ from statistics import median, quantiles
 
 import pytest
 
+from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.bottleneck.shaper import RateStep
-from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.harness.matrix.cells.guest import plan
 from sojourn.traffic import nstat
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell

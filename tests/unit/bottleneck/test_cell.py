@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn.bottleneck import delivery_trace
+from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
 from sojourn.harness.matrix.cells.cell_run import Job
 
 
