@@ -22,9 +22,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sojourn.bottleneck.cell import Cell, Flow, Hop
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.matrix.cells.simulated import parts, run_cell
+from sojourn.traffic.spec import Flow
 
 HERE = Path(__file__).parents[1]
 RTT_US = 20_000

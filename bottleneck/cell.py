@@ -8,156 +8,19 @@ import re
 from collections.abc import Iterator
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from sojourn.bottleneck.delivery_trace import Slots
-from sojourn.bottleneck.qdiscs import KINDS
-from sojourn.bottleneck.shaper import RateStep
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.spec import Hop
 from sojourn.hardware.machine.ip import IpVersion
-from sojourn.traffic import ports
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.endpoints import MOST
-from sojourn.traffic.irtt import Codepoint
 from sojourn.traffic.program import PROGRAMS
-from sojourn.traffic.web import P5_BYTES, P95_BYTES
+from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows, Specified
 
 
-class _Frozen(BaseModel):
-    # A copy with other fields is checked where it becomes part of a cell, a cell where it becomes part of a matrix.
-    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
-
-
-UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1"}
-"""Contenders that send UDP packets of 1500 bytes at a fixed rate regardless of loss, and their codepoint."""
-
-
-class Flow(_Frozen):
-    """One bulk flow, from the server side to the client side (`up`: the other way). Times in s."""
-
-    contender: str
-    """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
-    rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
-    """For unresponsive flows only: bit/s of frames, as the bottleneck counts them."""
-    rtt_us: int = Field(ge=0, le=4_000_000)
-    """Round-trip delay of its path, half each way, µs; flows with the same rtt share a host."""
-    start_s: float = Field(default=0, ge=0)
-    stop_s: float | None = Field(default=None, gt=0)
-    """Default: the end of the cell."""
-    up: bool = False
-    from_port: int | None = Field(default=None, ge=ports.FIRST_SENDER, le=ports.LAST_SENDER)
-    """Its sender's TCP port, which determines the queue that a hash assigns; default: the next of those ports."""
-    pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
-    """The sender's maximum rate, bit/s (SO_MAX_PACING_RATE): paced packets are not in bursts."""
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        if self.contender not in (known := (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)):
-            raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
-        if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
-            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need rate_bps, others take none")
-        if self.up and self.contender not in CONTENDERS:
-            raise ValueError(f"{self.contender}: flows down only")
-        if self.pacing_bps and self.contender not in CONTENDERS:
-            raise ValueError(f"{self.contender}: pacing_bps is for the kernel's TCP only")
-        if self.stop_s is not None and self.stop_s <= self.start_s:
-            raise ValueError(f"a flow cannot stop at {self.stop_s:g} s when it starts at {self.start_s:g} s")
-        return self
-
-
-class ShortFlows(_Frozen):
-    """Flows of lognormal length that arrive at random, each fetched by a separate connection.
-
-    The metric is their completion time: from the client's SYN, through its request, to the last byte.
-    """
-
-    contender: str = "cubic"
-    """A name of `sojourn.traffic.contender.CONTENDERS`."""
-    rtt_us: int = Field(ge=0, le=4_000_000)
-    start_s: float = Field(default=0, ge=0)
-    count: int = Field(default=900, ge=1)
-    mean_gap_s: float = Field(default=0.2, gt=0)
-    """Mean of the exponential time between arrivals, s."""
-    p5_bytes: int = P5_BYTES
-    p95_bytes: int = P95_BYTES
-    remember_ssthresh: bool = False
-    """Whether a flow starts with the slow start threshold that an earlier one left in the server's route metrics, as
-    Linux did until 5.6 and still does with `net.ipv4.tcp_no_ssthresh_metrics_save=0`."""
-
-    @field_validator("contender")
-    @classmethod
-    def _known(cls, contender: str) -> str:
-        if contender not in CONTENDERS:
-            raise ValueError(f"short flows are TCP: unknown contender {contender!r}; known: {', '.join(CONTENDERS)}")
-        return contender
-
-
-class Probe(_Frozen):
-    """Small UDP packets at a fixed interval whose delays sample the queue; one way down, one clock makes them exact."""
-
-    interval_s: float = Field(default=0.01, gt=0)
-    ecn: Codepoint = "not-ect"
-    rtt_us: int = Field(ge=0, le=4_000_000)
-    round_trip: bool = False
-    """Whether the delay is the round trip, through the queues of both directions."""
-
-
-class Call(_Frozen):
-    """A video call that lasts as long as the cell, both ways between the two ends.
-
-    In simulated time a talker each way sends frames at the bit rate regardless of loss; in real time two
-    browsers call each other (apps/call.py).
-    """
-
-    bitrate_bps: int = Field(default=1_790_000, ge=10_000, le=20_000_000)
-    """Bit rate of the video, each way; the default is that of the published call."""
-    ecn: Literal["not-ect", "ect1"] = "not-ect"
-    """ect1: in dualpi2 the L queue."""
-    rtt_us: int = Field(ge=0, le=4_000_000)
-
-
-class Hop(_Frozen):
-    """One middlebox. A direction that is None is forwarded unshaped, with the kernel's own queue."""
-
-    down: Direction | None = None
-    up: Direction | None = None
-    schedule: tuple[RateStep, ...] = ()
-    """Rates of `down` over the time of the cell, after its initial one."""
-    schedule_up: tuple[RateStep, ...] = ()
-    """The same of `up`."""
-    host_queue: bool = False
-    """Whether a filter maps everything down to one host to one flow queue of the qdisc `down`."""
-    mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect", "to-dscp-4"] = ""
-    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, on any packet but a SYN, and
-    `to-not-ect` clears it, as the source of S6 does for its flows "noecn". `to-dscp-4` requests low delay, as in the
-    former TOS byte."""
-    mangled_flows: tuple[int, ...] = ()
-    """Numbers of the cell's flows that `mangle` applies to; empty: everything down."""
-    slots: Slots | None = None
-    """When packets may go down, instead of the rate of `down`, which is then the mean rate of the slots."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.slots and (not self.down or self.schedule or self.down.rate_bps != self.slots.rate_bps):
-            raise ValueError("slots need `down` with their mean rate and no schedule; see dumbbell.slotted")
-        for name, way, steps in (("", self.down, self.schedule), ("_up", self.up, self.schedule_up)):
-            if steps and not way:
-                raise ValueError(f"schedule{name}: its direction has no rate to change")
-        if self.host_queue and not (self.down and self.down.qdisc.filtered):
-            kinds = ", ".join(kind for kind, qdisc in KINDS.items() if qdisc.filtered)
-            raise ValueError(f"host_queue: down needs a qdisc with a queue for each flow: {kinds}")
-        if self.mangled_flows and not self.mangle:
-            raise ValueError("mangled_flows: needs mangle")
-        return self
-
-    def traced(self, slots: Slots) -> Hop:
-        """Return the hop with other slots and their mean rate down."""
-        down = self.down and self.down.model_copy(update={"rate_bps": slots.rate_bps})
-        return self.model_copy(update={"slots": slots, "down": down})
-
-
-class Cell(_Frozen):
-    """Everything that determines the outcome of one run, except the seed."""
+class Cell(Specified):
+    """Everything that decides the outcome of one run, but for the seed."""
 
     name: str
     """The cell's name in tables and for `-k`; unique in its matrix."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator, model_validator
 
 from sojourn.bottleneck import impairment, shaper, units
+from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.impairment import Impairment
-from sojourn.bottleneck.qdiscs import Qdisc, parse_qdisc
+from sojourn.bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from sojourn.bottleneck.shaper import RateStep
+from sojourn.traffic.spec import Specified
 
 IFB_DOWN, IFB_UP = "ifb-down", "ifb-up"
 
@@ -34,6 +36,46 @@ class Direction(BaseModel):
     @field_serializer("qdisc")
     def _as_text(self, value: Qdisc) -> str:
         return str(value)
+
+
+class Hop(Specified):
+    """One middlebox. A direction that is None is forwarded as it comes, unshaped and with the kernel's own queue."""
+
+    down: Direction | None = None
+    up: Direction | None = None
+    schedule: tuple[RateStep, ...] = ()
+    """Rates of `down` over the time of the cell, after its initial one."""
+    schedule_up: tuple[RateStep, ...] = ()
+    """The same of `up`."""
+    host_queue: bool = False
+    """Whether a filter sends all that goes down to one host to one flow queue of the qdisc `down`."""
+    mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect", "to-dscp-4"] = ""
+    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, whatever it was but a SYN, and
+    `to-not-ect` clears it, as the source of S6 does for its flows "noecn". `to-dscp-4` asks for low delay, as the
+    former TOS byte has it."""
+    mangled_flows: tuple[int, ...] = ()
+    """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
+    slots: Slots | None = None
+    """When packets may go down, in place of the rate of `down`, which is then the mean that the slots give."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.slots and (not self.down or self.schedule or self.down.rate_bps != self.slots.rate_bps):
+            raise ValueError("slots need a way down of their mean rate, and no steps of it: see dumbbell.slotted")
+        for name, way, steps in (("", self.down, self.schedule), ("_up", self.up, self.schedule_up)):
+            if steps and not way:
+                raise ValueError(f"schedule{name}: its direction has no rate that could change")
+        if self.host_queue and not (self.down and self.down.qdisc.filtered):
+            kinds = ", ".join(kind for kind, qdisc in KINDS.items() if qdisc.filtered)
+            raise ValueError(f"host_queue: down needs a qdisc with a queue for each flow: {kinds}")
+        if self.mangled_flows and not self.mangle:
+            raise ValueError("mangled_flows: says for which flows mangle is, and there is none")
+        return self
+
+    def traced(self, slots: Slots) -> Hop:
+        """Return the hop with other slots and, down, their mean rate."""
+        down = self.down and self.down.model_copy(update={"rate_bps": slots.rate_bps})
+        return self.model_copy(update={"slots": slots, "down": down})
 
 
 class Bottleneck(BaseModel):

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from itertools import product
 
-from sojourn.bottleneck.cell import Cell, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix
+from sojourn.traffic.spec import Probe
 
 RATES = ((10, 1), (20, 1), (100, 5))
 QDISCS = ("fq_codel", "dualpi2", "pfifo")

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from sojourn.bottleneck.cell import Cell, Hop, Probe
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.dumbbell import LINK_MBPS, bottleneck
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
 from sojourn.scoring.reference import published
+from sojourn.traffic.spec import Probe
 
 # pfifo_fast with all packets in one band is a FIFO of the device's 1000 packets.
 FIFO = "pfifo limit 1000"

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Call, Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Curve, Difference, Matrix, Reference
 from sojourn.scoring.reference import published
+from sojourn.traffic.spec import Call
 
 RTT_MS = 160
 STEADY = "flows.0.steady_mbps"

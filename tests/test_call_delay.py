@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from math import inf
 
-from sojourn.bottleneck.cell import Call, Cell, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
 from sojourn.scoring.reference import published
+from sojourn.traffic.spec import Call, Probe
 
 RATES = (5, 10, 20)
 CALL_BPS = 2_500_000

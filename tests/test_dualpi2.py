@@ -7,11 +7,12 @@ there CUBIC has no ECN and the scalable flow may be DCTCP, which sends ECT(0).
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Flow, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Matrix
 from sojourn.scoring.reference import published
+from sojourn.traffic.spec import Flow, Probe
 
 RATES, RTTS = (4, 12, 40, 120, 200), (5, 10, 20, 50, 100)
 MIXED = ((10, 20), (20, 10), (10, 50), (50, 10), (10, 100), (100, 10))

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
 from sojourn.harness.matrix.matrix import Bias, Chart, Column, Contrast, Correlation, Matrix, Reference
 from sojourn.scoring.reference import published
+from sojourn.traffic.spec import ShortFlows
 
 ROWS = published.rows("fct_harm.csv")
 RTTS = tuple(dict.fromkeys(int(row["rtt_ms"]) for row in ROWS))

@@ -7,14 +7,16 @@ from collections import defaultdict
 from itertools import product
 from statistics import fmean
 
-from sojourn.bottleneck.cell import Cell, Hop, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference, Summary
 from sojourn.scoring.reference import published
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.spec import Probe
 
 PUBLISHED = {
     "TCP Cubic": "cubic",

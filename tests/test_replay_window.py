@@ -7,11 +7,13 @@ attacker in place of Prague, whose small ECT(1) packets overtake those of ten CU
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Hop, Probe
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
 from sojourn.scoring.reference import published
+from sojourn.traffic.spec import Probe
 
 ROWS = published.rows("replay_matrix.csv")
 RTT_MS = 20

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Correlation, Matrix, Reference

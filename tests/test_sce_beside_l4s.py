@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from itertools import product
 
-from sojourn.bottleneck.cell import Cell, Hop, Probe
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Difference, Matrix
+from sojourn.traffic.spec import Probe
 
 # Each side's own queue, one of neither (a flow where nobody knows of it), and those that the bakeoff does not have.
 QUEUES: dict[str, Hop] = {

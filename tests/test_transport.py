@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix
+from sojourn.traffic.spec import Probe
 
 RATES, RTTS = (5, 10, 20, 50, 100), (0, 20, 80, 160)
 # The shaper counts Ethernet frames of 1514 bytes, goodput the 1448 bytes of payload in them.

@@ -9,7 +9,8 @@ none: that flow has ECN.
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Column, Contrast, Expectation, Matrix

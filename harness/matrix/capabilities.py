@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.traffic.contender import CONTENDERS
 
 LABS = ("sim", "virtual", "apu")

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sojourn.bottleneck.cell import Cell, Flow, Hop, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.shaper import RateStep
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.spec import Direction, Hop
+from sojourn.traffic.spec import Flow, Probe
 
 LINK_MBPS = 1000
 """Rate of a middlebox that is not a bottleneck, Mbit/s."""

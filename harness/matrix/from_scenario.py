@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.apps import SERVICES
-from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
@@ -20,6 +21,7 @@ from sojourn.harness.options.sources import combined, read_scenario
 from sojourn.harness.options.timeline import Phase
 from sojourn.traffic.load import CALL, VIDEO, WEB
 from sojourn.traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
+from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 from sojourn.traffic.web import MEAN_GAP_S
 
 _WAYS = ((0, "down"), (1, "up"))

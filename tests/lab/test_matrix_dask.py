@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sojourn.bottleneck.cell import Call, Cell, Flow, Hop
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import parse_qdisc
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.engine.dask import DaskEngine
 from sojourn.harness.engine.job import EngineError
@@ -31,6 +31,7 @@ from sojourn.harness.matrix.cells.cell_run import RAW, RUN, Job, SimulatedInputs
 from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 from sojourn.harness.matrix.complete import complete
 from sojourn.harness.matrix.results import run_folder
+from sojourn.traffic.spec import Call, Flow
 from tests.processes import outliving
 from tests.tiers import first
 

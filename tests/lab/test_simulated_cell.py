@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from sojourn.bottleneck.cell import Call, Cell, Flow, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells import simulated_call
 from sojourn.harness.matrix.cells.cell_run import Job, score
+from sojourn.traffic.spec import Call, Flow, Probe
 
 pytestmark = pytest.mark.lab
 PAIR = dumbbell.flows(["prague", "cubic-noecn"], 20)

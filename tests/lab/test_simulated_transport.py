@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from sojourn.bottleneck import delivery_trace
-from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.qdiscs import marks
 from sojourn.bottleneck.shaper import RateStep
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.hardware import simulation
 from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
@@ -33,6 +33,7 @@ from sojourn.scoring.schema.columns import FLOWS
 from sojourn.scoring.transport.cell_scores import active_queues
 from sojourn.traffic import ports
 from sojourn.traffic.program import PROGRAMS, Program
+from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab

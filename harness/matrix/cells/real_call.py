@@ -12,7 +12,6 @@ import polars as pl
 
 from sojourn.apps.base import ServiceError, Stage
 from sojourn.apps.call import BrowserCall as Browsers
-from sojourn.bottleneck import cell
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import log_file
 from sojourn.harness.lab.contract import Lab
@@ -20,6 +19,7 @@ from sojourn.scoring.gates.base import gate
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.schema.columns import TALKS
 from sojourn.scoring.validity import Gate
+from sojourn.traffic import spec
 from sojourn.traffic.irtt import TOS
 
 _CE = 3
@@ -27,15 +27,15 @@ _SETTLED_S, _POLL_S = 60.0, 0.25
 _IP_UDP_BYTES = 28
 
 
-def browsers(asked: cell.Call) -> Browsers:
-    """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
+def browsers(asked: spec.Call) -> Browsers:
+    """Return the two ends of such a call, their cameras' film made if need be. Raises ServiceError."""
     made = Browsers(bitrate_bps=asked.bitrate_bps, ecn=asked.ecn, recorder=None)
     made.prepare()
     return made
 
 
 @contextmanager
-def browser_call(lab: Lab, asked: cell.Call, folder: Path) -> Iterator[Browsers]:
+def browser_call(lab: Lab, asked: spec.Call, folder: Path) -> Iterator[Browsers]:
     """A call between the client and the server of `lab` once both ends show its size; its files go to `folder`.
 
     Raises ServiceError when there is no call, or none of that size within a minute; ProcessError without a screen.
@@ -81,8 +81,8 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
     return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 
-def marked(asked: cell.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
-    """Return the gates that each direction has packets since `t0` (Unix s), all with the requested codepoint or CE."""
+def marked(asked: spec.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
+    """Each way's packets since `t0` (Unix s) have the codepoint asked for, or CE; there are some."""
     gates = []
     for name, way in zip(("down", "up"), ways, strict=True):
         fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()

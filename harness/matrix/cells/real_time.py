@@ -13,7 +13,7 @@ from threading import Event
 import polars as pl
 
 from sojourn.apps.call import BrowserCall as Browsers
-from sojourn.bottleneck.cell import Cell, Flow, Probe
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.router import Router
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
@@ -34,6 +34,7 @@ from sojourn.scoring.schema.columns import WIRE
 from sojourn.scoring.validity import Gate, Limits, Validity
 from sojourn.traffic import nstat, ports
 from sojourn.traffic.iperf3 import BulkFlow
+from sojourn.traffic.spec import Flow, Probe
 from sojourn.traffic.ss import SsSampler
 from sojourn.traffic.tso import tso_2020
 from sojourn.traffic.tunnel import FAR, NEAR, tunnel

@@ -9,10 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn.bottleneck import delivery_trace
-from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells.cell_run import Job
+from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 
 
 def cell(hop: Hop, **fields: object) -> Cell:

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sojourn.bottleneck.cell import Cell, Flow
+from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.node import mac
+from sojourn.traffic.spec import Flow
 
 RECEIVER, SWITCH, NEAR, FAR = "receiver", "switch", "near", "far"
 HOST_DEV = "eth0"

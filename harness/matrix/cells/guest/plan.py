@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from sojourn.bottleneck import delivery_trace, readback, shaper
-from sojourn.bottleneck.cell import UNRESPONSIVE, Call, Cell, Flow, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.guest import queues
 from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
 from sojourn.traffic import nstat, ports, web
@@ -16,6 +16,7 @@ from sojourn.traffic.call_traffic import Schedule
 from sojourn.traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from sojourn.traffic.irtt import TOS
 from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.spec import UNRESPONSIVE, Call, Flow, ShortFlows
 
 START_SPREAD_S = 0.01
 """A flow starts 0 to this many s later than configured, by the seed, which thus sets start order and phase too."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sojourn.bottleneck import delivery_trace, impairment, readback, shaper
-from sojourn.bottleneck.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
-from sojourn.bottleneck.spec import IFB_DOWN, IFB_UP, Direction
+from sojourn.bottleneck.spec import IFB_DOWN, IFB_UP, Direction, Hop
 from sojourn.harness.matrix.cells.guest.network import NetworkPort, hop_name, network
 
 SLOTS = "/proc/slots"

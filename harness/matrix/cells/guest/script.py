@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sojourn.bottleneck.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.hardware.simulation import NO_RDRAND
 from sojourn.harness.matrix.cells.guest import gateways, queues
 from sojourn.harness.matrix.cells.guest.network import (

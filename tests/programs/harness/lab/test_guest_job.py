@@ -16,7 +16,7 @@ from sojourn.apps import SERVICES
 from sojourn.apps.base import Service
 from sojourn.apps.standins.call.camera import Camera
 from sojourn.apps.standins.own_folder import OwnFolder
-from sojourn.bottleneck.cell import Call, Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, JOB, SOURCES, read_job, work, write_job
 from sojourn.harness.matrix import dumbbell
@@ -24,6 +24,7 @@ from sojourn.harness.matrix.cells.call_guest import read_cell, write_cell
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.record import restored
 from sojourn.harness.options.rules import parse_options
+from sojourn.traffic.spec import Call
 
 CELL = Cell(
     name="call",

@@ -15,7 +15,7 @@ from typing import cast
 
 import pytest
 
-from sojourn.bottleneck.cell import Cell, Flow
+from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, score, standing
 from sojourn.harness.matrix.cells.simulated import CAPTURES
@@ -24,6 +24,7 @@ from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import claim
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.program import FOREIGN, PROGRAMS, Program
+from sojourn.traffic.spec import Flow
 from tests.processes import outliving
 from tests.unit.harness.matrix.cell_runs import cell, engine, job
 

@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sojourn.bottleneck.cell import Cell, Flow, Hop
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import parse_qdisc
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.matrix.cells.cell_run import Job
 from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
+from sojourn.traffic.spec import Flow
 
 READY = "ready"
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sojourn.bottleneck.cell import Hop
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.hardware.lab.lab_file import LabFileError
 from sojourn.harness.matrix.complete import Outcome
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named

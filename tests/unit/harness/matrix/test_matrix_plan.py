@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from sojourn.bottleneck.cell import Call, Cell
+from sojourn.bottleneck.cell import Cell
 from sojourn.harness.engine.job import EngineError
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.matrix_plan import Campaign, prepare
+from sojourn.traffic.spec import Call
 
 FLOWS = {"flows": dumbbell.flows(["cubic"], 20)}
 

@@ -8,11 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.scoring.schema.columns import FLOWS, PROBES, SHORT, TALKS, WIRE
 from sojourn.scoring.transport import cell_scores
 from sojourn.scoring.transport.cell_scores import score
+from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 
 STEP = 0.05
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from sojourn.bottleneck.cell import Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import lacking
 from sojourn.harness.matrix.cells.real_time import bottleneck
+from sojourn.traffic.spec import Flow, Probe, ShortFlows
 
 BOX = dumbbell.bottleneck(50, "dualpi2")
 PAIR = dumbbell.flows(["prague", "cubic"], 20)

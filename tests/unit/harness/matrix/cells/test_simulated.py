@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from sojourn.bottleneck import delivery_trace
-from sojourn.bottleneck.cell import Cell, Hop, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.spec import Hop
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells import simulated
+from sojourn.traffic.spec import ShortFlows
 
 
 def test_a_trace_that_another_machine_has_not_is_named(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from sojourn.bottleneck.cell import Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, result_digest, scoring_digest
 from sojourn.harness.matrix.matrix import (
@@ -39,6 +39,7 @@ from sojourn.harness.store.manifest import hash_file
 from sojourn.scoring.packets.per_packet import PACKETS
 from sojourn.scoring.schema.columns import FLOWS, PROBES, SHORT
 from sojourn.scoring.transport.cell_scores import completion, probe_scores, score
+from sojourn.traffic.spec import Flow, Probe, ShortFlows
 
 SECONDS = 10
 

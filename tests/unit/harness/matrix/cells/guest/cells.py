@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Flow, Hop
-from sojourn.bottleneck.spec import Direction
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Direction, Hop
+from sojourn.traffic.spec import Flow
 
 SHAPED = Direction(rate_bps=50_000_000, qdisc="dualpi2")
 

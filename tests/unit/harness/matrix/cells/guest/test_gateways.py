@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Hop
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix.cells.guest import script
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
 

@@ -7,7 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from sojourn.bottleneck.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Hop
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells.guest import measured

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.bottleneck.cell import Hop
+from sojourn.bottleneck.spec import Hop
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.harness.matrix.cells.guest import network, plan, script
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell

@@ -6,10 +6,12 @@ from statistics import median, quantiles
 
 import pytest
 
-from sojourn.bottleneck.cell import Call, Cell, Flow, Hop, Probe, ShortFlows
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.shaper import RateStep
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix.cells.guest import plan
 from sojourn.traffic import nstat
+from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from sojourn.bottleneck.cell import Cell, Hop
+from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.readback import ReadbackError
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells.guest import network, plan, queues, script
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.bottleneck.cell import Flow, Hop
 from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix.cells.guest import script
+from sojourn.traffic.spec import Flow
 from sojourn.traffic.tso import SWITCH_2020
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
 

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run sends, as data: bulk flows, short flows, probes, a call. Times in s, rates in bit/s, delays in µs."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from sojourn.traffic import ports
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.irtt import Codepoint
+from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.web import P5_BYTES, P95_BYTES
+
+
+class Specified(BaseModel):
+    """A part of a specification: frozen, without unknown fields."""
+
+    # A copy with other fields is checked where it becomes part of a cell, a cell where it becomes part of a matrix.
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
+
+
+UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1"}
+"""Contenders that send UDP packets of 1500 bytes at a fixed rate, whatever becomes of them, and their codepoint."""
+
+
+class Flow(Specified):
+    """One bulk flow, from the server side to the client side (`up`: the other way). Times in s."""
+
+    contender: str
+    """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
+    rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
+    """Of an unresponsive flow, bit/s of frames, as the bottleneck counts them; of no other."""
+    rtt_us: int = Field(ge=0, le=4_000_000)
+    """Delay of its own path there and back, half each way, µs; flows of one rtt share a host."""
+    start_s: float = Field(default=0, ge=0)
+    stop_s: float | None = Field(default=None, gt=0)
+    """Default: the end of the cell."""
+    up: bool = False
+    from_port: int | None = Field(default=None, ge=ports.FIRST_SENDER, le=ports.LAST_SENDER)
+    """Its sender's TCP port, which decides the queue that a hash gives it; default: the next of those ports."""
+    pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
+    """The most that its sender sends, bit/s (SO_MAX_PACING_RATE): what is paced is not in bursts."""
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.contender not in (known := (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)):
+            raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
+        if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
+            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need a rate_bps, others have none")
+        if self.up and self.contender not in CONTENDERS:
+            raise ValueError(f"{self.contender} goes down only")
+        if self.pacing_bps and self.contender not in CONTENDERS:
+            raise ValueError(f"{self.contender}: pacing_bps is for the kernel's TCP only")
+        if self.stop_s is not None and self.stop_s <= self.start_s:
+            raise ValueError(f"a flow cannot stop at {self.stop_s:g} s when it starts at {self.start_s:g} s")
+        return self
+
+
+class ShortFlows(Specified):
+    """Flows of lognormal length that arrive at random, each fetched by a connection of its own.
+
+    What is measured is their completion time: from the client's SYN, through its request, to the last byte.
+    """
+
+    contender: str = "cubic"
+    """A name of `sojourn.traffic.contender.CONTENDERS`."""
+    rtt_us: int = Field(ge=0, le=4_000_000)
+    start_s: float = Field(default=0, ge=0)
+    count: int = Field(default=900, ge=1)
+    mean_gap_s: float = Field(default=0.2, gt=0)
+    """Mean of the exponential time between arrivals, s."""
+    p5_bytes: int = P5_BYTES
+    p95_bytes: int = P95_BYTES
+    remember_ssthresh: bool = False
+    """Whether a flow begins with the slow start threshold that an earlier one left in the server's route metrics, as
+    Linux did until 5.6 and still does with `net.ipv4.tcp_no_ssthresh_metrics_save=0`."""
+
+    @field_validator("contender")
+    @classmethod
+    def _known(cls, contender: str) -> str:
+        if contender not in CONTENDERS:
+            raise ValueError(f"short flows are TCP: unknown contender {contender!r}; known: {', '.join(CONTENDERS)}")
+        return contender
+
+
+class Probe(Specified):
+    """Small UDP packets at a fixed interval whose delays sample the queue; one way down, one clock makes them exact."""
+
+    interval_s: float = Field(default=0.01, gt=0)
+    ecn: Codepoint = "not-ect"
+    rtt_us: int = Field(ge=0, le=4_000_000)
+    round_trip: bool = False
+    """Whether the delay is there and back, through the queues of both directions."""
+
+
+class Call(Specified):
+    """A video call that lasts as long as the cell, both ways between the two ends.
+
+    In simulated time a talker each way sends frames at the bit rate, whatever becomes of them; in real time two
+    browsers call each other (apps/call.py).
+    """
+
+    bitrate_bps: int = Field(default=1_790_000, ge=10_000, le=20_000_000)
+    """Of the video, each way; the default is that of the published call."""
+    ecn: Literal["not-ect", "ect1"] = "not-ect"
+    """ect1: in dualpi2 the L queue."""
+    rtt_us: int = Field(ge=0, le=4_000_000)
