@@ -96,6 +96,11 @@ class Qdisc(BaseModel):
         return {name: value for name in self.parameters() if (value := getattr(self, name)) is not None}
 
     @property
+    def shapes_bps(self) -> int | None:
+        """The rate to which it shapes by itself, bit/s; None where it leaves that to the shaper."""
+        return None
+
+    @property
     def marks_ce(self) -> bool:
         """Whether it marks ECN-capable packets CE with these parameters."""
         ecn = getattr(self, "ecn", None)

@@ -169,6 +169,10 @@ class Cake(Qdisc):
         tins: Sequence[Mapping[str, Any]] = statistics.get("tins", ())
         return tins
 
+    @property
+    def shapes_bps(self) -> int | None:
+        return self.bandwidth
+
     def validate_together(self) -> None:
         if self.bandwidth is not None and self.unlimited is not None:
             raise ValueError("bandwidth and unlimited are mutually exclusive; give one")

@@ -29,6 +29,10 @@ class CnqCobalt(Qdisc):
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
     sce: Annotated[int | None, Ramp()] = None
 
+    @property
+    def shapes_bps(self) -> int | None:
+        return self.bandwidth
+
     def validate_together(self) -> None:
         if self.bandwidth is not None and self.unlimited is not None:
             raise ValueError("bandwidth and unlimited are mutually exclusive; give one")

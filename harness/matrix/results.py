@@ -15,8 +15,9 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import Job, standing
 from sojourn.harness.matrix.matrix import Matrix, figure
 from sojourn.scoring.reference.published import PublishedComparison, PublishedPair, compare, pair
+from sojourn.scoring.schema.cell_scores import CompletionScores
 from sojourn.scoring.statistics.numbers import formatted, never_came
-from sojourn.scoring.transport.cell_scores import completion_harm
+from sojourn.scoring.transport.completion import completion_harm
 
 MISSING = "–"
 FURTHEST = 3
@@ -71,7 +72,8 @@ class Results:
         for beside, solo in self.matrix.solo.items():
             for seed, scores in self.runs.get(beside, {}).items():
                 if alone := self.runs.get(solo, {}).get(seed):
-                    scores["harm"] = completion_harm(alone.get("short", {}), scores.get("short", {}))
+                    short = [CompletionScores.model_validate(it["short"]) for it in (alone, scores) if "short" in it]
+                    scores["harm"] = completion_harm(*short) if len(short) == 2 else {}
         for one in self.matrix.differences:
             for seed, scores in self.runs.get(one.cell, {}).items():
                 sides = (self.runs.get(cell, {}).get(seed, {}) for cell in (one.more, one.less))

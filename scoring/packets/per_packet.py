@@ -10,17 +10,12 @@ end counts as lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sojourn.scoring.packets.per_flow import FLOW
 
-PACKETS = {"t_s": pl.Float64, "flow": pl.Int64, "bytes": pl.Int64, "delay_us": pl.Float64}
-"""Columns of packets.csv: sent at (s of the cell), flow, IP bytes, time on the path (µs, null: it never came)."""
-BIN_S = 0.5
-"""Width of the series' bins, s, which is Pantheon's."""
 _KEY = [*FLOW, "ip_id", "fingerprint"]
 
 
@@ -54,30 +49,3 @@ def received(behind: pl.DataFrame, port: int, moments_s: Sequence[float]) -> lis
     total = np.concatenate([[0], mine["payload"].cast(pl.Int64).cum_sum().to_numpy()])
     at = np.searchsorted(mine["t_ns"].to_numpy(), np.array(moments_s) * 1e9, side="right")
     return [int(total[n]) for n in at]
-
-
-def packet_scores(packets: pl.DataFrame, flows: int, seconds: float) -> dict[str, Any]:
-    """Return the scores of each of `flows` and of all together (`total`) over a run of `seconds`.
-
-    Keys: packets (sent), egress_mbps, p95_owd_ms, loss (share of the bytes), and `series`: egress_mbps in each bin of
-    BIN_S. None where nothing came.
-    """
-    each = [_scores(packets.filter(pl.col("flow") == n), seconds) for n in range(flows)]
-    return {"flows": each, "total": _scores(packets, seconds)}
-
-
-def _scores(packets: pl.DataFrame, seconds: float) -> dict[str, Any]:
-    out = packets.with_columns(out_s=pl.col("t_s") + pl.col("delay_us") / 1e6)
-    came = out.filter(pl.col("out_s") <= seconds).sort("out_s")
-    times, sizes = came["out_s"].to_numpy(), came["bytes"].to_numpy()
-    scores: dict[str, Any] = {"packets": packets.height, "egress_mbps": None, "p95_owd_ms": None, "loss": None}
-    if packets.height:
-        scores["loss"] = round(1 - float(sizes.sum()) / float(packets["bytes"].to_numpy().sum()), 6)
-    if times.size and times[-1] > times[0]:
-        scores["egress_mbps"] = round(float(sizes.sum()) * 8 / (times[-1] - times[0]) / 1e6, 4)
-        delays_ms = came["delay_us"].to_numpy() / 1e3
-        scores["p95_owd_ms"] = round(float(np.percentile(delays_ms, 95, method="nearest")), 3)
-    edges = np.arange(0, seconds + BIN_S / 2, BIN_S)
-    got, _ = np.histogram(times, edges, weights=sizes)
-    scores["series"] = [round(float(x) * 8 / BIN_S / 1e6, 4) for x in got]
-    return scores

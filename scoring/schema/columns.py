@@ -22,3 +22,5 @@ WIRE = {
 }  # fmt: skip
 REPLAY = {"way": pl.String, "window": pl.Int64, "packets": pl.Int64, "late": pl.Int64, "repeated": pl.Int64}
 SHORT = {"start_s": pl.Float64, "bytes": pl.Int64, "fct_s": pl.Float64}
+PACKETS = {"t_s": pl.Float64, "flow": pl.Int64, "bytes": pl.Int64, "delay_us": pl.Float64}
+"""Sent at (s of the cell), flow, IP bytes, time on the path (µs, null: it never came)."""

@@ -62,3 +62,9 @@ def nearest_rank(values: npt.ArrayLike, percent: float, lost: int = 0) -> float 
     # The share is rounded first: 0.99 of 100 is the 99th, whatever its last bit says.
     rank = max(int(np.ceil(round(percent / 100 * count, 9))), 1)
     return float(ordered[rank - 1]) if rank <= ordered.size else inf
+
+
+def rank(values: npt.ArrayLike, percent: float, lost: int = 0, digits: int = 3) -> float | None:
+    """The same, rounded to `digits` decimals."""
+    value = nearest_rank(values, percent, lost)
+    return None if value is None else round(value, digits)

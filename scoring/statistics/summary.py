@@ -29,7 +29,7 @@ from sojourn.scoring.statistics.intervals import (
 )
 from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.transport import demand
-from sojourn.scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
+from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
 
 #: The contender that the others are set against, where it competes.
 REFERENCE = "cubic"

@@ -14,7 +14,7 @@ from sojourn.scoring.picture import rendition
 from sojourn.scoring.schema.columns import SHORT
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.statistics.numbers import nearest_rank
-from sojourn.scoring.transport.cell_scores import completion
+from sojourn.scoring.transport.completion import completion
 from sojourn.traffic.load import CALL, VIDEO, WEB
 
 
@@ -37,9 +37,8 @@ def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any
         fetches = [it for user in users for it in user.get("fetches", ()) if window[0] <= it["start"] < window[1]]
         rows = [(it["start"] - window[0], it["bytes"], _within(it, window)) for it in fetches]
         found = completion(pl.DataFrame(rows, SHORT, orient="row"))
-        fields |= {"web_flows": found["count"], "web_unfinished": found["unfinished"]}
-        times = (("web_fct_p50_s", "median_s"), ("web_fct_p95_s", "p95_s"))
-        fields |= {field: float(found[name]) if name in found else None for field, name in times}
+        fields |= {"web_flows": found.count, "web_unfinished": found.unfinished}
+        fields |= {"web_fct_p50_s": found.median_s, "web_fct_p95_s": found.p95_s}
         had = [window[1] - start - window[0] if took is None else took for start, _, took in rows]
         for percent, name in ((50, "p50"), (95, "p95")):
             if fields[f"web_fct_{name}_s"] == inf:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sojourn.scoring.schema.scores import Metrics, rate_steps
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.transport.cell_scores import FRAME_BYTES, PAYLOAD_BYTES
+from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
 
 METRIC = "victim_mbps"
 """The metric that depends on demand."""

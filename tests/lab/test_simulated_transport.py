@@ -30,7 +30,7 @@ from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells import simulated
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.schema.columns import FLOWS
-from sojourn.scoring.transport.cell_scores import active_queues
+from sojourn.scoring.transport.bottleneck_seen import active_queues
 from sojourn.traffic import ports
 from sojourn.traffic.program import PROGRAMS, Program
 from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows

@@ -61,10 +61,10 @@ class Job:
 
     @property
     def work(self) -> float:
-        """Approximate relative duration: the traffic across the bottleneck in Mbit, plus set-up."""
-        from sojourn.scoring.transport.cell_scores import rate_periods
+        """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
+        from sojourn.scoring.transport.geometry import rate_periods
 
-        periods = [*rate_periods(self.cell.model_dump(mode="json")), (self.cell.seconds, None)]
+        periods = [*rate_periods(self.cell), (self.cell.seconds, None)]
         return sum((b - a) * (rate or 100) for (a, rate), (b, _) in pairwise(periods)) + 200
 
 
@@ -127,7 +127,7 @@ def perform(job: Job, folder: Path) -> None:
         kernel_source=job.kernel_source,
     )  # fmt: skip
     ran = time.monotonic()
-    score(job, folder)
+    write_scores(job, folder)
     about: dict[str, Any] = {
         "cell": job.cell.name,
         "seed": job.seed,
@@ -150,43 +150,22 @@ def empty(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def score(job: Job, folder: Path) -> None:
+def write_scores(job: Job, folder: Path) -> None:
     """Write `scores.json` from the raw files of a run."""
     _write(folder / SCORES, scored(job, folder))
 
 
 def scored(job: Job, folder: Path) -> dict[str, Any]:
-    """Return the scores of a run's raw files as this version computes them."""
-    import polars as pl
+    """Return the scores of the raw files of a run, as this version makes them."""
+    from sojourn.scoring.transport.cell_scores import score
+    from sojourn.scoring.transport.frames import CellFrames
 
-    from sojourn.scoring.packets.per_packet import PACKETS
-    from sojourn.scoring.schema.columns import FLOWS, PROBES, REPLAY, SHORT, TALKS, WIRE
-    from sojourn.scoring.transport.cell_scores import score as scores_of
-
-    def frame(name: str, schema: Any) -> pl.DataFrame:
-        path = folder / name
-        if not path.exists():
-            return pl.DataFrame(schema=schema)
-        # Runs of earlier versions have fewer columns.
-        return pl.read_csv(path, schema=schema, glob=False, missing_columns="insert")
-
-    flows, probes, short = (frame(name, schema) for name, schema in zip(RAW[:3], (FLOWS, PROBES, SHORT), strict=True))
-    wire = frame("wire.csv", WIRE)
-    # Without a delay column they were not recorded.
-    said = folder / "talks.csv"
-    talks = pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None
-    packets, replay = frame("packets.csv", PACKETS), frame("replay.csv", REPLAY)
-    lines = (folder / RAW[3]).read_text().splitlines() if (folder / RAW[3]).exists() else []
-    cell = job.cell.model_dump(mode="json")
-    return scores_of(
-        cell, flows, probes, short, wire=wire, talks=talks, packets=packets, replay=replay,
-        queues=map(json.loads, lines), window_s=job.window_s, tail_s=job.tail_s,
-    )  # fmt: skip
+    return score(job.cell, CellFrames.read(folder), window_s=job.window_s, tail_s=job.tail_s).document()
 
 
 def rescore(job: Job, folder: Path) -> None:
-    """Recompute the scores of a finished run whose raw files are unchanged."""
-    score(job, folder)
+    """Renew the scores of a finished run whose raw files still hold."""
+    write_scores(job, folder)
     renewed = {"scoring": scoring_digest(job), "scores": hash_file(folder / SCORES).sha256}
     _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)
 

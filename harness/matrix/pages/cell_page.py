@@ -18,8 +18,8 @@ from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.results import figure_text, seeds_text
 from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
-from sojourn.scoring.packets.per_packet import BIN_S, PACKETS
-from sojourn.scoring.schema.columns import FLOWS
+from sojourn.scoring.schema.columns import FLOWS, PACKETS
+from sojourn.scoring.transport.single_packets import BIN_S
 
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
 """The page's colours of the curves c0 to c5."""
@@ -238,7 +238,10 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
 
 
 def ccdf_points(curve: Mapping[str, Any]) -> Points:
-    """Return a CCDF of `sojourn.scoring.transport.cell_scores` as points (ms, percent); all lost: one at 100 %."""
+    """Return a `sojourn.scoring.schema.cell_scores.Ccdf`, as in JSON, as points (ms, percent).
+
+    All lost: one at 100 %.
+    """
     return list(zip(curve["ms"], curve["percent"], strict=True)) or [(0.0, 100.0)]
 
 

@@ -46,9 +46,11 @@ from sojourn.harness.report.svg import (
     time_plot,
 )
 from sojourn.scoring.reference.published import PublishedComparison
+from sojourn.scoring.schema.cell_scores import ProbeScores
 from sojourn.scoring.schema.columns import FLOWS
 from sojourn.scoring.statistics.numbers import formatted, never_came
-from sojourn.scoring.transport.cell_scores import goodput_series, pooled_ccdf
+from sojourn.scoring.transport.delays import pooled_ccdf
+from sojourn.scoring.transport.rates import goodput_series
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"
@@ -319,8 +321,8 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 def _pooled(finished: Results, cell: str, probe: str) -> Points | None:
     """Return the CCDF of a cell's probe over all seeds; None if there is none."""
     seeds = finished.runs.get(cell, {}).values()
-    probes = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
-    return ccdf_points(pooled_ccdf(probes)) if probes else None
+    found = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
+    return ccdf_points(pooled_ccdf([ProbeScores.model_validate(it) for it in found]).model_dump()) if found else None
 
 
 def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ import pytest
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, score, standing
+from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, standing, write_scores
 from sojourn.harness.matrix.cells.simulated import CAPTURES
 from sojourn.harness.matrix.complete import Outcome, complete
 from sojourn.harness.matrix.results import run_folder
@@ -68,7 +68,7 @@ def test_a_call_that_lost_all_is_not_one_whose_delays_were_not_recorded(
     tmp_path: Path, recorded: str, down: dict[str, object]
 ) -> None:
     (tmp_path / "talks.csv").write_text(recorded)
-    score(job("a"), tmp_path)
+    write_scores(job("a"), tmp_path)
     assert json.loads((tmp_path / SCORES).read_text())["call"] == [down, {"mbps": 0}]
 
 

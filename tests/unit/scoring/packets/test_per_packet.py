@@ -5,7 +5,9 @@ import polars as pl
 import pytest
 
 from sojourn.scoring.packets.pcapng import SCHEMA
-from sojourn.scoring.packets.per_packet import PACKETS, crossed, packet_scores, received
+from sojourn.scoring.packets.per_packet import crossed, received
+from sojourn.scoring.schema.columns import PACKETS
+from sojourn.scoring.transport.single_packets import packet_scores
 
 FIRST = 5201
 
@@ -48,12 +50,12 @@ def test_scores_are_pantheons() -> None:
     rows[5] = (0.5, 0, 1000, None)
     rows.append((1.99, 0, 1000, 20_000.0))
     scores = packet_scores(pl.DataFrame(rows, schema=PACKETS, orient="row"), flows=2, seconds=2)
-    flow, total = scores["flows"][0], scores["total"]
-    assert flow == total and flow["packets"] == 21
-    assert flow["egress_mbps"] == pytest.approx(19 * 8e-3 / (1.9 + 0.029 - 0.010), rel=1e-3)
-    assert flow["p95_owd_ms"] == 28
-    assert flow["loss"] == pytest.approx(2 / 21, abs=1e-6)
-    assert flow["series"] == [pytest.approx(n * 8e-3 / 0.5) for n in (5, 4, 5, 5)]
-    assert scores["flows"][1] | {"series": []} == {
+    flow, total = scores.flows[0], scores.total
+    assert flow == total and flow.packets == 21
+    assert flow.egress_mbps == pytest.approx(19 * 8e-3 / (1.9 + 0.029 - 0.010), rel=1e-3)
+    assert flow.p95_owd_ms == 28
+    assert flow.loss == pytest.approx(2 / 21, abs=1e-6)
+    assert flow.series == [pytest.approx(n * 8e-3 / 0.5) for n in (5, 4, 5, 5)]
+    assert scores.flows[1].document() | {"series": []} == {
         "packets": 0, "egress_mbps": None, "p95_owd_ms": None, "loss": None, "series": [],
     }  # fmt: skip

@@ -11,9 +11,16 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
+from sojourn.scoring.schema.cell_scores import Ccdf, CellScores, CompletionScores, DelayScores, ProbeScores
 from sojourn.scoring.schema.columns import FLOWS, PROBES, SHORT, TALKS, WIRE
 from sojourn.scoring.transport import cell_scores
-from sojourn.scoring.transport.cell_scores import score
+from sojourn.scoring.transport.bottleneck_seen import active_queues, replay_scores, replay_window_needed, wire_scores
+from sojourn.scoring.transport.completion import completion_harm
+from sojourn.scoring.transport.delays import pooled_ccdf, probe_scores
+from sojourn.scoring.transport.frames import CellFrames
+from sojourn.scoring.transport.geometry import rate_periods
+from sojourn.scoring.transport.rates import convergence_s, goodput_series, jain
+from sojourn.scoring.transport.spikes import Spike, spike
 from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 
 STEP = 0.05
@@ -31,20 +38,30 @@ def samples(rates: list[tuple[float, float, float]], flow: int = 0, srtt_ms: flo
     return frame.select(FLOWS.keys()).cast(FLOWS)
 
 
-def cell(*flows: Flow, hops: tuple[Hop, ...] = (), seconds: float = 60, **more: Any) -> dict[str, Any]:
+def cell(*flows: Flow, hops: tuple[Hop, ...] = (), seconds: float = 60, **more: Any) -> Cell:
     hops = hops or (dumbbell.bottleneck(50, "fq_codel flows 1"),)
-    return Cell(name="c", flows=flows, hops=hops, seconds=seconds, **more).model_dump(mode="json")
+    return Cell(name="c", flows=flows, hops=hops, seconds=seconds, **more)
 
 
 PAIR = dumbbell.flows(["prague", "cubic"], 20)
 
 
+def score(
+    asked: Cell, flows: pl.DataFrame, probes: pl.DataFrame | None = None, window_s: float = 60, tail_s: float = 2,
+    **further: pl.DataFrame,
+) -> dict[str, Any]:  # fmt: skip
+    """The document of a run with these frames; it is read back as it was written."""
+    found = cell_scores.score(asked, CellFrames(flows, probes, **further), window_s=window_s, tail_s=tail_s)
+    assert CellScores.model_validate_json(json.dumps(found.document(), allow_nan=False)) == found
+    return found.document()
+
+
 def test_jain_is_one_over_n_at_worst() -> None:
-    assert cell_scores.jain([5, 5]) == 1
-    assert cell_scores.jain([10, 0]) == 0.5
+    assert jain([5, 5]) == 1
+    assert jain([10, 0]) == 0.5
     # (45 + 2)^2 / (2 (45^2 + 2^2)) by hand.
-    assert cell_scores.jain([45, 2]) == pytest.approx(2209 / 4058)
-    assert cell_scores.jain([0, 0]) == 0
+    assert jain([45, 2]) == pytest.approx(2209 / 4058)
+    assert jain([0, 0]) == 0
 
 
 def test_a_steady_pair() -> None:
@@ -123,11 +140,11 @@ def test_convergence_is_when_the_next_five_seconds_are_alike() -> None:
     second = samples([(10, 20, 0), (20, 60, 20)], flow=1)
     found = score(cell(*flows), pl.concat([first, second]))
     # x s alike of 5: the rates are 20 x/5 and 20 x/5 + 40 (1 - x/5); J = (a + b)^2 / (2 (a^2 + b^2)) >= 0.95.
-    x = next(x for x in np.arange(0, 5, 0.1) if cell_scores.jain([4 * x, 40 - 4 * x]) >= 0.95)
+    x = next(x for x in np.arange(0, 5, 0.1) if jain([4 * x, 40 - 4 * x]) >= 0.95)
     assert found["convergence_s"] == pytest.approx(10 - 5 + x, abs=0.11)
     never = pl.concat([samples([(0, 60, 40)]), samples([(10, 60, 2)], flow=1)])
     assert score(cell(*flows), never)["convergence_s"] == "Infinity"
-    assert cell_scores.convergence_s([(np.array([0.0, 60]), np.array([0.0, 60]))], 10, 60) is None
+    assert convergence_s([(np.array([0.0, 60]), np.array([0.0, 60]))], 10, 60) is None
 
 
 def test_spike_ends_when_the_rtt_stays_down() -> None:
@@ -136,19 +153,19 @@ def test_spike_ends_when_the_rtt_stays_down() -> None:
     # A relapse within a second does not end it, one after a second is another matter.
     rtt[(t > 36.5) & (t < 37)] = 200
     rtt[(t > 50) & (t < 51)] = 400
-    found = cell_scores.spike(t, rtt, 30, 60, base_ms=80, rate_mbps=25)
-    assert found == {"height_ms": 320, "spike_s": pytest.approx(6.9, abs=0.11), "spike_over": True}
-    flat = cell_scores.spike(t, np.full_like(t, 95.0), 30, 60, base_ms=80, rate_mbps=25)
-    assert flat == {"height_ms": 15, "spike_s": 0, "spike_over": True}
-    lasting = cell_scores.spike(t, np.full_like(t, 4346.0), 30, 60, base_ms=80, rate_mbps=1)
-    assert lasting == {"height_ms": 4266, "spike_s": 30, "spike_over": False}
+    found = spike(t, rtt, 30, 60, base_ms=80, rate_mbps=25)
+    assert found == Spike(320, pytest.approx(6.9, abs=0.11), True)
+    flat = spike(t, np.full_like(t, 95.0), 30, 60, base_ms=80, rate_mbps=25)
+    assert flat == Spike(15, 0, True)
+    lasting = spike(t, np.full_like(t, 4346.0), 30, 60, base_ms=80, rate_mbps=1)
+    assert lasting == Spike(4266, 30, False)
 
 
 def test_at_low_rates_four_frames_are_no_spike() -> None:
     """At 1 Mbit/s a frame takes 12.1 ms: 80 + 25 + 48 ms is the level."""
     t = np.arange(0, 10, 0.1)
-    assert cell_scores.spike(t, np.full_like(t, 150.0), 0, 10, 80, 1)["spike_s"] == 0
-    assert cell_scores.spike(t, np.full_like(t, 155.0), 0, 10, 80, 1)["spike_over"] is False
+    assert spike(t, np.full_like(t, 150.0), 0, 10, 80, 1).spike_s == 0
+    assert spike(t, np.full_like(t, 155.0), 0, 10, 80, 1).spike_over is False
 
 
 def test_periods_follow_the_schedule() -> None:
@@ -169,8 +186,10 @@ def test_the_least_rate_is_the_bottleneck_and_cake_shapes_itself() -> None:
         Hop(),
         dumbbell.bottleneck(1000, "cake bandwidth 47500000bit flowblind"),
     )
-    assert cell_scores.rate_periods(cell(PAIR[0], hops=hops)) == [(0, 47.5)]
-    assert cell_scores.rate_periods(cell(PAIR[0], hops=(Hop(),))) == [(0, None)]
+    assert rate_periods(cell(PAIR[0], hops=hops)) == [(0, 47.5)]
+    assert rate_periods(cell(PAIR[0], hops=(Hop(),))) == [(0, None)]
+    red = dumbbell.bottleneck(20, "red limit 150000 avpkt 1000 bandwidth 10mbit")
+    assert rate_periods(cell(PAIR[0], hops=(red,))) == [(0, 20)], "RED's bandwidth is a parameter of its average"
 
 
 def test_a_round_trip_is_less_the_whole_path() -> None:
@@ -225,18 +244,18 @@ def test_a_packet_that_is_sooner_than_the_path_is_counted_not_clipped() -> None:
 
 def test_curves_of_several_runs_are_pooled_with_what_they_lost() -> None:
     whole, lossy = (
-        {"sent": 100, "loss": loss, "ccdf": {"ms": [1.0, 5.0], "percent": [50.0, 100 * loss]}} for loss in (0, 0.2)
+        DelayScores(sent=100, loss=loss, ccdf=Ccdf(ms=[1.0, 5.0], percent=[50.0, 100 * loss])) for loss in (0, 0.2)
     )
-    assert cell_scores.pooled_ccdf([whole, lossy]) == {"ms": [1.0, 5.0], "percent": [50.0, 10.0]}
+    assert pooled_ccdf([whole, lossy]) == Ccdf(ms=[1.0, 5.0], percent=[50.0, 10.0])
 
 
 def test_a_run_that_lost_all_probes_pulls_the_pooled_curve_up() -> None:
-    def probes(delays: list[float | None]) -> Any:
-        return cell_scores.probe_scores(pl.DataFrame({"t_s": 0.0, "probe": 0, "delay_us": delays}, schema=PROBES), 0)
+    def probes(delays: list[float | None]) -> DelayScores:
+        return probe_scores(pl.DataFrame({"t_s": 0.0, "probe": 0, "delay_us": delays}, schema=PROBES), 0)
 
     lost, whole = probes([None, None]), probes([1000.0, 2000.0])
-    assert lost["ccdf"] == {"ms": [], "percent": []} == cell_scores.pooled_ccdf([lost, lost]) and lost["loss"] == 1
-    assert cell_scores.pooled_ccdf([whole, lost]) == {"ms": [1.0, 2.0], "percent": [75.0, 50.0]}
+    assert lost.ccdf == Ccdf(ms=[], percent=[]) == pooled_ccdf([lost, lost]) and lost.loss == 1
+    assert pooled_ccdf([whole, lost]) == Ccdf(ms=[1.0, 2.0], percent=[75.0, 50.0])
 
 
 def test_short_flows_and_their_harm() -> None:
@@ -247,9 +266,11 @@ def test_short_flows_and_their_harm() -> None:
     found = score(asked, pl.DataFrame(schema=FLOWS), short=short)["short"]
     never = "Infinity"
     assert found == {"count": 4, "unfinished": 1, "geometric_mean_s": never, "median_s": 2, "p95_s": never}
-    solo = {"geometric_mean_s": 1.0, "median_s": 0.5, "p95_s": 4.0}
-    assert cell_scores.completion_harm(solo, found) == {"geometric_mean": 1, "median": 0.75, "p95": 1}
-    assert cell_scores.completion_harm(found, found) == {"median": 0}, "nothing to set it against"
+    solo = CompletionScores(count=4, unfinished=0, geometric_mean_s=1.0, median_s=0.5, p95_s=4.0)
+    contended = CompletionScores.model_validate(found)
+    assert completion_harm(solo, contended) == {"geometric_mean": 1, "median": 0.75, "p95": 1}
+    assert completion_harm(contended, contended) == {"median": 0}, "nothing to set it against"
+    assert completion_harm(CompletionScores(count=0, unfinished=0), contended) == {}
     ended = score(asked, pl.DataFrame(schema=FLOWS), short=short[:3])["short"]
     assert ended == {"count": 3, "unfinished": 0, "geometric_mean_s": 2, "median_s": 2, "p95_s": 4}
 
@@ -270,7 +291,7 @@ def test_the_wire_is_told_by_outer_headers() -> None:
     columns: dict[str, list[Any]] = {name: [row[n] for row in rows] for n, name in enumerate(named)}
     blank = {name: [None] * 2 for name in WIRE if name not in named}
     wire = pl.DataFrame(columns | blank, schema=WIRE)
-    assert cell_scores.wire_scores(wire) == {
+    assert wire_scores(wire).document() == {
         "flows": 1, "largest_bytes": 1480, "not_ect": 0.1676, "ect0": 0.0555, "ect1": 0.6659, "ce": 0.111,
     }  # fmt: skip
 
@@ -281,33 +302,30 @@ def test_active_queues_are_the_median_of_the_way_down() -> None:
         return {"dev": dev, "qdiscs": [{"kind": "htb", "packets": 9}, queue]}
 
     down = [sample("lan", 0, 0), sample("lan", 1, 1), sample("lan", 0, 2)]
-    assert cell_scores.active_queues([*down, sample("wan", 0, 9)]) == 2
-    assert cell_scores.active_queues([{"dev": "lan", "qdiscs": [{"kind": "dualpi2", "packets": 9}]}]) is None
+    assert active_queues([*down, sample("wan", 0, 9)]) == 2
+    assert active_queues([{"dev": "lan", "qdiscs": [{"kind": "dualpi2", "packets": 9}]}]) is None
 
 
 def test_the_ccdf_of_two_runs_counts_each_packet_once() -> None:
     def probes(ms: list[float]) -> pl.DataFrame:
         return pl.DataFrame({"t_s": ms, "probe": 0, "delay_us": [it * 1e3 for it in ms]}, schema=PROBES)
 
-    one = cell_scores.probe_scores(probes([1, 2, 3, 4]), 0)
-    other = cell_scores.probe_scores(probes([4, 8]), 0)
-    both = cell_scores.probe_scores(probes([1, 2, 3, 4, 4, 8]), 0)["ccdf"]
-    pooled = cell_scores.pooled_ccdf([one, other])
-    assert pooled["ms"] == both["ms"] and pooled["percent"] == pytest.approx(both["percent"], abs=1e-3)
+    one = probe_scores(probes([1, 2, 3, 4]), 0)
+    other = probe_scores(probes([4, 8]), 0)
+    both = probe_scores(probes([1, 2, 3, 4, 4, 8]), 0).ccdf
+    pooled = pooled_ccdf([one, other])
+    assert both and pooled.ms == both.ms and pooled.percent == pytest.approx(both.percent, abs=1e-3)
 
 
 def test_goodput_of_each_second_is_drawn_at_its_middle() -> None:
     rows = [(t, 0, round(1e6 * t * t / 8), 0, 0, 0, 0, 0, 0, 0, 0) for t in (2.5, 3.0, 3.5, 4.0, 4.5)]
     flows = pl.DataFrame(rows, schema=FLOWS, orient="row")
     # Bytes grow with the square of the time: 9 - 0 Mbit in the first second, which begins with nothing, then 7.
-    assert cell_scores.goodput_series(flows, 0, 2, 4.5) == [(2.5, 9.0), (3.5, 7.0)]
+    assert goodput_series(flows, 0, 2, 4.5) == [(2.5, 9.0), (3.5, 7.0)]
 
 
 def test_a_window_is_told_over_an_equal_share_of_what_the_path_holds() -> None:
-    asked = {
-        "seconds": 10, "hops": [{"down": {"rate_bps": 15_140_000, "qdisc": "pfifo"}, "schedule": []}],
-        "flows": [{"contender": "cubic", "rtt_us": 40_000, "start_s": 0, "up": False}] * 2,
-    }  # fmt: skip
+    asked = cell(*[Flow(contender="cubic", rtt_us=40_000)] * 2, hops=(dumbbell.bottleneck(15.14, "pfifo"),), seconds=10)
     rows = [
         (t / 10, n, t * 100_000, 40_000, 40_000, window, 0, 0, t, 0, 0)
         for t in range(1, 101)
@@ -320,14 +338,17 @@ def test_a_window_is_told_over_an_equal_share_of_what_the_path_holds() -> None:
 
 
 def test_a_replay_window_is_as_long_as_the_published_law_says() -> None:
-    assert int(cell_scores.replay_window_needed(20, 100)) == 166
+    assert int(replay_window_needed(20, 100)) == 166
 
 
 def test_a_replay_window_is_told_beside_the_sojourns_of_both_queues() -> None:
     replay = pl.DataFrame(
         {"way": ["down", "up"], "window": [32, 32], "packets": [990, 500], "late": [10, 0], "repeated": [0, 0]}
     )
-    probes = [{"ecn": "not-ect", "ccdf": {"ms": [0.0, 30.0]}}, {"ecn": "ect1", "ccdf": {"ms": [0.0, 1.0]}}]
-    assert cell_scores.replay_scores(replay, probes, 20.0) == {
+    probes = [
+        ProbeScores(probe=n, ecn=ecn, sent=2, loss=0, while_flow=[], ccdf=Ccdf(ms=[0.0, most], percent=[50, 0]))
+        for n, (ecn, most) in enumerate((("not-ect", 30.0), ("ect1", 1.0)))
+    ]
+    assert replay_scores(replay, probes, 20.0).document() == {
         "late": 10, "late_up": 0, "late_share": 0.01, "c_peak_ms": 30.0, "l_peak_ms": 1.0, "needed": 50.0
     }  # fmt: skip

@@ -36,9 +36,11 @@ from sojourn.harness.matrix.pages import flent, matrix_page
 from sojourn.harness.matrix.pages.cell_page import cell_page, series
 from sojourn.harness.matrix.results import cell_folder, results, run_folder, seeds_text
 from sojourn.harness.store.manifest import hash_file
-from sojourn.scoring.packets.per_packet import PACKETS
-from sojourn.scoring.schema.columns import FLOWS, PROBES, SHORT
-from sojourn.scoring.transport.cell_scores import completion, probe_scores, score
+from sojourn.scoring.schema.columns import FLOWS, PACKETS, PROBES, SHORT
+from sojourn.scoring.transport.cell_scores import score
+from sojourn.scoring.transport.completion import completion
+from sojourn.scoring.transport.delays import probe_scores
+from sojourn.scoring.transport.frames import CellFrames
 from sojourn.traffic.spec import Flow, Probe, ShortFlows
 
 SECONDS = 10
@@ -125,9 +127,8 @@ def folder(tmp_path: Path) -> Path:
             probes = pl.DataFrame([(0.5, 0, 11_000.0), (1.0, 0, 14_000.0)], schema=PROBES, orient="row")
             probes.write_csv(run / "probes.csv")
             times = pl.DataFrame([(0.1, 1000, TIMES.get(cell.name))], schema=SHORT, orient="row")
-            scores = score(
-                cell.model_dump(mode="json"), flows, probes if cell.probes else None, times, window_s=6, tail_s=2
-            )
+            frames = CellFrames(flows, probes if cell.probes else None, times)
+            scores = score(cell, frames, window_s=6, tail_s=2).document()
             (run / "scores.json").write_text(json.dumps(scores))
             describe(run, cell, seed)
             (run / "cell.json").write_text(json.dumps({"cell": cell.model_dump(mode="json"), "seed": seed}))
@@ -234,7 +235,7 @@ def test_a_flow_that_never_ended_is_infinitely_late_and_all_harm(folder: Path) -
     for seed in (1, 2):
         run = run_folder(folder, MATRIX.cells[4], seed)
         scores = json.loads((run / "scores.json").read_text())
-        scores["short"] = completion(pl.DataFrame([(0.1, 1000, None)], schema=SHORT, orient="row"))
+        scores["short"] = completion(pl.DataFrame([(0.1, 1000, None)], schema=SHORT, orient="row")).document()
         (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
         describe(run, MATRIX.cells[4], seed)
     found = results(MATRIX, folder, INPUTS)
@@ -313,7 +314,7 @@ def test_a_curve_of_which_all_was_lost_is_at_the_top(folder: Path) -> None:
         run = run_folder(folder, MATRIX.cells[0], seed)
         scores = json.loads((run / "scores.json").read_text())
         nothing = pl.DataFrame([(1.0, 0, None)], schema=PROBES, orient="row")
-        scores["probes"][0] = {"probe": 0, "ecn": "not-ect"} | probe_scores(nothing, 10)
+        scores["probes"][0] = {"probe": 0, "ecn": "not-ect"} | probe_scores(nothing, 10).document() | {"while_flow": []}
         (run / "scores.json").write_text(json.dumps(scores, allow_nan=False))
         describe(run, MATRIX.cells[0], seed)
     chart = Chart(title="delays", unit="ms", series={"": "probes.0.ccdf"}, cells={"A": "near"}, ccdf=True)
@@ -382,7 +383,8 @@ def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
     rows = [(n / 100, n % 2, 1500, 30_000.0 if n % 7 else None) for n in range(900)]
     packets = pl.DataFrame(rows, schema=PACKETS, orient="row")
     packets.write_csv(run / "packets.csv")
-    told = score(asked.model_dump(mode="json"), pl.read_csv(run / "flows.csv", schema=FLOWS), packets=packets)
+    frames = CellFrames(pl.read_csv(run / "flows.csv", schema=FLOWS), packets=packets)
+    told = score(asked, frames).document()
     view = cell_page(MATRIX, asked, {1: told}, {1: run}, "report.html")
     mean = f"{link.rate_bps / 1e6:.3g}"
     assert f"down delivery trace (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delays of a cell's probes and of its call's packets; what was lost is infinitely late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sojourn.scoring.packets.latency import ccdf
+from sojourn.scoring.packets.sojourn import LEAST_NEGATIVE_MS
+from sojourn.scoring.schema.cell_scores import CallScores, Ccdf, DelayScores
+from sojourn.scoring.statistics.numbers import rank
+
+
+def probe_scores(probes: pl.DataFrame, base_ms: float) -> DelayScores:
+    """Delays of one probe's packets, of a frame with the columns of PROBES.
+
+    `base_ms` is the path's delay, one way or there and back as the probe's; the CCDF's ms are what the queues add to
+    it, its percent the share above. A lost probe is infinitely late in both: where all are, the curve has no point and
+    is 100 % everywhere.
+    """
+    delays = probes["delay_us"].drop_nulls().to_numpy() / 1e3
+    lost = probes.height - delays.size
+    if not probes.height:
+        return DelayScores(sent=0, loss=None)
+    ms, percent = ccdf(probes.select(rtt_ms=pl.col("delay_us") / 1e3 - base_ms))
+    of_those_that_came: dict[str, Any] = {}
+    if delays.size:
+        negative = int((delays - base_ms < -LEAST_NEGATIVE_MS).sum())
+        of_those_that_came = {"max_ms": round(float(delays.max()), 3), "negative": negative}
+    return DelayScores(
+        sent=probes.height,
+        loss=round(lost / probes.height, 6),
+        **{f"p{p}_ms": rank(delays, p, lost) for p in (50, 90, 95, 99)},  # type: ignore[arg-type]
+        p999_ms=rank(delays, 99.9, lost),
+        **of_those_that_came,
+        ccdf=Ccdf(ms=[round(x, 3) for x in ms.tolist()], percent=[round(x, 4) for x in percent.tolist()]),
+    )
+
+
+def pooled_ccdf(probes: Sequence[DelayScores]) -> Ccdf:
+    """One CCDF of several runs' probes that have one, by the packets that were sent."""
+    curves = [
+        (np.array(probe.ccdf.ms), np.array([100.0, *probe.ccdf.percent]), probe.sent) for probe in probes if probe.ccdf
+    ]
+    ms = np.unique(np.concatenate([x for x, *_ in curves]))
+    above = [percent[np.searchsorted(x, ms, side="right")] for x, percent, _ in curves]
+    share = np.average(above, axis=0, weights=[sent for *_, sent in curves])
+    return Ccdf(ms=ms.tolist(), percent=[round(x, 4) for x in share.tolist()])
+
+
+def talk_scores(talk: pl.DataFrame, seconds: float) -> CallScores:
+    """One way of a call over a cell of `seconds`.
+
+    `talk` has the columns of TALKS; without `delay_us`, where delays were not recorded, its rows are the packets that
+    arrived.
+    """
+    recorded = "delay_us" in talk.columns
+    arrived = talk.drop_nulls("delay_us") if recorded else talk
+    mbps = round(sum(arrived["bytes"].to_list()) * 8 / seconds / 1e6, 4)
+    if not recorded or not talk.height:
+        return CallScores(mbps=mbps)
+    delays = arrived["delay_us"].to_numpy() / 1e3
+    lost = talk.height - arrived.height
+    return CallScores(
+        mbps=mbps,
+        loss=round(lost / talk.height, 6),
+        p50_ms=rank(delays, 50, lost),
+        p99_ms=rank(delays, 99, lost),
+        **({"max_ms": round(float(delays.max()), 3)} if delays.size else {}),
+    )

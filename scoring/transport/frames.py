@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The raw files of a cell's run as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sojourn.scoring.schema.columns import FLOWS, PACKETS, PROBES, REPLAY, SHORT, TALKS, WIRE
+
+
+@dataclass(frozen=True)
+class CellFrames:
+    """What a run of a cell recorded, with the columns of `sojourn.scoring.schema.columns`; None or empty: nothing.
+
+    `talks` without `delay_us` has no delays recorded; `queues` are the lines of queues.jsonl.
+    """
+
+    flows: pl.DataFrame
+    probes: pl.DataFrame | None = None
+    short: pl.DataFrame | None = None
+    wire: pl.DataFrame | None = None
+    talks: pl.DataFrame | None = None
+    packets: pl.DataFrame | None = None
+    replay: pl.DataFrame | None = None
+    queues: Iterable[Mapping[str, Any]] = ()
+
+    @classmethod
+    def read(cls, folder: Path) -> CellFrames:
+        """Read the files of a run. Raises what polars and json raise for a damaged one."""
+
+        def table(name: str, schema: Any) -> pl.DataFrame:
+            path = folder / f"{name}.csv"
+            if not path.exists():
+                return pl.DataFrame(schema=schema)
+            # Runs of earlier versions have fewer columns.
+            return pl.read_csv(path, schema=schema, glob=False, missing_columns="insert")
+
+        said, queues = folder / "talks.csv", folder / "queues.jsonl"
+        return cls(
+            table("flows", FLOWS),
+            table("probes", PROBES),
+            table("short", SHORT),
+            table("wire", WIRE),
+            # Without a column of delays they were not recorded.
+            pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None,
+            table("packets", PACKETS),
+            table("replay", REPLAY),
+            [json.loads(line) for line in queues.read_text().splitlines()] if queues.exists() else (),
+        )

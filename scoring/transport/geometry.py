@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The times and rates that a cell's specification fixes: when its flows run, and what its bottleneck carries when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.spec import Direction
+from sojourn.scoring.schema.windows import Window
+from sojourn.traffic.spec import Flow
+
+
+def stop_s(flow: Flow, seconds: float) -> float:
+    """Return when a flow stops, s: with its cell of `seconds` unless it says otherwise."""
+    return seconds if flow.stop_s is None else flow.stop_s
+
+
+def steady_window(flows: Sequence[Flow], seconds: float, window_s: float, tail_s: float) -> Window:
+    """The steady-state window, s of the cell: `window_s` long, ending `tail_s` before the first flow stops.
+
+    It never begins before the last flow has started.
+    """
+    end = min((stop_s(flow, seconds) for flow in flows), default=seconds) - tail_s
+    return max(end - window_s, max((flow.start_s for flow in flows), default=0.0)), end
+
+
+def rate_periods(cell: Cell) -> list[tuple[float, float | None]]:
+    """The bottleneck's rate down over time: (from s, Mbit/s), the least of all middleboxes; None where unshaped."""
+    hops = [(hop.down, hop.schedule) for hop in cell.hops if hop.down]
+    moments = sorted({0.0, *(step.at_s for _, schedule in hops for step in schedule)})
+    periods: list[tuple[float, float | None]] = []
+    for moment in moments:
+        rates = [
+            ([_shaped_bps(down)] + [step.rate_bps for step in schedule if step.at_s <= moment])[-1]
+            for down, schedule in hops
+        ]
+        rate = min(rates) / 1e6 if rates else None
+        if not periods or periods[-1][1] != rate:
+            periods.append((moment, rate))
+    return periods
+
+
+def _shaped_bps(way: Direction) -> int:
+    """bit/s of a direction: its own, or less where the queue shapes itself (cake)."""
+    return min(way.rate_bps, own) if (own := way.qdisc.shapes_bps) else way.rate_bps
+
+
+def rate_in(periods: Sequence[tuple[float, float | None]], window: Window) -> float | None:
+    """The bottleneck's rate in the window, Mbit/s; None when it changes in it or is not shaped."""
+    ends = [start for start, _ in periods[1:]] + [float("inf")]
+    inside = zip(periods, ends, strict=True)
+    rates = {rate for (start, rate), end in inside if start < window[1] and end > window[0]}
+    return rates.pop() if len(rates) == 1 else None
