@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import latency, per_flow, sojourn
 from sojourn.scoring.picture import freezes, rendition
-from sojourn.scoring.schema.scores import OWN, Curve, Series, Sojourn
+from sojourn.scoring.schema.scores import OWN, Curve, Sojourn, TimeSeries
 from sojourn.scoring.schema.windows import Window, edges
 from sojourn.traffic.probes import PROBES
 
@@ -83,17 +83,17 @@ def crossings_down(
     return table, alike
 
 
-def goodput(evidence: Evidence, span: Window, step: float) -> Series:
+def goodput(evidence: Observations, span: Window, step: float) -> TimeSeries:
     """Goodput of victim and contender over time, in bins of `step` s."""
 
     def mbps(table: pl.DataFrame | None) -> list[float] | None:
         return None if table is None else (per_flow.goodput_series(table, *span, step) / 1e6).tolist()
 
     t = [edge - span[0] for edge in edges(*span, step)[:-1]]
-    return Series(step_s=step, t=t, victim_mbps=mbps(evidence.victim), contender_mbps=mbps(evidence.contender))
+    return TimeSeries(step_s=step, t=t, victim_mbps=mbps(evidence.victim), contender_mbps=mbps(evidence.contender))
 
 
-def over_time(evidence: Evidence, span: Window, step: float) -> Series:
+def over_time(evidence: Observations, span: Window, step: float) -> TimeSeries:
     """All series over time, in bins of `step` s."""
     bounds = edges(*span, step)
     series = goodput(evidence, span, step)
@@ -105,7 +105,7 @@ def over_time(evidence: Evidence, span: Window, step: float) -> Series:
         series.fps = freezes.fps_series(evidence.picture.changes, bounds)
     if evidence.picture.stalls is not None:
         series.stalled_s = [freezes.frozen_s(evidence.picture.stalls, a, b) for a, b in pairwise(bounds)]
-    return Series(**series.model_dump())
+    return TimeSeries(**series.model_dump())
 
 
 def ccdfs(

@@ -20,7 +20,7 @@ IN_TIME_MS = 400.0
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Observations:
     """What is measured of a victim and its contender; None for what was not recorded."""
 
     picture: Picture

@@ -14,7 +14,7 @@ import polars as pl
 from sojourn.scoring.baseline import solo
 from sojourn.scoring.contenders import Contending, contenders
 from sojourn.scoring.evidence import FAR, RawFiles, RecordedCapture, Setting, SideCapture, limits_of
-from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import latency
 from sojourn.scoring.picture.shown import Picture, picture
 from sojourn.scoring.schema import records
@@ -177,9 +177,9 @@ class RunEvidence:
         return self._contending[1]
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> Observations:
         """What the victim's metrics are computed from."""
-        return Evidence(
+        return Observations(
             self.picture,
             self.setting.clip_fps,
             self.behind.victim if self.behind else None,

@@ -17,7 +17,7 @@ from sojourn.scoring.baseline import harms
 from sojourn.scoring.curves import ccdfs, goodput, over_time, sojourn_times
 from sojourn.scoring.evidence import Setting, SideCapture
 from sojourn.scoring.gates.registry import judged
-from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import per_flow, queue_delay, sojourn
 from sojourn.scoring.picture.shown import freeze_entries, rendition_changes
 from sojourn.scoring.run_evidence import RunEvidence
@@ -49,7 +49,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     behind, before = found.behind, found.before
     rows, far = _table(evidence, setting, measured, _besides_bulk(found)), []
     if found.far_picture:
-        seen_there = Evidence(found.far_picture, setting.clip_fps, before.back if before else None)
+        seen_there = Observations(found.far_picture, setting.clip_fps, before.back if before else None)
         far = _table(seen_there, setting, measured)
     windows = found.solo
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
@@ -139,7 +139,7 @@ def _besides_bulk(found: RunEvidence) -> dict[str, dict[str, Any]]:
 
 
 def _table(
-    evidence: Evidence, setting: Setting, measured: Mapping[str, Window], further: Mapping[str, dict[str, Any]] = {}
+    evidence: Observations, setting: Setting, measured: Mapping[str, Window], further: Mapping[str, dict[str, Any]] = {}
 ) -> list[PhaseScores]:
     t0 = setting.span[0]
     return [

@@ -129,8 +129,8 @@ class WebUser(Programs):
         }  # fmt: skip
 
 
-class Call(Programs):
-    """A talk in each direction by `sojourn.traffic.call_traffic`, like a call that never adapts its rate."""
+class CallPrograms(Programs):
+    """A talk each way by `sojourn.traffic.call_traffic`, as of a call that sends the same whatever becomes of it."""
 
     contender = CALL
 

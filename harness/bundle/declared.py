@@ -13,7 +13,7 @@ from sojourn.harness.bundle.pseudonyms import Pseudonyms
 from sojourn.scoring.schema import records
 
 #: Of these every number is kept by tc's own name for it.
-_COUNTERS = (records.Qdisc, records.QdiscOptions, records.ClassStatistics)
+_COUNTERS = (records.QdiscRecord, records.QdiscOptions, records.ClassStatistics)
 _COUNTER = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 

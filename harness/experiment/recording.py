@@ -32,7 +32,7 @@ from sojourn.harness.lab.contract import Lab, LabFactory
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.timeline import Phase
 from sojourn.traffic import iperf3, irtt, nstat, ports, ss
-from sojourn.traffic.applications import Application, Call, Ends, WebUser
+from sojourn.traffic.applications import Application, CallPrograms, Ends, WebUser
 from sojourn.traffic.iperf3 import BulkFlow
 from sojourn.traffic.load import CALL, VIDEO, WEB
 from sojourn.traffic.probes import INTERVAL_MS, PROBES
@@ -284,7 +284,7 @@ class _Recording:
             if asked.contender == VIDEO:
                 yield SecondViewer(second_service(self.options), self.stage)
             elif asked.contender == CALL:
-                yield Call(ends, logs, f"call-{len(self.phases)}")
+                yield CallPrograms(ends, logs, f"call-{len(self.phases)}")
             elif asked.contender == WEB:
                 draw = f"{self.options.seed}-{len(self.phases)}-{users}"
                 yield WebUser(ends, logs, f"web-{len(self.phases)}-{users}", number=users, seed=draw)

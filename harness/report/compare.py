@@ -36,8 +36,8 @@ from sojourn.scoring.statistics.intervals import (
     LEVEL,
     RESAMPLES,
     SEED,
-    Difference,
     Estimate,
+    EstimatedDifference,
     difference,
     holm,
     shows,
@@ -73,7 +73,7 @@ class Compared:
     primary: bool
     a: Estimate
     b: Estimate
-    less: Difference
+    less: EstimatedDifference
     words: tuple[str, str]
     """A and B as displayed."""
     never: str = LOST

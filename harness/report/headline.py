@@ -16,7 +16,7 @@ from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, sev
 
 if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
-    from sojourn.scoring.statistics.summary import Summary
+    from sojourn.scoring.statistics.summary import ExperimentSummary
 
 #: Share of its frame rate alone that a video must lose before the headline mentions it.
 _SLOWER = 0.05
@@ -98,8 +98,8 @@ def outcomes(scores: Scores) -> list[Outcome]:
     ]
 
 
-def average_outcomes(summary: Summary) -> list[Outcome]:
-    """Return the viewer's average outcome with every contender over the valid runs of a summary."""
+def average_outcomes(summary: ExperimentSummary) -> list[Outcome]:
+    """Return what each contender was to the viewer on average over the valid runs of a summary."""
     harm = next((figure for figure in summary.harm if figure.primary), None)
     primary = summary.primary or PRIMARY["video"]
 
@@ -243,8 +243,8 @@ def headline(scores: Scores, service: str = "") -> str:
     return " ".join([*told, sureness(1, scores.baseline.seconds if scores.baseline else None)])
 
 
-def average_headline(summary: Summary, service: str = "") -> str:
-    """Return the outcome of several runs in the form of `headline`; empty if none is valid."""
+def average_headline(summary: ExperimentSummary, service: str = "") -> str:
+    """Return the outcome of several runs in the words of `headline`; empty where none is valid."""
     told = [sentence(outcome, service) for outcome in average_outcomes(summary)]
     if not summary.valid:
         return ""

@@ -49,7 +49,7 @@ from sojourn.harness.store.manifest import MANIFEST
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from sojourn.scoring.statistics.numbers import never_came
-from sojourn.scoring.statistics.summary import Contrast, Figure, Summary, summarise
+from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast, summarise
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
 #: Measured values of a phase, in the order of their rows.
@@ -86,7 +86,7 @@ class Experiment:
 
     title: str
     runs: tuple[LoadedRun, ...]
-    summary: Summary
+    summary: ExperimentSummary
     names: tuple[str, ...]
     """The runs' names in the summary."""
 
@@ -297,8 +297,8 @@ def lines(one: Experiment) -> list[str]:
     return sentences
 
 
-def _about_bar(summary: Summary) -> Iterator[str]:
-    """Yield a sentence on the bar set by the victim's own kind, in the primary metric."""
+def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
+    """What holds of the bar that the victim's own kind sets, in the metric by which the victim is judged."""
     own, harm = summary.own_kind, next((figure for figure in summary.harm if figure.primary), None)
     if own is None or harm is None:
         return
@@ -343,7 +343,7 @@ def grids(one: Experiment) -> list[Grid]:
     ]
 
 
-def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: Summary, alone: bool) -> Grid:
+def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: ExperimentSummary, alone: bool) -> Grid:
     others = summary.contenders[1:]
     heads = ["", *(["alone"] if alone else []), *(f"with {name}" for name in summary.contenders)]
     heads += [head for name in others for head in (f"{name} − {summary.reference}", "p", "detectable")]
@@ -369,8 +369,8 @@ def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: S
     return grid
 
 
-def figure_text(figure: Figure, summary: Summary, contender: str | None = None) -> str:
-    """Return a measured figure with its interval, alone or with a contender; in words if it is infinite."""
+def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | None = None) -> str:
+    """Return a measured figure with its interval, alone or with a contender; in words where it is infinite."""
 
     def estimate(metric: str) -> Estimate | None:
         known = figure if metric == figure.metric else summary.figure(metric)
@@ -388,8 +388,8 @@ def figure_text(figure: Figure, summary: Summary, contender: str | None = None) 
     return value_text(figure.metric, of)
 
 
-def _p(figure: Figure, contrast: Contrast | None) -> str:
-    """Return the p that decides a contrast."""
+def _p(figure: Figure, contrast: PairedContrast | None) -> str:
+    """The p by which a contrast is judged."""
     if contrast is None:
         return "–"
     p = contrast.p if figure.primary else contrast.p_holm

@@ -21,7 +21,7 @@ from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.manifest import MANIFEST
 from sojourn.scoring.statistics.harm import Better
-from sojourn.scoring.statistics.intervals import LEVEL, Difference, Estimate
+from sojourn.scoring.statistics.intervals import LEVEL, Estimate, EstimatedDifference
 from sojourn.scoring.statistics.numbers import LOST, never_came
 from sojourn.scoring.statistics.trend import changes
 
@@ -48,7 +48,7 @@ class Step:
     last: str
     before: float
     after: float
-    less: Difference
+    less: EstimatedDifference
     p: float
     better: Better | None
     never: str = LOST

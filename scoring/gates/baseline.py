@@ -13,7 +13,7 @@ from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 
 if TYPE_CHECKING:
-    from sojourn.scoring.metrics import Evidence
+    from sojourn.scoring.metrics import Observations
     from sojourn.scoring.run_evidence import RunEvidence
 
 
@@ -28,7 +28,13 @@ def baselines(run: RunEvidence) -> Iterable[Gate]:
 
 
 def healthy(
-    code: str, windows: Sequence[Window], evidence: Evidence, strip: bool, limits: Limits, *, elsewhere: bool = False
+    code: str,
+    windows: Sequence[Window],
+    evidence: Observations,
+    strip: bool,
+    limits: Limits,
+    *,
+    elsewhere: bool = False,
 ) -> Gate:
     """Judge the victim alone, inside the windows; `strip`: by its pictures too, whose rate is known.
 

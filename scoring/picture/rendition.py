@@ -47,7 +47,7 @@ def _segments(samples: Sequence[tuple[float, int]], end: float) -> list[Segment]
 
 
 @dataclass(frozen=True)
-class Change:
+class HeightChange:
     """At `t` (Unix s) the picture went from one height to another."""
 
     t: float
@@ -60,9 +60,9 @@ class Change:
         return self.after < self.before
 
 
-def changes(segments: Sequence[Segment]) -> list[Change]:
+def changes(segments: Sequence[Segment]) -> list[HeightChange]:
     """Every change of rendition, in order of time."""
-    return [Change(b.start, a.height, b.height) for a, b in pairwise(segments)]
+    return [HeightChange(b.start, a.height, b.height) for a, b in pairwise(segments)]
 
 
 def since_recovery(

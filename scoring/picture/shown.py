@@ -21,7 +21,7 @@ GRABS_A_FRAME = 1.9
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordedScreen:
     """What screen.json says of the recorder, and when each of its frames was recorded (Unix s)."""
 
     screen: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Picture:
     segments: list[rendition.Segment] | None = None
     delays: pl.DataFrame | None = None  # of a call's frames
     buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of film ahead in the player's buffer
-    recording: Recording | None = None
+    recording: RecordedScreen | None = None
     sampled: Sequence[float] = ()  # when the player was, Unix s
     unread: float | None = None  # share of the frames in the timeline whose strip could not be read
 
@@ -57,7 +57,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
     samples = [s for s in lines if "event" not in s]
     seen = Picture(sampled=[s["t"] for s in samples])
     if screen is not None and shown is not None:
-        seen.recording = Recording(screen, shown["t"].to_list())
+        seen.recording = RecordedScreen(screen, shown["t"].to_list())
         seen.unread = 1.0
     if not setting.call:
         ahead = [(s["t"], s["buffer"]) for s in samples if s.get("buffer") is not None]

@@ -245,7 +245,7 @@ class QdiscOptions(_Record):
 _Delays = TypedDict("_Delays", {"delay-c": NotRequired[float], "delay-l": NotRequired[float]})
 
 
-class Qdisc(_Record, _Delays):
+class QdiscRecord(_Record, _Delays):
     kind: str
     handle: NotRequired[str]
     parent: NotRequired[str]
@@ -270,7 +270,7 @@ class QueueClass(_Record):
 class QdiscSample(_Record):
     t: Time
     dev: str
-    qdiscs: list[Qdisc]
+    qdiscs: list[QdiscRecord]
     classes: NotRequired[list[QueueClass]]
 
 

@@ -206,7 +206,7 @@ class Blind(BaseModel):
     undecided: list[tuple[Number, Number]]
 
 
-class Series(BaseModel):
+class TimeSeries(BaseModel):
     """One value a step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase."""
 
     step_s: float
@@ -264,8 +264,8 @@ class Scores(BaseModel):
     renditions: list[RenditionChange]
     freezes: list[FreezeEntry]
     flows: list[ContenderFlow]
-    series: Series
-    goodput_100ms: Series
+    series: TimeSeries
+    goodput_100ms: TimeSeries
     ccdf: list[Curve] = Field(description="of the Not-ECT probe: one a phase, then solo (the baseline) and unshaped")
     ect1_ccdf: list[Curve] = Field([], description="of the ECT(1) probe: one a phase, then solo")
     sojourn: list[Sojourn] = []

@@ -108,7 +108,7 @@ def _resampled(
     return float(low), float(high)
 
 
-class Difference(BaseModel):
+class EstimatedDifference(BaseModel):
     """Two independent series of runs: `value` is the statistic of the second less that of the first.
 
     `p` is of the permutation test, `least_p` the least that so many runs can give; None for a single run on a side.
@@ -122,7 +122,7 @@ class Difference(BaseModel):
     least_p: Number | None
 
 
-def difference(first: Sequence[float], second: Sequence[float], statistic: Statistic = "mean") -> Difference:
+def difference(first: Sequence[float], second: Sequence[float], statistic: Statistic = "mean") -> EstimatedDifference:
     """The statistic of `second` less that of `first`, one value a run, with interval and p.
 
     The interval is the percentile one of both series resampled, expanded as in `estimate`: for n and m runs
@@ -147,7 +147,7 @@ def difference(first: Sequence[float], second: Sequence[float], statistic: Stati
 
     value = float(less(a, b))
     if (least_n := min(len(a), len(b))) < 2:
-        return Difference(value=value, low=None, high=None, p=None, least_p=None)
+        return EstimatedDifference(value=value, low=None, high=None, p=None, least_p=None)
     low = high = value
     if not finite:
         tail = stats.norm.cdf(-((least_n / (least_n - 1)) ** 0.5) * stats.t.ppf((1 + LEVEL) / 2, least_n - 1))
@@ -165,7 +165,7 @@ def difference(first: Sequence[float], second: Sequence[float], statistic: Stati
     ways = math.comb(len(a) + len(b), len(a))
     # Twice the smaller tail, whatever the sizes; of medians, which tie more often, no more than a bound.
     least = min(1.0, 2 / (RESAMPLES + 1 if ways > RESAMPLES else ways))
-    return Difference(value=value, low=low, high=high, p=float(test.pvalue), least_p=least)
+    return EstimatedDifference(value=value, low=low, high=high, p=float(test.pvalue), least_p=least)
 
 
 def _mean_less(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.float64]:

@@ -77,7 +77,7 @@ _ALONE = {
 }
 
 
-class Contrast(Estimate):
+class PairedContrast(Estimate):
     """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find.
 
     `p` is of the paired t-test (`sojourn.scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the
@@ -104,8 +104,8 @@ class Figure(BaseModel):
     primary: bool = False
     alone: Estimate | None = None
     beside: dict[str, Estimate]
-    contrast: dict[str, Contrast]
-    beyond: dict[str, Contrast] = {}
+    contrast: dict[str, PairedContrast]
+    beyond: dict[str, PairedContrast] = {}
     demand_met: dict[str, int] = {}
 
     def unlimited(self, contender: str) -> bool:
@@ -126,7 +126,7 @@ class Figure(BaseModel):
         return (contrast.value > 0) == (self.better == "less")
 
 
-class Summary(BaseModel):
+class ExperimentSummary(BaseModel):
     """The valid runs of one experiment together; names are those of the runs.
 
     `fair_share_mbps` is what max-min fairness would leave the victim beside one flow: half of what the bottleneck
@@ -156,7 +156,7 @@ class Summary(BaseModel):
         return next((figure for figure in (*self.measured, *self.further) if figure.metric == metric), None)
 
 
-def summarise(runs: Mapping[str, Scores]) -> Summary:
+def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
     """Summarise runs of the same experiment, by name; a void run is told with its reasons and counts in nothing."""
     void = {name: scores.validity.reasons for name, scores in runs.items() if not scores.validity.valid}
     valid = {name: scores for name, scores in runs.items() if name not in void}
@@ -165,7 +165,7 @@ def summarise(runs: Mapping[str, Scores]) -> Summary:
     scored = list(valid.values())
     primary, own_kind = _common(scores.primary for scores in scored), _common(scores.own_kind for scores in scored)
     shares = [share for scores in scored if (share := _fair_share(scores)) is not None]
-    return Summary(
+    return ExperimentSummary(
         valid=list(valid),
         void=void,
         contenders=contenders,
@@ -250,13 +250,13 @@ def _corrected(figures: list[Figure]) -> list[Figure]:
 
 def _contrast(
     by_run: Sequence[Mapping[str, float | None]], contender: str, reference: str, kind: Statistic
-) -> Contrast | None:
+) -> PairedContrast | None:
     pairs = ((run[contender], run[reference]) for run in by_run)
     differences = [_less(one, other) for one, other in pairs if one is not None and other is not None]
     if not differences:
         return None
     mde = least_detectable(differences) if kind == "mean" else None
-    return Contrast(**estimate(differences, kind).model_dump(), mde=mde, p=paired_p(differences))
+    return PairedContrast(**estimate(differences, kind).model_dump(), mde=mde, p=paired_p(differences))
 
 
 def _less(one: float, other: float) -> float:

@@ -12,7 +12,7 @@ from typing import Literal
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.scoring.statistics.harm import METRICS
 from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
-from sojourn.scoring.statistics.summary import MEASURED, Figure, Summary
+from sojourn.scoring.statistics.summary import MEASURED, ExperimentSummary, Figure
 
 _COMPARE = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
@@ -116,7 +116,7 @@ def parse(text: str) -> Threshold:
     return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
 
 
-def judge(thresholds: list[Threshold], summary: Summary, *, sure: bool = False) -> list[Judgement]:
+def judge(thresholds: list[Threshold], summary: ExperimentSummary, *, sure: bool = False) -> list[Judgement]:
     """Judge the runs of one experiment by every threshold, alone or with each contender that it covers.
 
     With `sure`, judge by the whole 95 % interval over the runs.
@@ -128,7 +128,7 @@ def judge(thresholds: list[Threshold], summary: Summary, *, sure: bool = False) 
     ]
 
 
-def _figures(threshold: Threshold, summary: Summary) -> Iterator[tuple[str, Estimate | None]]:
+def _figures(threshold: Threshold, summary: ExperimentSummary) -> Iterator[tuple[str, Estimate | None]]:
     of_harm = threshold.metric.startswith(_HARM)
     name = threshold.metric.removeprefix(_HARM)
     figures: list[Figure] = summary.harm if of_harm else summary.measured

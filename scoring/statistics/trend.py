@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from sojourn.scoring.statistics.intervals import LEVEL, RESAMPLES, SEED, Difference, difference
+from sojourn.scoring.statistics.intervals import LEVEL, RESAMPLES, SEED, EstimatedDifference, difference
 
 Key = TypeVar("Key", bound=Hashable)
 #: Shares of the sum of squares closer together than this are the same.
@@ -32,7 +32,7 @@ class Change:
     """Mean of the runs from the change before, or the first version, to it; the median where one is infinite."""
     after: float
     """The same of those from it to the next change."""
-    step: Difference
+    step: EstimatedDifference
     """The runs from it to the next change, less those before."""
 
 

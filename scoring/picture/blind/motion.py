@@ -48,7 +48,7 @@ class Motion:
     looks: npt.NDArray[np.float64]
 
 
-def locate(video: Path) -> place.Place | None:
+def locate(video: Path) -> place.PictureArea | None:
     """Where the video lies in a recording; None when nothing in it moves. Raises RecordingError."""
     times = frame_times(video)
     width, height = picture_size(video)
@@ -60,7 +60,7 @@ def locate(video: Path) -> place.Place | None:
     return place.find(list(looks))
 
 
-def watch(video: Path, at: place.Place, ladder: Sequence[int] = resolution.LADDER) -> Motion:
+def watch(video: Path, at: place.PictureArea, ladder: Sequence[int] = resolution.LADDER) -> Motion:
     """Read the whole recording. Raises RecordingError when ffmpeg cannot read it."""
     listed = frame_list(video)
     times, keys = np.array([t for t, _ in listed]), np.array([key for _, key in listed])
@@ -95,7 +95,7 @@ def watch(video: Path, at: place.Place, ladder: Sequence[int] = resolution.LADDE
     )  # fmt: skip
 
 
-def _kept(at: place.Place) -> npt.NDArray[np.bool_]:
+def _kept(at: place.PictureArea) -> npt.NDArray[np.bool_]:
     """Blocks that are looked at: not the middle (spinner), not the lowest lines (controls, captions)."""
     rows, columns = at.height // BLOCK, at.width // BLOCK
     kept = np.ones((rows, columns), np.bool_)

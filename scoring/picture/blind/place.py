@@ -21,7 +21,7 @@ CLEAR = 0.78
 """Share of the video's lines, from the top, without captions and controls."""
 
 
-class Place(NamedTuple):
+class PictureArea(NamedTuple):
     """A rectangle on the screen in px; `x`, `y` is its upper left corner."""
 
     x: int
@@ -35,7 +35,7 @@ def middle(rows: int, columns: int) -> int:
     return min(max(48, rows // 10), rows // 4, columns // 4)
 
 
-def told(places: Iterable[Sequence[int]], seen: Place, screen: tuple[int, int]) -> Place:
+def told(places: Iterable[Sequence[int]], seen: PictureArea, screen: tuple[int, int]) -> PictureArea:
     """Where the page said most often that the video was, if what moved was `seen` inside of it; else `seen`.
 
     `screen` is the recording's width and height: what lies outside of it is no part of the place.
@@ -51,10 +51,10 @@ def told(places: Iterable[Sequence[int]], seen: Place, screen: tuple[int, int]) 
         and seen.x + seen.width <= right + _EDGE
         and seen.y + seen.height <= bottom + _EDGE
     )
-    return Place(left, top, right - left, bottom - top) if inside else seen
+    return PictureArea(left, top, right - left, bottom - top) if inside else seen
 
 
-def find(looks: Sequence[npt.NDArray[np.uint8]]) -> Place | None:
+def find(looks: Sequence[npt.NDArray[np.uint8]]) -> PictureArea | None:
     """The video's place from grey pictures (rows, columns) of the screen, seconds apart; None when nothing moves."""
     if len(looks) < 2:
         return None
@@ -77,7 +77,7 @@ def find(looks: Sequence[npt.NDArray[np.uint8]]) -> Place | None:
         _edge(share[:, columns[0] : columns[1]].mean(1), at, way) for at, way in zip(rows, (1, -1), strict=True)
     )
     left, right = (_edge(share[rows[0] : rows[1]].mean(0), at, way) for at, way in zip(columns, (1, -1), strict=True))
-    return Place(left, top, right - left, bottom - top)
+    return PictureArea(left, top, right - left, bottom - top)
 
 
 def _run(good: npt.NDArray[np.bool_]) -> tuple[int, int]:

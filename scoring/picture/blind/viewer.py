@@ -14,7 +14,7 @@ import polars as pl
 
 from sojourn.scoring.picture import freezes
 from sojourn.scoring.picture.blind import motion, resolution, stills
-from sojourn.scoring.picture.blind.place import Place, told
+from sojourn.scoring.picture.blind.place import PictureArea, told
 from sojourn.scoring.picture.frames import RecordingError, picture_size
 from sojourn.scoring.picture.freezes import Freeze
 
@@ -28,7 +28,7 @@ class Seen:
     the rendition.
     """
 
-    place: Place
+    place: PictureArea
     start: float
     stalls: list[Freeze]
     webrtc: list[Freeze]
@@ -62,7 +62,7 @@ def watch(
     return Seen(place, start, stalls, webrtc, undecided, heights(watched, place))
 
 
-def heights(found: motion.Motion, place: Place) -> dict[int, int]:
+def heights(found: motion.Motion, place: PictureArea) -> dict[int, int]:
     """The rendition that most looks of each second tell."""
     followed = resolution.follow(found.looks, found.heights, resolution.video_lines(place.height, place.width))
     by_second: dict[int, Counter[int]] = {}

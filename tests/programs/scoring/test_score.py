@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from sojourn.scoring.gates.baseline import healthy
-from sojourn.scoring.metrics import Evidence
+from sojourn.scoring.metrics import Observations
 from sojourn.scoring.picture import rendition
 from sojourn.scoring.picture.shown import Picture
 from sojourn.scoring.schema import records
@@ -431,7 +431,7 @@ def test_a_baseline_that_begins_with_the_recovery_is_not_disturbed_by_it() -> No
     segments = rendition.from_player([{"t": t, "height": height} for t, height in enumerate(heights)])
     window = rendition.since_recovery(segments, (70, 129), 720)
     assert window == (75, 129)
-    evidence = Evidence(Picture(segments=segments), 30)
+    evidence = Observations(Picture(segments=segments), 30)
     assert "changes" not in healthy("solo-baseline", [window], evidence, False, Limits()).reason
     assert "1 changes" in healthy("solo-baseline", [(70, 129)], evidence, False, Limits()).reason
 

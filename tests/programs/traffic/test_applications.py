@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.machine.place import Place
-from sojourn.traffic.applications import Application, Call, Ends, WebUser
+from sojourn.traffic.applications import Application, CallPrograms, Ends, WebUser
 from sojourn.traffic.web import arrivals
 from tests.programs.traffic.conftest import Pair
 
@@ -49,7 +49,7 @@ def test_a_web_user_fetches_as_the_seed_says(ends: Ends, tmp_path: Path) -> None
 
 def test_a_call_is_heard_at_both_ends(ends: Ends, tmp_path: Path) -> None:
     begun = time.monotonic()
-    call = Call(ends, tmp_path, "call-1")
+    call = CallPrograms(ends, tmp_path, "call-1")
     competing(call, lambda: time.monotonic() > begun + 1.5)
     heard = call.record("call")["heard"]
     assert {way: one["loss"] for way, one in heard.items()} == {"down": 0, "up": 0}

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from sojourn.scoring.picture import rendition
-from sojourn.scoring.picture.rendition import Change, Segment
+from sojourn.scoring.picture.rendition import HeightChange, Segment
 
 
 def recording(spans: list[tuple[int, int]]) -> pl.DataFrame:
@@ -20,8 +20,8 @@ def test_drops_have_their_time_and_heights() -> None:
     segments = rendition.from_recording(recording([(5, -1), (100, 3), (50, 2), (3, -1), (47, 1), (50, 3)]))
     found = rendition.changes(segments)
     assert found == [
-        Change(pytest.approx(10.5), 720, 480), Change(pytest.approx(15.8), 480, 360),
-        Change(pytest.approx(20.5), 360, 720),
+        HeightChange(pytest.approx(10.5), 720, 480), HeightChange(pytest.approx(15.8), 480, 360),
+        HeightChange(pytest.approx(20.5), 360, 720),
     ]  # fmt: skip
     assert [c.drop for c in found] == [True, True, False]
 

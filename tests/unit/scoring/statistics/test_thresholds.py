@@ -6,22 +6,22 @@ from __future__ import annotations
 import pytest
 
 from sojourn.scoring.statistics.intervals import estimate
-from sojourn.scoring.statistics.summary import Contrast, Figure, Summary
+from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
 from sojourn.scoring.statistics.thresholds import KNOWN, ThresholdError, judge, parse
 
 
-def summary() -> Summary:
+def summary() -> ExperimentSummary:
     def figure(metric: str, **beside: list[float]) -> Figure:
         known = {name: estimate(values) for name, values in beside.items()}
         return Figure(metric=metric, better="less", alone=estimate([4.0]), beside=known, contrast={})
 
-    return Summary(
+    return ExperimentSummary(
         valid=["a", "b", "c", "d", "e"], void={}, contenders=["cubic", "prague"], reference="cubic",
         fair_share_mbps=None,
         own_kind="cubic",
         measured=[figure("stalls", cubic=[0.0] * 5, prague=[0.0, 1.0, 0.0, 1.0, 0.0])],
         harm=[figure("rtt_p99_ms", cubic=[0.1, 0.2, 0.1, 0.2, 0.1], prague=[0.25, 0.35, 0.25, 0.35, 0.25]).model_copy(
-            update={"beyond": {"prague": Contrast(**estimate([0.15] * 5).model_dump(), mde=None)}}
+            update={"beyond": {"prague": PairedContrast(**estimate([0.15] * 5).model_dump(), mde=None)}}
         )],
     )  # fmt: skip
 

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sojourn.scoring.picture.blind.place import Place, find, told
+from sojourn.scoring.picture.blind.place import PictureArea, find, told
 
 
-def looks(box: Place | None, clock: bool = True) -> list[npt.NDArray[np.uint8]]:
+def looks(box: PictureArea | None, clock: bool = True) -> list[npt.NDArray[np.uint8]]:
     """A page with text, a video in `box` that moves, and a clock beside it."""
     draw = np.random.default_rng(1)
     page = np.full((720, 1280), 24, np.uint8)
@@ -28,8 +28,10 @@ def looks(box: Place | None, clock: bool = True) -> list[npt.NDArray[np.uint8]]:
     return found
 
 
-@pytest.mark.parametrize("box", [Place(0, 0, 1280, 720), Place(246, 37, 960, 540), Place(100, 150, 854, 480)])
-def test_the_video_is_found_to_the_pixel(box: Place) -> None:
+@pytest.mark.parametrize(
+    "box", [PictureArea(0, 0, 1280, 720), PictureArea(246, 37, 960, 540), PictureArea(100, 150, 854, 480)]
+)
+def test_the_video_is_found_to_the_pixel(box: PictureArea) -> None:
     assert find(looks(box)) == box
 
 
@@ -40,12 +42,14 @@ def test_a_page_without_a_video_has_none() -> None:
 @pytest.mark.parametrize(
     ("said", "place"),
     [
-        ([], Place(400, 200, 300, 320)),
-        ([(100, 150, 854, 480)] * 3 + [(0, 0, 1280, 720)], Place(100, 150, 854, 480)),
-        ([(-20, 90, 1320, 700)], Place(0, 90, 1280, 630)),
-        ([(700, 150, 400, 225)], Place(400, 200, 300, 320)),
+        ([], PictureArea(400, 200, 300, 320)),
+        ([(100, 150, 854, 480)] * 3 + [(0, 0, 1280, 720)], PictureArea(100, 150, 854, 480)),
+        ([(-20, 90, 1320, 700)], PictureArea(0, 90, 1280, 630)),
+        ([(700, 150, 400, 225)], PictureArea(400, 200, 300, 320)),
     ],
     ids=["no page", "a head in a part of it", "beyond the screen", "what moves is elsewhere"],
 )
-def test_the_page_knows_the_place_better_if_what_moves_is_in_it(said: list[tuple[int, ...]], place: Place) -> None:
-    assert told(said, Place(400, 200, 300, 320), (1280, 720)) == place
+def test_the_page_knows_the_place_better_if_what_moves_is_in_it(
+    said: list[tuple[int, ...]], place: PictureArea
+) -> None:
+    assert told(said, PictureArea(400, 200, 300, 320), (1280, 720)) == place
