@@ -19,8 +19,6 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 """The folder of the rooms: a checkout, or the package `sojourn` of a wheel, which is laid out like one."""
 EXPERIMENTS = CHECKOUT / "tests"
 """The folder of the experiments' files."""
-SETTINGS = CHECKOUT / "pyproject.toml"
-"""The settings of pytest among others."""
 LOCK = CHECKOUT / "requirements.txt"
 """The version of every dependency, with hashes."""
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job as a command: pytest's options, told and completed by `sojourn harm` from the same table."""
+"""`sojourn harm`: the main job as a command. Its options, their help and their completion follow from the model."""
 
 from __future__ import annotations
 
 import inspect
 import os
+import shlex
+import signal
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+from rich.console import Console
 
 from sojourn.apps.options import Option
-from sojourn.hardware.machine.files import CHECKOUT, EXPERIMENTS, SETTINGS
+from sojourn.hardware.machine.messages import printable
+from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
+if TYPE_CHECKING:
+    from sojourn.harness.experiment.session import ExperimentSession
+
 app = typer.Typer()
-_PYTEST = "Arguments after -- are passed to pytest: `sojourn harm --repeat=5 -- -x`."
 
 
 def _choices(option: Option) -> Callable[[str], list[str]]:
@@ -38,24 +46,84 @@ def _annotation(option: Option) -> Any:
     return Annotated[bool | None if option.flag else str | None, offered]
 
 
+class ExitCode(IntEnum):
+    """Exit codes; a run that a signal ended gives 128 and its number. 2 is typer's, for what is no option."""
+
+    VALID = 0
+    TOO_FEW_VALID = 1
+    CANNOT_WORK = 4
+
+
 def harm(context: typer.Context, **given: str | bool | None) -> None:
     """Measure the harm to a video or a call: the main job.
 
-    Plays it in a real browser behind a bottleneck, alone and with each contender, and reports what the viewer lost.
-    Custom defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
+    Plays it in a real browser behind a bottleneck, alone and beside each contender, and reports what its viewer lost.
+    Your own defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
+
+    Exit codes: 0 the requested number of runs is valid, 1 too few are, 2 no such option, 4 an option or this machine
+    cannot work and nothing was started, 128 and its number after a signal (130: Ctrl-C).
     """
-    words = [
-        f"--{name.replace('_', '-')}" if value is True else f"--{name.replace('_', '-')}={value}"
-        for name, value in given.items()
-        if value not in (None, False)
-    ]
-    # Not by the settings, nor by the modules (-P), of whatever folder this is called in.
-    settings = ["-c", str(SETTINGS), f"--rootdir={CHECKOUT}", "-p", "no:cacheprovider"]
-    test = str(EXPERIMENTS / "test_video_harm.py")
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "pytest", *settings, test, *words, *context.args])
+    if context.args:
+        print(
+            f"sojourn: {printable(context.args[0])}: not an option of `sojourn harm`; for pytest's own arguments run "
+            f"`pytest tests/test_video_harm.py {printable(shlex.join(context.args))}`", file=sys.stderr,
+        )  # fmt: skip
+        raise typer.Exit(2)
+    try:
+        code = _run({name.replace("_", "-"): value for name, value in given.items()})
+    except KeyboardInterrupt as stop:
+        code = _stopped(stop)
+    raise typer.Exit(code)
 
 
-# typer reads a command's options off its signature; those of earlier versions are for pytest to refuse.
+def _run(given: dict[str, str | bool | None]) -> int:
+    from sojourn.harness.experiment.session import ExperimentSession
+    from sojourn.harness.terminal import real_terminal
+
+    try:
+        typed = ["sojourn", *sys.argv[1:]]
+        session = ExperimentSession.from_command_line(given, typed, Path.cwd(), os.environ)
+        session.require_ready()
+    except (OptionsError, RuntimeError, OSError) as wrong:
+        return _failed(wrong, ExitCode.CANNOT_WORK)
+    for line in filter(None, (*session.defaults, session.take_unnamed_queue())):
+        print(line, flush=True)
+    with session, real_terminal() as terminal:
+        try:
+            failures = list(_failures(session, terminal))
+        except KeyboardInterrupt as stop:
+            signal.signal(signal.SIGINT, lambda *_: None)  # what is left are the tables of finished runs
+            return _stopped(stop)
+        finally:
+            session.finish(Console())
+    return max((_failed(*failure) for failure in failures), default=ExitCode.VALID)
+
+
+def _failures(session: ExperimentSession, terminal: TextIO) -> Iterator[tuple[Exception, ExitCode]]:
+    """Make all runs of a session, and yield what stopped those of a service, with its exit code."""
+    for options in session.requested:
+        try:
+            session.run(options, terminal)
+        except OptionsError as wrong:
+            yield wrong, ExitCode.CANNOT_WORK
+        except (RuntimeError, OSError) as failed:
+            yield failed, ExitCode.TOO_FEW_VALID
+
+
+def _failed(error: Exception, code: ExitCode) -> ExitCode:
+    for line in str(error).splitlines():
+        print(f"sojourn: {printable(line)}", file=sys.stderr)
+    return code
+
+
+def _stopped(stop: KeyboardInterrupt) -> int:
+    from sojourn.harness.store.runs import stopped_by
+
+    print(f"sojourn: {stopped_by(stop)}; what was recorded is kept", file=sys.stderr)
+    return 128 + (signal.Signals[str(stop)] if str(stop) else signal.SIGINT)
+
+
+# typer reads a command's options off its signature; those of earlier versions are refused with what to do instead.
 _annotations = {
     "context": typer.Context,
     **{it.name.replace("-", "_"): _annotation(it) for it in OPTIONS},
@@ -72,4 +140,4 @@ _parameters = [
 ]
 harm.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
 harm.__annotations__ = _annotations
-app.command(epilog=_PYTEST, context_settings={"allow_extra_args": True})(harm)
+app.command(context_settings={"allow_extra_args": True})(harm)

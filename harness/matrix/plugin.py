@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sojourn.harness.experiment.plugin import REPORTS, TOLD, one_line_failures
+from sojourn.harness.experiment.plugin import SESSION, one_line_failures
 from sojourn.harness.matrix.capabilities import lacking
 from sojourn.harness.options.model import Options
 
@@ -28,7 +28,7 @@ def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[Ma
 
     session = MatrixSession(options)
     yield session
-    pytestconfig.stash[REPORTS] = session.close()
+    pytestconfig.stash[SESSION].reports += session.close()
 
 
 @pytest.fixture
@@ -87,5 +87,5 @@ def selected(request: pytest.FixtureRequest) -> Selected:
 
 @pytest.fixture
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Return a function that takes lines to print after all tests."""
-    return pytestconfig.stash.setdefault(TOLD, []).append
+    """Take a line that is printed when all tests are over."""
+    return pytestconfig.stash[SESSION].lines.append

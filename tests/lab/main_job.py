@@ -7,17 +7,35 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sojourn.hardware.machine.files import CHECKOUT
 
 
 def run_main_job(results: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the main job as a user would."""
+    """Run the main job as a test, as a user would."""
+    return _run(main_job(results, *arguments), environment)
+
+
+def run_harm(results: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the main job by `sojourn harm`, as a user would."""
+    command = [
+        sys.executable,
+        "-m",
+        "sojourn.harness.cli",
+        "harm",
+        "--service=youtube",
+        f"--results={results}",
+        *arguments,
+    ]
+    return _run(command, environment)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        main_job(results, *arguments), cwd=CHECKOUT, capture_output=True, text=True, timeout=1200,
-        env=os.environ | environment,
-    )  # fmt: skip
+        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=1200, env={**os.environ, **environment}
+    )
 
 
 def open_to_others(run: Path) -> list[str]:

@@ -13,7 +13,7 @@ from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.harness.store.manifest import MANIFEST, read_manifest
 from sojourn.harness.store.runs import RunStore
 from tests.lab.canaries import ENVIRONMENT, PROJECT
-from tests.lab.main_job import run_main_job
+from tests.lab.main_job import run_harm, run_main_job
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,10 @@ class Repeated:
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Repeated:
     """Two valid runs through fq_codel with one queue, made side by side, with different orders of the contenders."""
     timeline = "--timeline=solo:6,cubic:8,solo:3,prague:8,solo:2"
-    done = run_main_job(results := tmp_path_factory.mktemp(PROJECT), timeline, "--repeat=2", "--seed=3", **ENVIRONMENT)
+    done = run_harm(results := tmp_path_factory.mktemp(PROJECT), timeline, "--repeat=2", "--seed=3", **ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = {read_manifest(run).seed: run for run in RunStore(results).runs()}
+    assert {tuple(read_manifest(run).command_line[:2]) for run in runs.values()} == {("sojourn", "harm")}
     assert set(runs) == {3, 4} and {read_manifest(run).status for run in runs.values()} == {"valid"}
     return Repeated(results, runs, done.stdout)
 
@@ -69,5 +70,6 @@ def valid_run(tmp_path_factory: pytest.TempPathFactory, *arguments: str) -> Path
     done = run_main_job(results := tmp_path_factory.mktemp(PROJECT), *arguments, **ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = (manifest.parent for manifest in results.glob(f"*/{MANIFEST}"))
+    assert read_manifest(path).command_line[:2] == ["pytest", "tests/test_video_harm.py"]
     assert str(path) in done.stdout and read_manifest(path).status == "valid"
     return path

@@ -17,6 +17,11 @@ LINE = f"queue: fq_codel flows 1 (default), {DEFAULT_QUEUE}; "
 
 
 @pytest.mark.parametrize(
+    ("job", "code"),
+    [(("pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider"), 1), (("sojourn.harness.cli", "harm"), 4)],
+    ids=["pytest", "sojourn harm"],
+)
+@pytest.mark.parametrize(
     ("arguments", "environment", "times"),
     [
         ((), {}, 1),
@@ -25,22 +30,15 @@ LINE = f"queue: fq_codel flows 1 (default), {DEFAULT_QUEUE}; "
         ((), {"SOJOURN_QDISC": "dualpi2"}, 0),
     ],
 )
-def test_it_is_said_once(tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str], times: int) -> None:
+def test_it_is_said_once(
+    tmp_path: Path, job: tuple[str, ...], code: int, arguments: tuple[str, ...], environment: dict[str, str], times: int
+) -> None:
     """The test ends at once, as one run needs no cluster."""
-    job = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "tests/test_video_harm.py",
-        "-p",
-        "no:cacheprovider",
-        "--engine=tls://nowhere:1",
-    ]
+    words = (*job, "--engine=tls://nowhere:1", f"--results={tmp_path}", *arguments)
     done = subprocess.run(
-        [*job, f"--results={tmp_path}", *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-m", *words], cwd=CHECKOUT, capture_output=True, text=True, timeout=120,
         env=os.environ | {"SOJOURN_DEFAULTS": ""} | environment,
     )  # fmt: skip
-    assert done.returncode == 1 and "--engine: one run is made on this machine" in done.stdout, (
-        done.stdout + done.stderr
-    )
+    printed = done.stdout + done.stderr
+    assert done.returncode == code and "--engine: one run is made on this machine" in printed, printed
     assert done.stdout.count(LINE) == times, done.stdout

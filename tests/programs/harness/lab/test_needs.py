@@ -113,14 +113,18 @@ def test_doctor_tells_programs_that_simulated_time_misses(tmp_path: Path) -> Non
     ],
 )
 @pytest.mark.parametrize(
-    "job", [("sojourn.harness.cli", "harm"), ("pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider")]
+    ("job", "error"),
+    [
+        (("sojourn.harness.cli", "harm"), "sojourn: {}\n"),
+        (("pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider"), "ERROR: {}\n\n"),
+    ],
 )
 def test_a_run_that_cannot_work_is_a_usage_error(
-    simulated_only: str, tmp_path: Path, job: tuple[str, ...], words: tuple[str, ...], line: str
+    simulated_only: str, tmp_path: Path, job: tuple[str, ...], error: str, words: tuple[str, ...], line: str
 ) -> None:
     done = run(simulated_only, *job, *words, f"--results={tmp_path / 'results'}")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout, done.stdout
-    assert re.fullmatch(f"ERROR: {line}\n\n", done.stderr), done.stderr
+    assert re.fullmatch(error.format(line), done.stderr), done.stderr
     assert not (tmp_path / "results").exists()
 
 
@@ -176,7 +180,7 @@ def test_a_machine_that_cannot_be_confined_is_told_before_anything_starts(tmp_pa
     assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n"
     done = run(os.environ["PATH"], *words, **refused)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout
-    assert done.stderr == "ERROR: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n\n"
+    assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n"
     assert not (tmp_path / "results").exists()
     done = run(os.environ["PATH"], "sojourn.harness.cli", "doctor", "--lab=sim", **refused)
     assert done.returncode == 1 and "confinement: SOJOURN_CONFINEMENT=walls: give namespaces" in done.stderr

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of a command line, from its options to the tables at the end: `sojourn harm` and pytest share it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from sojourn.apps import SERVICES
+from sojourn.hardware.lab.lab_file import BOX_LAB
+from sojourn.hardware.machine.messages import printable
+from sojourn.harness.experiment.run import Result, perform, repeat, require_ready
+from sojourn.harness.experiment.seeds import repeat_side_by_side
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import user_defaults, with_scenario
+from sojourn.harness.report.beside_published import published_services
+from sojourn.harness.report.terminal import print_scores, print_services
+from sojourn.harness.store.loaded import load_run
+
+MAIN_JOB = "video-harm"
+"""The test name of the main job's runs."""
+ALL = "all"
+"""The `--service` that stands for every service with published figures."""
+_LOGS = ("sojourn.cache", "sojourn.archive")
+
+
+class TooFewValidError(RuntimeError):
+    """An experiment has fewer valid runs than requested; a line per invalid run."""
+
+
+class _Lines(logging.Handler):
+    """Appends what is logged to a list."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(printable(record.getMessage()))
+
+
+@dataclass
+class ExperimentSession:
+    """The experiments of one command line. As a context it keeps the log lines of cache and archive for `finish`."""
+
+    requested: tuple[Options, ...]
+    """Options of the runs: of one service, or of every published one."""
+    command_line: Sequence[str]
+    """As typed; the manifest of each run records it."""
+    defaults: Sequence[str] = ()
+    """A line per source of the user's own defaults."""
+    unnamed_queue: str = ""
+    """The line about the default queue where nobody named one; printed once."""
+    results: list[Result] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+    """Pages that `finish` names."""
+    lines: list[str] = field(default_factory=list)
+    """Lines that `finish` prints."""
+
+    @classmethod
+    def from_command_line(
+        cls, given: Mapping[str, Any], command_line: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> Self:
+        """Return the session for `given` (option name → text, bool or None) and the user's defaults.
+
+        The folder of the call is where `sojourn.toml` is and what paths are relative to. Raises OptionsError.
+        """
+        given = with_scenario(given, folder)
+        defaults = user_defaults(environment, folder, SERVICES)
+        service = given["service"] or defaults.service or str(BY_NAME["service"].default)
+        if service == ALL:
+            requested = [_as_published(given, defaults.of(name), name) for name in published_services()]
+        else:
+            requested = [parse_options(given | {"service": service}, SERVICES, defaults.of(service))]
+        queue = requested[0].qdisc_down
+        unnamed = queue is not None and given["qdisc"] is None and "qdisc" not in defaults.of(service)
+        others = f"queue: {queue} (default), {DEFAULT_QUEUE}; others: --qdisc=dualpi2, cake, fq_codel, pfifo"
+        return cls(tuple(requested), command_line, defaults.lines(service), others if unnamed else "")
+
+    def __enter__(self) -> Self:
+        self._handler = _Lines(self.lines)
+        for name in _LOGS:
+            logging.getLogger(name).addHandler(self._handler)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in _LOGS:
+            logging.getLogger(name).removeHandler(self._handler)
+
+    def require_ready(self) -> None:
+        """Check everything that can be checked before anything starts. Raises RuntimeError or OSError, with the fix."""
+        for options in self.requested:
+            require_ready(options)
+            SERVICES[options.service].from_options(options)
+
+    def take_unnamed_queue(self) -> str:
+        """Return the line about the default queue, once; empty afterwards, and where the user named a queue."""
+        line, self.unnamed_queue = self.unnamed_queue, ""
+        return line
+
+    def run(self, options: Options, terminal: TextIO, test: str = MAIN_JOB) -> None:
+        """Make the runs that `options` require, under the name `test`; progress goes to `terminal`.
+
+        Raises TooFewValidError, OptionsError where the engine cannot take the runs, and what stops a run (RuntimeError,
+        OSError, KeyboardInterrupt). Finished runs are in `results` in every case.
+        """
+        if options.engine != LOCAL and not options.repeat:
+            raise OptionsError(
+                "--engine: one run is made on this machine; give --repeat=N, or leave --engine out",
+                code="conflict", option="engine",
+            )  # fmt: skip
+        if options.lab == "sim" and options.repeat:
+            runs = repeat_side_by_side(test, options, SERVICES, self.command_line, terminal)
+        else:
+            once = partial(perform, test, services=SERVICES, command_line=self.command_line, terminal=terminal)
+            runs = repeat(options, once, terminal)
+        invalid, made = list[str](), 0
+        with closing(runs):  # what still runs ends now, not when the failure's traceback is dropped
+            for result in runs:
+                self.results.append(result)
+                made += 1
+                if result.void:
+                    invalid.append(f"{result.path.name} is void: {'; '.join(result.void)}")
+        if made - len(invalid) < (options.repeat or 1):
+            raise TooFewValidError("\n".join(invalid))
+
+    def finish(self, console: Console) -> None:
+        """Print the tables of every run, or of all repetitions together; write summary and index and print where."""
+        from sojourn.harness.report.index import write_index
+
+        repeated = bool(self.requested[0].repeat)
+        for result in self.results if not repeated else ():
+            console.rule(Text(result.path.name), characters="-")
+            print_scores(result.scores, result.path, console)
+        if self.results and repeated:
+            self._write(lambda: self._summarise(console), "summary of the runs", "sojourn summary", console)
+        for folder in {result.path.parent for result in self.results}:
+            self._write(partial(write_index, folder), "index", f"sojourn report {folder}", console)
+        if len(self.results) > 1:
+            loaded = [load_run(result.path) for result in self.results]
+            print_services([(run.service, run.scores) for run in loaded], console)
+        for line in [*self.lines, *(f"report: {report}" for report in self.reports)]:
+            console.print(Text(line), soft_wrap=True)
+
+    def _summarise(self, console: Console) -> Path:
+        from sojourn.harness.report.repetitions import experiments, find_runs, write_summary
+        from sojourn.harness.report.terminal import print_summary
+
+        repeated = experiments(find_runs([result.path for result in self.results]))
+        print_summary(repeated, console)
+        first = self.results[0].path
+        return write_summary(repeated, first.with_name(f"{first.name}-summary"))
+
+    def _write(self, write: Callable[[], Path], what: str, command: str, console: Console) -> None:
+        try:
+            self.reports.append(write())
+        except (RuntimeError, OSError) as error:
+            line = f"no {what}: {printable(str(error))}; `{command}` writes it"
+            console.print(Text(line, "red"), soft_wrap=True)
+
+
+def _as_published(given: Mapping[str, Any], defaults: Mapping[str, str | bool], name: str) -> Options:
+    """Return the options of a service's published run, where the command line does not override them."""
+    victim = SERVICES[name]
+    published = {"timeline": "published", **victim.defaults, **victim.published}
+    if BOX_LAB in (given["lab"], defaults.get("lab")):
+        del published["rate"]  # which a box has by itself
+    return parse_options({**given, "service": name}, SERVICES, {**defaults, **published})
