@@ -56,11 +56,9 @@ class Result:
     scores: Scores
     void: tuple[str, ...]
 
-    def print(self, file: TextIO | None = None) -> None:
-        """Print the tables of the run and where its evidence lies."""
-        from sojourn.harness.report.terminal import print_scores
 
-        print_scores(self.scores, self.path, Console(file=file))
+Begun = Callable[[RunDirectory], None]
+"""Takes the directory of a run that begins."""
 
 
 def require_ready(options: Options) -> LabFile | None:
@@ -95,11 +93,12 @@ def perform(
     services: Mapping[str, type[Service]],
     command_line: Sequence[str],
     terminal: TextIO,
+    begun: Begun = lambda _: None,
 ) -> Result:
     """Run the experiment that `options` describe and return what it gave; progress goes to `terminal`.
 
-    Raises whatever stops the run (each with one line that says what to do); what was recorded until then is kept
-    in a directory that ends in `.partial`.
+    `begun` gets the run's directory before anything is recorded. Raises whatever stops the run (each with one line
+    that says what to do); what was recorded until then is kept in a directory that ends in `.partial`.
     """
     described = require_ready(options)
     service = services[options.service].from_options(options)
@@ -115,25 +114,31 @@ def perform(
         return fill_run(run, options, record, lambda text: console.print(Text(text)))
 
     with ended_by_sigterm():
-        return keep_run(test, options, command_line, fill)
+        return keep_run(test, options, command_line, fill, begun)
 
 
 def keep_run(
-    test: str, options: Options, command_line: Sequence[str], fill: Callable[[RunDirectory], Scores]
+    test: str,
+    options: Options,
+    command_line: Sequence[str],
+    fill: Callable[[RunDirectory], Scores],
+    begun: Begun = lambda _: None,
 ) -> Result:
-    """Make the directory of a run, have it filled as `fill_run` does, judge it, commit it.
+    """Make the directory of a run and pass it to `begun`, have it filled as `fill_run` does, judge it, commit it.
 
     Raises as `perform`, and SignatureError where the run was kept and could not be signed.
     """
-    with new_run(test, options, command_line) as run:
+    with new_run(test, options, command_line, begun) as run:
         return finish_run(run, options, fill(run))
 
 
-def new_run(test: str, options: Options, command_line: Sequence[str]) -> RunDirectory:
-    """Make the directory of a run. Raises StoreError."""
-    return RunStore(options.results).create(
+def new_run(test: str, options: Options, command_line: Sequence[str], begun: Begun = lambda _: None) -> RunDirectory:
+    """Make the directory of a run and pass it to `begun`. Raises StoreError, and what `begun` raises."""
+    run = RunStore(options.results).create(
         test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
     )
+    begun(run)
+    return run
 
 
 def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:

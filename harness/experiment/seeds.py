@@ -26,7 +26,7 @@ from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import Evidence
-from sojourn.harness.experiment.run import SPARE, Result, fill_run, finish_run, new_run, perform
+from sojourn.harness.experiment.run import SPARE, Begun, Result, fill_run, finish_run, new_run, perform
 from sojourn.harness.lab.machine import MEMORY, Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
@@ -47,8 +47,11 @@ def repeat_side_by_side(
     services: Mapping[str, type[Service]],
     command_line: Sequence[str],
     terminal: TextIO,
+    begun: Begun = lambda _: None,
 ) -> Generator[Result]:
     """Run an experiment with a seed for each repetition that `options` require; yield the runs in order of seeds.
+
+    `begun` gets the directory of each run before anything is recorded.
 
     A void run would be void again with its seed: the next one takes its place, `sojourn.harness.experiment.run.SPARE`
     times in all; without `--repeat` there is one run, void or not. Leaving the iteration ends what still runs. When a
@@ -61,7 +64,7 @@ def repeat_side_by_side(
     console, service = Console(file=terminal), services[options.service]
     series = SeedSeries(options)
     RunStore(options.results).check(options.needed_bytes * series.wanted)
-    create = partial(new_run, test, command_line=command_line)
+    create = partial(new_run, test, command_line=command_line, begun=begun)
     with ended_by_sigterm():
         if options.engine != LOCAL:
             engine = cluster(options, service, console)
@@ -72,7 +75,9 @@ def repeat_side_by_side(
             machine = simulated.prepare(options, player, step)
         workers = capacity(min(series.wanted, len(os.sched_getaffinity(0))), simulation.fitting(machine.memory))
         if workers == 1:
-            yield from one_by_one(series, lambda asked: perform(test, asked, services, command_line, terminal), console)
+            yield from one_by_one(
+                series, lambda asked: perform(test, asked, services, command_line, terminal, begun), console
+            )
         else:
             run = partial(SimulatedRun, service, prepared=(player, machine))
             yield from side_by_side(series, LocalEngine(machine.bytes, workers), run, create, console)

@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of a soak, or the check of its lab, as a process: `python -m sojourn.harness.soak.child run|check JSON`.
 
-What it cannot do it tells by one last line on standard error and exit code 1. A run that was committed ends with 0,
-void or not, its outcome in a sentence on standard output.
+It writes the name of the run's directory to a file as soon as that exists. What it cannot do is one last line on
+standard error, with exit code 1. A run that was committed ends with 0, void or not, its outcome in a sentence on
+standard output.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from rich.console import Console
 
 from sojourn.apps import SERVICES
 from sojourn.apps.two_party import TwoParty
+from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
-from sojourn.harness.soak.plan import PlannedCell, of_round
+from sojourn.harness.soak.plan import of_round
+
+if TYPE_CHECKING:
+    from sojourn.harness.store.runs import RunDirectory
 
 
 class Task(BaseModel):
@@ -30,16 +36,9 @@ class Task(BaseModel):
     seed: int = 1
     round: int = 1
     command_line: list[str] = []
-
-
-def command_line(cell: PlannedCell, seed: int, round: int) -> list[str]:
-    """Return what makes a cell's run of a round (`seed`: the night's) again on this machine."""
-    asked = of_round(cell.options, seed, round, cell.options.results)
-    phases = (f"{phase.contender or 'solo'}:{phase.seconds:g}" for phase in asked.phases)
-    given = {**cell.given, "timeline": ",".join(phases), "seed": str(asked.seed)}
-    given.pop("engine", None)
-    words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items() if value]
-    return ["pytest", f"tests/test_{_test(cell.options).replace('-', '_')}.py", *words]
+    """What the run's manifest records."""
+    report: Path = Path()
+    """Takes the name of the run's directory as soon as that exists."""
 
 
 def _test(options: Options) -> str:
@@ -51,14 +50,17 @@ def run(task: Task, options: Options) -> None:
     from sojourn.harness.experiment.run import perform
     from sojourn.harness.experiment.seeds import repeat_side_by_side
     from sojourn.harness.report.headline import headline
+    from sojourn.harness.report.terminal import print_scores
+
+    def begun(run: RunDirectory) -> None:
+        replace_file(task.report, run.manifest.run.encode())
 
     asked = of_round(options, task.seed, task.round, task.folder)
-    test = _test(options)
     if options.engine == LOCAL:
-        result = perform(test, asked, services=SERVICES, command_line=task.command_line, terminal=sys.stderr)
+        result = perform(_test(options), asked, SERVICES, task.command_line, sys.stderr, begun)
     else:
-        (result,) = repeat_side_by_side(test, asked, SERVICES, task.command_line, sys.stderr)
-    result.print(sys.stderr)
+        (result,) = repeat_side_by_side(_test(options), asked, SERVICES, task.command_line, sys.stderr, begun)
+    print_scores(result.scores, result.path, Console(stderr=True))
     print(headline(result.scores, options.service) if not result.void else "")
 
 

@@ -30,7 +30,7 @@ from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.soak import leaks, state
-from sojourn.harness.soak.child import Task, command_line
+from sojourn.harness.soak.child import Task
 from sojourn.harness.soak.disk import free_bytes, make_room
 from sojourn.harness.soak.plan import PlanError, PlanFile, PlannedCell, SoakPlan
 from sojourn.harness.soak.rounds import Turn, expected_s, next_batch, quarantined
@@ -256,14 +256,14 @@ class Soak:
         self._tell(f"run {number}: round {turn.round}, {cell.name}" + (f", try {turn.attempt}" * (turn.attempt > 1)))
         return turn, self._record(
             Attempt(number=number, round=turn.round, cell=cell.name, seed=seed + turn.round - 1, begun=time.time(),
-                    command_line=command_line(cell, seed, turn.round))
+                    command_line=["sojourn", "soak", str(self._plan.path), f"cell={cell.name}"])
         )  # fmt: skip
 
     def _supervised(self, turn: Turn, attempt: Attempt) -> Ended:
         """Make one run; it may go beside others, each in a thread."""
         task = Task(
             given=dict(turn.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=turn.round,
-            command_line=attempt.command_line,
+            command_line=attempt.command_line, report=self._folder.file(attempt.number, state.RUN),
         )  # fmt: skip
         return supervise(
             [*self._child, "run", task.model_dump_json()],

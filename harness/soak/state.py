@@ -20,9 +20,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sojourn.hardware.machine.files import flush, is_full, lock, replace_file, sync_folder
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.soak.plan import SoakPlan
-from sojourn.harness.store.manifest import MANIFEST, PARTIAL, StoreError, UnixTime, read_manifest
+from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
+RUN = ".run"
+"""Suffix of an attempt's file that names its run directory, without `.partial`; its process writes it."""
 _BALLAST, _LOCK = ".ballast", ".lock"
 _TRIES = 5
 #: Kept aside for the last records and the summary of a night that ends on a full disk.
@@ -58,7 +60,7 @@ class Attempt(BaseModel):
     run: str | None = None
     """Its run directory in the night's folder."""
     command_line: list[str] = []
-    """That of its run, which the run's manifest tells too."""
+    """As in its run's manifest: the soak's command and the cell."""
     headline: str = ""
     leaks: list[str] = []
     """What it left behind, each with what was done about it."""
@@ -118,13 +120,12 @@ class Folder:
         return self.path / ATTEMPTS / f"{number:04}{suffix}"
 
     def run_of(self, attempt: Attempt) -> Path | None:
-        """Return the run directory of an attempt: the newest of its command line that no other attempt has."""
-        claimed = {other.run for other in self.attempts() if other.number != attempt.number}
-        runs = [manifest.parent for manifest in self.path.glob(f"*/{MANIFEST}") if manifest.parent.name not in claimed]
-        lines = {run: _command_line(run) for run in runs}
-        own = [run for run in runs if lines[run] == attempt.command_line]
-        unreadable = [run for run in runs if lines[run] is None]
-        return max(own or unreadable, key=lambda path: (path / MANIFEST).stat().st_mtime, default=None)
+        """Return the run directory of an attempt, finished or not, as its process reported it."""
+        try:
+            name = self.file(attempt.number, RUN).read_text()
+        except OSError:
+            return None
+        return next((run for it in (name, name + PARTIAL) if (run := self.path / it).exists()), None)
 
     def release_ballast(self) -> None:
         """Give back the space that was kept for the last files of the night."""
@@ -219,14 +220,6 @@ def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "
         elif manifest.finished:  # it says itself why it ended
             changes["reasons"] = manifest.reasons
     return attempt.model_copy(update=changes)
-
-
-def _command_line(run: Path) -> list[str] | None:
-    """Return the command line of a run; None where its manifest cannot be read."""
-    try:
-        return read_manifest(run).command_line
-    except StoreError:
-        return None
 
 
 def _read(file: Path, kind: type[T]) -> T:

@@ -55,6 +55,7 @@ def main(what: str, task_text: str) -> None:
     seed = task["seed"] + task["round"] - 1
     store = RunStore(Path(task["folder"]))
     with store.create("video-harm", options.cell, seed=seed, command_line=task["command_line"]) as run:
+        Path(task["report"]).write_text(run.manifest.run)
         (run.path / "options.json").write_text(json.dumps(options.record()))
         phases = [asdict(phase) for phase in options.phases]
         (run.path / "timeline.json").write_text(json.dumps({"phases": phases}))

@@ -28,6 +28,7 @@ from sojourn.harness.soak import leaks, loop, state
 from sojourn.harness.soak.loop import Code, begin
 from sojourn.harness.soak.plan import PlanError, read_plan
 from sojourn.harness.soak.state import Folder
+from sojourn.harness.soak.status import status
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
@@ -86,6 +87,7 @@ def test_runs_go_side_by_side_and_each_is_told_by_its_own_directory(soak_place: 
     for name in ("a", "b", "void"):
         run = folder.path / (attempts[name].run or "")
         assert verify(run).command_line == attempts[name].command_line
+        assert attempts[name].command_line == ["sojourn", "soak", str(soak_place / "plan.toml"), f"cell={name}"]
         assert json.loads((run / "options.json").read_text())["rate_down_bps"] == (5e6 if name == "b" else 1e7)
 
 
@@ -250,6 +252,18 @@ def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) 
     again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     assert again.path == folder.path and night.code == Code.ALL_VALID
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
+
+
+def test_a_night_whose_runs_did_not_report_themselves_goes_on(soak_place: Path) -> None:
+    """As nights of earlier versions, of which only finished attempts name their runs."""
+    folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    (attempt,) = folder.attempts()
+    folder.file(1, state.RUN).unlink()
+    assert status(folder).cells[0].valid == 1
+    folder.record(attempt.model_copy(update={"ended": None, "outcome": "running", "run": None}))
+    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    _, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert night.code == Code.ALL_VALID and outcomes(folder, "a") == ["killed", "valid"]
 
 
 def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place: Path) -> None:
