@@ -28,7 +28,6 @@ from sojourn.hardware.machine.cache import remove_tree
 from sojourn.hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import scratch_folder
-from sojourn.harness.bundle.signature import SignatureError, signer, signing_key
 from sojourn.harness.store.manifest import (
     LARGEST,
     MANIFEST,
@@ -43,6 +42,7 @@ from sojourn.harness.store.manifest import (
     parse_manifest,
     read_manifest,
 )
+from sojourn.harness.store.signature import SignatureError, signer, signing_key
 
 _LOG = logging.getLogger("sojourn.bundle")
 SUFFIX = ".tar.zst"

@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from sojourn.hardware.machine.cache import remove_tree
 from sojourn.harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, scratch_of, sweep, verify
 from sojourn.harness.bundle.research_object import CRATE, crate
-from sojourn.harness.bundle.signature import SignatureError, fingerprint, sign
 from sojourn.harness.store.manifest import (
     MANIFEST,
     Bundled,
@@ -23,6 +22,7 @@ from sojourn.harness.store.manifest import (
     read_manifest,
 )
 from sojourn.harness.store.runs import RunStore
+from sojourn.harness.store.signature import SignatureError, fingerprint, sign
 
 _VIDEO = (".mp4", ".mkv")
 

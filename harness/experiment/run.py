@@ -23,7 +23,6 @@ from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import host_versions
 from sojourn.hardware.machine.signals import ended_by_sigterm
-from sojourn.harness.bundle.signature import sign
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
@@ -38,6 +37,7 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE
 from sojourn.harness.store.runs import RunDirectory, RunStore
+from sojourn.harness.store.signature import sign
 from sojourn.harness.terminal import Tell, steps
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.scores import SCORES, Scores

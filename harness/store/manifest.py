@@ -22,7 +22,7 @@ MANIFEST = "manifest.json"
 #: Bytes of one; those of runs have some tens of thousands.
 LARGEST = 2 << 20
 MOST_FILES = 10_000
-#: Whoever signed a bundle signed its manifest; this lies beside it (harness/bundle/signature.py).
+#: Whoever signed a bundle signed its manifest; this lies beside it (harness/store/signature.py).
 SIGNATURE = "manifest.json.sig"
 Status = Literal["valid", "void", "interrupted"]
 PARTIAL = ".partial"

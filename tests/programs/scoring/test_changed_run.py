@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from sojourn.apps import SERVICES
 from sojourn.harness.bundle.archive import check
 from sojourn.harness.bundle.export import Wish, export
-from sojourn.harness.bundle.signature import SignatureError
 from sojourn.harness.cli import app
 from sojourn.harness.experiment import score_check
 from sojourn.harness.experiment.run import fill_run, keep_run, perform
 from sojourn.harness.experiment.score_check import NotComputedError, ScoreError, check_scores
 from sojourn.harness.store.manifest import SIGNATURE, hash_file, prune, read_manifest, reseal, write_manifest
 from sojourn.harness.store.runs import RunDirectory
+from sojourn.harness.store.signature import SignatureError
 from sojourn.scoring.schema.scores import SCORES
 from tests.unit.harness.bundle.test_archive import keys as keys  # a fixture
 from tests.unit.harness.options.test_options import parse

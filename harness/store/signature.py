@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of bundles by ssh keys: `ssh-keygen -Y`, which every user of ssh and git has (OpenSSH 8.2 or newer)."""
+"""Signatures of runs and bundles by ssh keys: `ssh-keygen -Y`, which every user of ssh and git has (OpenSSH 8.2 on)."""
 
 from __future__ import annotations
 
