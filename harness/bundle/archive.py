@@ -16,7 +16,6 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from tarfile import EmptyHeaderError, EOFHeaderError, HeaderError, TarFile  # type: ignore[attr-defined]
@@ -25,33 +24,25 @@ from typing import IO, Self
 import zstandard
 
 from sojourn.hardware.machine.cache import remove_tree
-from sojourn.hardware.machine.files import FRESH, flush, lock, owner_only, sync_folder
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.files import flush, lock, owner_only, sync_folder
 from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.harness.store.integrity import LONGEST_SIGNATURE, Checked, IntegrityError, check_run, sealed, signed_by
 from sojourn.harness.store.manifest import (
     LARGEST,
     MANIFEST,
-    MOST_FILES,
     PARTIAL,
     SIGNATURE,
     Manifest,
     StoreError,
-    check_complete,
-    hash_file,
     manifest_text,
     parse_manifest,
-    read_manifest,
 )
-from sojourn.harness.store.signature import SignatureError, signer, signing_key
 
 _LOG = logging.getLogger("sojourn.bundle")
 SUFFIX = ".tar.zst"
 FILES = f"-files{PARTIAL}"
 """Suffix of the folder with the files of a bundle in progress."""
 _IMPORT = ".import-"
-#: A run is some hundred megabytes in dozens of files; archives beyond these limits are not Sojourn's.
-_MAX_SIGNATURE = 64 << 10
-_MAX_TOTAL = 64 << 30
 _MAX_WINDOW = 128 << 20
 #: Logs shrink to a tenth, recordings and captures not at all. Below the minimum size, any ratio is harmless.
 _MAX_RATIO, _LEAST = 1000, 256 << 20
@@ -72,27 +63,8 @@ Tell = Callable[[int], None]
 """Called with the bytes done since the last call."""
 
 
-class BundleError(RuntimeError):
-    """A bundle or run directory differs from its manifest; the message names the first difference.
-
-    Names in an archive are untrusted: the message shows them on one line without control characters.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A bundle or run that matches its manifest."""
-
-    manifest: Manifest
-    key: str = ""
-    """The key that signed it, `ED25519 key SHA256:…`; empty if it is not signed."""
-    signer: str = ""
-    """The signer, if requested."""
-    stale: bool = False
-    """Whether a run has a signature that does not match its present manifest."""
+class BundleError(IntegrityError):
+    """A bundle or a run is not what its manifest says, or a bundle cannot be written."""
 
 
 @contextmanager
@@ -199,7 +171,7 @@ def check(path: Path, derived: Collection[str] = (), signers: Path | None = None
     manifest, or any other problem (a link, a path that leads outside, a size beyond the manifest's).
     """
     with _one_line(path):
-        return _check_directory(path, derived, signers) if path.is_dir() else _check_archive(path, signers)
+        return check_run(path, derived, signers) if path.is_dir() else _check_archive(path, signers)
 
 
 @contextmanager
@@ -257,43 +229,15 @@ def _import_folder(results: Path) -> Iterator[Path]:
 def _one_line(path: Path) -> Iterator[None]:
     try:
         yield
-    except StoreError as error:
+    except BundleError:
+        raise
+    except (IntegrityError, StoreError) as error:
         raise BundleError(str(error)) from error
     except OSError as error:
         raise BundleError(f"{error.filename or path}: {error.strerror or error}") from error
     # The last ones: tarfile's errors for headers that no tar writes.
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError, RecursionError) as error:
         raise BundleError(f"{path}: damaged archive: {error}") from error
-
-
-def _check_directory(run: Path, derived: Collection[str], signers: Path | None) -> Checked:
-    manifest = _sealed(read_manifest(run), str(run))
-    text, signature = (run / MANIFEST).read_bytes(), None
-    if (run / SIGNATURE).is_file():
-        with (run / SIGNATURE).open("rb") as file:
-            signature = file.read(_MAX_SIGNATURE)
-    try:
-        key, who = _signed_by(text, signature, run, signers)
-    except BundleError:
-        if signers:
-            raise
-        key = who = ""  # a run that was rescored or pruned later is no longer what was signed
-    stale = signature is not None and not key
-    for path in sorted(run.rglob("*")):
-        name = path.relative_to(run).as_posix()
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise BundleError(f"{name}: not a plain file")
-        known = {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
-        if path.is_file() and name not in known and not name.endswith(FRESH):
-            raise BundleError(f"{name}: not in the manifest")
-    for name, entry in manifest.files.items():
-        if name in derived:
-            continue
-        if not (run / name).is_file():
-            raise BundleError(f"{name}: missing")
-        if hash_file(run / name) != entry:
-            raise BundleError(f"{name}: differs from the manifest")
-    return Checked(manifest, key, who, stale)
 
 
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
@@ -307,7 +251,7 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
         if not 0 <= first.size <= LARGEST:
             raise BundleError(f"{first.name}: {first.size} bytes are too many for a manifest")
         text = _content(tar, first).read()
-        manifest = _sealed(parse_manifest(text, name), name)
+        manifest = sealed(parse_manifest(text, name), name)
         if first.name != f"{manifest.run}/{MANIFEST}":
             raise BundleError(f"{first.name}: the manifest belongs to the run {manifest.run}")
         if not manifest.bundle:  # it marks an unpacked run as imported
@@ -318,11 +262,11 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
         signature: bytes | None = None
         member = next(members, None)
         if member is not None and member.name == f"{manifest.run}/{SIGNATURE}":
-            if not 0 <= member.size <= _MAX_SIGNATURE:
-                raise BundleError(f"{SIGNATURE}: {member.size} bytes are too many for a signature")
+            if not 0 <= member.size <= LONGEST_SIGNATURE:
+                raise BundleError(f"{SIGNATURE}: {member.size} bytes is too much for a signature")
             signature = _content(tar, member).read()
             member = next(members, None)
-        key, who = _signed_by(text, signature, file, signers)  # before anything else is trusted
+        key, who = signed_by(text, signature, file, signers)  # before anything else is believed
         if into:
             into /= manifest.run
             if (free := shutil.disk_usage(into.parent).free) < total:
@@ -348,19 +292,6 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
     for missing in sorted(manifest.files.keys() - seen):
         raise BundleError(f"{missing}: missing")
     return Checked(manifest, key, who)
-
-
-def _signed_by(text: bytes, signature: bytes | None, path: Path, signers: Path | None) -> tuple[str, str]:
-    """Return a manifest's signing key and its signer among `signers`; each is empty if absent or not requested."""
-    if signature is None:
-        if signers:
-            raise BundleError(f"{path}: not signed")
-        return "", ""
-    try:
-        who = signer(text, signature, signers) if signers else ""
-        return signing_key(text, signature), who
-    except SignatureError as error:
-        raise BundleError(f"{MANIFEST}: {error}") from error
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -423,14 +354,3 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader:
     if not isinstance(content, BufferedReader):
         raise BundleError(f"{member.name}: not a plain file")
     return content
-
-
-def _sealed(manifest: Manifest, name: str) -> Manifest:
-    if manifest.finished is None:
-        raise BundleError(f"{name}: the run was killed before its files were hashed: {'; '.join(manifest.reasons)}")
-    if len(manifest.files) > MOST_FILES:
-        raise BundleError(f"{name}: {len(manifest.files)} files; a run has at most {MOST_FILES}")
-    if sum(entry.size for entry in manifest.files.values()) > _MAX_TOTAL:
-        raise BundleError(f"{name}: its files exceed {_MAX_TOTAL >> 30} GiB")
-    check_complete(manifest, name)
-    return manifest

@@ -14,7 +14,6 @@ from sojourn.apps.base import Service
 from sojourn.hardware.lab.lab_file import LABS
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS
-from sojourn.harness.bundle.archive import verify
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment.run import OPTIONS_FILE, perform
 from sojourn.harness.lab.machine import SYSTEM_CALLS
@@ -24,6 +23,7 @@ from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.record import restored, words
 from sojourn.harness.options.sources import is_path
 from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
 from sojourn.scoring.schema.scores import SCORES
@@ -61,14 +61,14 @@ def asked_of(
     """Return manifest and options of a finished run in simulated time whose files are as they were made.
 
     A run may be a stranger's: of a path in its record only the option counts, the path is that of `yours`.
-    Raises RerunError, and BundleError naming a file that was changed.
+    Raises RerunError, and IntegrityError naming a file that was changed.
     """
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
         why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
         raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be made again")
     if manifest.bundle and manifest.bundle.anonymised:
         raise RerunError(f"{run}: is anonymised: its files are not those that were recorded; take the run itself")
-    verify(run)
+    verify_run(run)
     if OPTIONS_FILE not in manifest.files:
         raise RerunError(f"{run}: has no {OPTIONS_FILE}: what was asked is not known")
     if manifest.files[OPTIONS_FILE].size > LARGEST or not (record := stored_object(run / OPTIONS_FILE)):

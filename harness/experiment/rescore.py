@@ -12,8 +12,8 @@ from typing import Any
 
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import package_versions
-from sojourn.harness.bundle.archive import verify
 from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -59,7 +59,7 @@ def rescored(run: Path) -> Rescored:
 
     Raises StoreError when a raw file is not as the manifest says or was pruned, RecordError when one is damaged.
     """
-    manifest = verify(run, derived=(SCORES, REPORT))
+    manifest = verify_run(run, derived=(SCORES, REPORT))
     if manifest.pruned:
         raise NotComputedError(f"{run}: cannot be scored again: pruned to make room: {', '.join(manifest.pruned)}")
     check_judges(run, manifest)

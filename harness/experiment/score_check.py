@@ -14,10 +14,11 @@ import zstandard
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.files import LOCK, replace_file
 from sojourn.hardware.machine.programs import package_versions
-from sojourn.harness.bundle.archive import Checked, check, unpacked
+from sojourn.harness.bundle.archive import check, unpacked
 from sojourn.harness.engine.provenance import source_files
 from sojourn.harness.experiment.rescore import NotComputedError, check_judges, differences
 from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.records import RecordError

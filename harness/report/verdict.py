@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.toml_file import TomlError, read_toml
-from sojourn.harness.bundle.archive import BundleError, check
 from sojourn.harness.report.index import Left, unfinished
 from sojourn.harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.store.integrity import IntegrityError, check_run
 from sojourn.harness.store.manifest import MANIFEST, Manifest
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
@@ -94,16 +94,16 @@ def verdicts(
 ) -> list[Verdict]:
     """Judge the runs at `places`, per experiment; `look` is called with every run and its manifest.
 
-    Raises ReportError, StoreError for a run with an altered file, BundleError for a run that none of the `signers`
-    signed, and what `look` raises.
+    Raises ReportError, StoreError for a run of which any file is not as it was recorded, IntegrityError for one that
+    none of the `signers` signed, and what `look` raises.
     """
     runs = find_runs(places, whole=False)  # every run and its signature is checked below
     for run in runs:
         try:
-            manifest = check(run.path, (REPORT,), signers).manifest
-        except BundleError as wrong:
+            manifest = check_run(run.path, (REPORT,), signers).manifest
+        except IntegrityError as wrong:
             why = str(wrong)
-            raise BundleError(why if str(run.path) in why else f"{run.path}: {why}") from wrong
+            raise IntegrityError(why if str(run.path) in why else f"{run.path}: {why}") from wrong
         if look:
             look(run.path, manifest)
     return [

@@ -25,7 +25,6 @@ from sojourn.hardware.machine.files import is_full, sync_folder
 from sojourn.hardware.machine.memory import available_bytes
 from sojourn.hardware.machine.scratch import sweep
 from sojourn.hardware.simulation import fitting, memory_bytes
-from sojourn.harness.bundle.archive import BundleError, verify
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import REPORT
@@ -37,6 +36,7 @@ from sojourn.harness.soak.rounds import Turn, expected_s, next_batch, quarantine
 from sojourn.harness.soak.state import Attempt, Folder, Night, Outcome
 from sojourn.harness.soak.status import saved_plan
 from sojourn.harness.soak.supervise import Ended, supervise
+from sojourn.harness.store.integrity import IntegrityError, verify_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
 
 #: The process that makes a run or checks a lab; it takes `run` or `check` and a task as JSON.
@@ -208,8 +208,8 @@ class Soak:
         for attempt in [one for one in self._attempts if one.outcome in ("valid", "void") and one.run]:
             run = self._folder.path / str(attempt.run)
             try:
-                verify(run, derived=(REPORT,))  # a page that a kill left half made is made again from the rest
-            except (BundleError, StoreError) as damaged:
+                verify_run(run, derived=(REPORT,))  # a page that a kill left half made is made again from the rest
+            except (IntegrityError, StoreError) as damaged:
                 why = f"when the night was resumed: {damaged}"
                 self._tell(f"run {attempt.number} is made again: {why}")
                 if run.exists():  # kept, and no number comes of it any more

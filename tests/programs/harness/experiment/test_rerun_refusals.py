@@ -18,7 +18,6 @@ from sojourn.apps.options import DRIVERS, RECORDERS, Code
 from sojourn.bottleneck.qdiscs import KINDS
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS, host_versions
-from sojourn.harness.bundle.archive import BundleError
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment import rerun
 from sojourn.harness.experiment.rerun import RerunError, asked_of, commits, compared, scorers, unlike, with_remedy
@@ -28,6 +27,7 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.record import restored, words
 from sojourn.harness.options.rules import parse_options
+from sojourn.harness.store.integrity import IntegrityError
 from sojourn.harness.store.manifest import (
     LARGEST,
     Bundled,
@@ -128,7 +128,7 @@ def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     with pytest.raises(RerunError, match=r"is interrupted \(the run was left without a commit\): only a valid run"):
         asked_of(left.path, SERVICES)
     (edited := make()).joinpath("player.jsonl").write_text("[]\n")
-    with pytest.raises(BundleError, match=r"player\.jsonl: differs from the manifest"):
+    with pytest.raises(IntegrityError, match=r"player\.jsonl: differs from the manifest"):
         asked_of(edited, SERVICES)
     with pytest.raises(StoreError, match="no run directory"):
         asked_of(tmp_path, SERVICES)

@@ -47,7 +47,7 @@ def stepwise(module, name):
     setattr(module, name, called)
 
 for module, name in (
-    (state, "replace_file"), (state, "flush"), (state, "sync_folder"), (loop, "supervise"), (loop, "verify"),
+    (state, "replace_file"), (state, "flush"), (state, "sync_folder"), (loop, "supervise"), (loop, "verify_run"),
     (loop, "sweep"), (leaks, "clean"), (summary, "status"), (summary, "junit"),
 ):
     stepwise(module, name)
