@@ -24,7 +24,7 @@ from sojourn.hardware.machine.files import read_foreign
 from sojourn.hardware.machine.memory import available_bytes
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import scratch_file
-from sojourn.hardware.machine.signals import held_back
+from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.hardware.node import node_command
 
 START_NS = 1_000_000_000
@@ -136,7 +136,7 @@ def run(
         with jail, Lease() as core:
             try:
                 command = jail.argv(words, variables, core=core, parent=os.getpid())
-                with said.open("wb") as console, held_back():
+                with said.open("wb") as console, deferred_signals():
                     machine = subprocess.Popen(
                         command, stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
                         start_new_session=True,  # its helper processes end with it

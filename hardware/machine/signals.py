@@ -12,8 +12,8 @@ from types import FrameType
 _ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
-def keep_to_ourselves() -> None:
-    """Let started programs receive SIGINT even if this process ignores it: SIGINT stops them.
+def unignore_sigint() -> None:
+    """Let the programs that we start hear SIGINT even where we ignore it: by it each is told to end.
 
     A shell lets its background jobs ignore SIGINT (`sojourn soak PLAN &` in a script), and programs inherit ignored
     signals, but not handlers.
@@ -22,8 +22,8 @@ def keep_to_ourselves() -> None:
         signal.signal(signal.SIGINT, lambda *_: None)
 
 
-def end_waits() -> None:
-    """Let SIGINT interrupt a wait without a time limit.
+def interruptible_waits() -> None:
+    """Let SIGINT end a wait that has no time limit.
 
     Polars installs a SIGINT handler with SA_RESTART when it is imported: with it, such a wait continues in the kernel,
     and KeyboardInterrupt is raised only after the wait.
@@ -40,7 +40,7 @@ def ended_by_sigterm() -> Iterator[None]:
     def unwind(number: int, _: FrameType | None) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
 
-    end_waits()
+    interruptible_waits()
     before = signal.signal(signal.SIGTERM, unwind)
     try:
         yield
@@ -49,8 +49,8 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[Sequence[int]]:
-    """Defer terminating signals to the end of the block, so that everything begun in it can be undone.
+def deferred_signals() -> Iterator[Sequence[int]]:
+    """Let a signal that ends us wait for the end of the block, so that what is begun in it is known to its undoing.
 
     Yields the signals received so far. Only the main thread receives signals; in other threads, nothing changes.
     """

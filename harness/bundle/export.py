@@ -35,8 +35,8 @@ def _silent(_run: Path, _size: int) -> Tell:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Options of an export. `key`: the ssh key that signs the bundle."""
+class ExportRequest:
+    """How a bundle is wanted. `key`: the ssh key that signs it."""
 
     anonymise: bool = False
     without_video: bool = False
@@ -72,7 +72,7 @@ def runs_at(places: Sequence[Path]) -> list[Path]:
 def export_all(
     runs: Sequence[Path],
     output: Path | None = None,
-    wish: Wish | None = None,
+    request: ExportRequest | None = None,
     begin: Begin = _silent,
 ) -> Iterator[Exported]:
     """Write an archive of every run and yield the results; by default next to the run.
@@ -81,7 +81,7 @@ def export_all(
     is written again. A problem with one run does not stop the others. `begin` is called with every run to pack and its
     bytes, and returns the callback for progress in bytes.
     """
-    wish = wish or Wish()
+    request = request or ExportRequest()
     single = output if len(runs) == 1 and output and output.name.endswith(SUFFIX) and not output.is_dir() else None
     if output and not single:
         output.mkdir(parents=True, exist_ok=True)
@@ -89,17 +89,17 @@ def export_all(
         sweep(folder)
     for run in runs:
         try:
-            archive = single or (output or run.parent) / (wish.name(read_manifest(run).run) + SUFFIX)
-            before = stands(archive, run, wish)
+            archive = single or (output or run.parent) / (request.name(read_manifest(run).run) + SUFFIX)
+            before = stands(archive, run, request)
             if single and single.exists() and not before:
-                raise BundleError(f"{single}: exists, and is not a complete bundle of this run; give another -o")
-            yield Exported(run, archive if before else export(run, archive, wish, begin), before)
+                raise BundleError(f"{single}: exists, and is no whole bundle of this run; give another -o")
+            yield Exported(run, archive if before else export(run, archive, request, begin), before)
         except (RuntimeError, OSError) as error:
             yield Exported(run, error=str(error))
 
 
-def stands(archive: Path, run: Path, wish: Wish) -> bool:
-    """Whether an archive is a complete bundle of the run's present state; False if missing or damaged.
+def stands(archive: Path, run: Path, request: ExportRequest) -> bool:
+    """Tell whether an archive is a whole bundle of the run as it is now; False when it is missing or damaged.
 
     Raises BundleError if it is complete but a different bundle, which must not be replaced.
     """
@@ -110,10 +110,10 @@ def stands(archive: Path, run: Path, wish: Wish) -> bool:
     except BundleError:
         return False
     made, manifest = checked.manifest.bundle, run / MANIFEST
-    wanted = wish.name(read_manifest(run).run)
+    wanted = request.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
-        raise BundleError(f"{archive}: a bundle of another run, or of an older state of this run; move it, or give -o")
-    if not wish.key or checked.key.endswith(f" {_fingerprint(wish.key)}"):
+        raise BundleError(f"{archive}: a bundle of another run, or of this one as it was; move it away, or give -o")
+    if not request.key or checked.key.endswith(f" {_fingerprint(request.key)}"):
         return True
     if checked.key:
         raise BundleError(f"{archive}: signed by another key, the {checked.key}; move it, or give -o")
@@ -123,16 +123,16 @@ def stands(archive: Path, run: Path, wish: Wish) -> bool:
 def export(
     run: Path,
     output: Path | None = None,
-    wish: Wish | None = None,
+    request: ExportRequest | None = None,
     begin: Begin = _silent,
 ) -> Path:
     """Check the run, write it as one archive and return its path (by default next to the run).
 
-    The same run gives the same bytes, except for random parts of `wish` (anonymised payloads). An existing archive is
-    replaced. Raises BundleError if the run differs from its manifest, or cannot be written completely.
+    The same run gives the same bytes, but for what `request` has drawn at random (anonymised payloads). An archive that
+    is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written.
     """
-    wish = wish or Wish()
-    output = output or run.parent / (wish.name(read_manifest(run).run) + SUFFIX)
+    request = request or ExportRequest()
+    output = output or run.parent / (request.name(read_manifest(run).run) + SUFFIX)
     scratch = scratch_of(output)
     with claimed(output) as archive, _emptied(scratch):
         manifest = verify(run)
@@ -140,24 +140,24 @@ def export(
         left_out = [*(before.left_out if before else [])]
         files = {name: run / name for name in manifest.files if name != CRATE}
         tell = begin(run, sum(manifest.files[name].size for name in files))
-        if wish.anonymise:
+        if request.anonymise:
             from sojourn.harness.bundle.anonymise import anonymise
 
             manifest, files, unclean = anonymise(manifest, files, scratch)
             left_out += unclean
-        if wish.without_video:  # which anonymised scores are computed from
+        if request.without_video:  # which anonymised scores are computed from
             videos = [name for name in files if PurePosixPath(name).suffix in _VIDEO]
             left_out += videos
             files = {name: path for name, path in files.items() if name not in videos}
-        manifest.run = wish.name(manifest.run)
+        manifest.run = request.name(manifest.run)
         manifest.bundle = Bundled(
             source=hash_file(run / MANIFEST).sha256,
-            anonymised=wish.anonymise or bool(before and before.anonymised),
-            without_video=wish.without_video or bool(before and before.without_video),
+            anonymised=request.anonymise or bool(before and before.anonymised),
+            without_video=request.without_video or bool(before and before.without_video),
             left_out=sorted(left_out),
         )
         described = _describe(manifest, files)
-        signature = _signed(manifest_text(manifest), wish.key) if wish.key else None
+        signature = _signed(manifest_text(manifest), request.key) if request.key else None
         pack(manifest, {**files, CRATE: described}, archive, signature, tell)
     return output
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from sojourn.hardware.machine.signals import keep_to_ourselves
+from sojourn.hardware.machine.signals import unignore_sigint
 from sojourn.harness.cli import bundles, harm, machines, matrices, nights, runs, verdicts
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -23,5 +23,5 @@ app.add_typer(nights.app, name="soak")
 
 @app.callback()
 def main() -> None:
-    """Sojourn measures what a bottleneck queue does to the video people watch while a bulk flow competes."""
-    keep_to_ourselves()
+    """Sojourn: what a bottleneck queue does to the video that people watch while a bulk flow competes."""
+    unignore_sigint()

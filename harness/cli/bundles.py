@@ -47,7 +47,7 @@ def bundle_export(
 
     from sojourn.apps import SERVICES
     from sojourn.harness.bundle.archive import BundleError
-    from sojourn.harness.bundle.export import Wish, export_all, runs_at
+    from sojourn.harness.bundle.export import ExportRequest, export_all, runs_at
     from sojourn.harness.options.errors import OptionsError
     from sojourn.harness.options.sources import user_defaults
 
@@ -65,7 +65,7 @@ def bundle_export(
             bars.reset(task, total=size, description=f"{chosen.index(run) + 1} of {len(chosen)}: {run.name}")
             return lambda done: bars.update(task, advance=done)
 
-        for made in export_all(chosen, output, Wish(anonymise, without_video, key), begin):
+        for made in export_all(chosen, output, ExportRequest(anonymise, without_video, key), begin):
             if made.error:
                 print(f"sojourn: {made.run}: {printable(made.error)}", file=sys.stderr)
                 failed += 1

@@ -18,7 +18,7 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import AsJson, Rescore, Signers, print_json
 
 app = typer.Typer()
-#: `sojourn.harness.report.verdict.Code.BROKEN`, also where that cannot be imported.
+#: `sojourn.harness.report.verdict.VerdictExit.BROKEN`, also where that cannot be imported.
 _BROKEN = 4
 _STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure": "red"}
 
@@ -105,12 +105,14 @@ def trend(
     """Find the version at which a metric changed. Exit code 0: none worse, 1: worse, 3: invalid, 4: cannot be read."""
     with _broken_at_once():
         from sojourn.harness.report import trend as report
-        from sojourn.harness.report.verdict import Code
+        from sojourn.harness.report.verdict import VerdictExit
 
         told = report.history(report.read_versions(places), least / 100)
         page = report.write_history(told, output)
     able = any(one.can_tell for one in told.trends)
-    code = Code.NOT_MET if any(one.worse for one in told.trends) else Code.MET if able else Code.VOID
+    code = (
+        VerdictExit.NOT_MET if any(one.worse for one in told.trends) else VerdictExit.MET if able else VerdictExit.VOID
+    )
     if as_json:
         print_json(report.records(told))
         raise typer.Exit(code)

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sojourn.hardware.machine.signals import ended_by_sigterm, held_back
+from sojourn.hardware.machine.signals import deferred_signals, ended_by_sigterm
 from sojourn.hardware.simulation import free_bytes
 from sojourn.harness.engine.job import Channel, EngineError, Event, Job, failure
 
@@ -73,7 +73,7 @@ class LocalEngine:
 
     def _begin(self, task: _Task) -> None:
         task.begun += 1
-        with held_back():  # until the worker is known to __exit__
+        with deferred_signals():  # until the worker is known to __exit__
             worker = self._idle.pop() if self._idle else _Worker()
             self._busy[worker.connection] = worker
             worker.begin(task)

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import printable
-from sojourn.hardware.machine.signals import keep_to_ourselves
+from sojourn.hardware.machine.signals import unignore_sigint
 from sojourn.harness.experiment.run import SPARE
 from sojourn.harness.experiment.session import ExperimentSession, TooFewValidError
 from sojourn.harness.options.errors import OptionsError
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot work before anything is collected, let alone started."""
-    keep_to_ourselves()
+    unignore_sigint()
     config.addinivalue_line("markers", "experiment: a full experiment of minutes; run by name or by make harm")
     checkout = config.rootpath
     if (checkout / "harness" / "experiment" / "plugin.py").exists() and checkout != CHECKOUT:

@@ -47,7 +47,7 @@ class RerunError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Compared:
+class FileComparison:
     """Names of the files that both runs have with the same bytes, with others, and that only one has."""
 
     same: tuple[str, ...]
@@ -111,7 +111,7 @@ def rerun(
     services: Mapping[str, type[Service]],
     terminal: TextIO,
     yours: Mapping[str, Path] = MappingProxyType({}),
-) -> tuple[Path, Compared, list[str]]:
+) -> tuple[Path, FileComparison, list[str]]:
     """Repeat `run` on this machine, whatever engine it was made by, in the folder `results` (default: beside it).
 
     `yours` are the paths of the options in YOURS that it was recorded with. Returns where, how the files compare, and
@@ -133,11 +133,11 @@ def rerun(
 
 def compared(
     first: Mapping[str, FileEntry], second: Mapping[str, FileEntry], unknown: Collection[str] = ()
-) -> Compared:
+) -> FileComparison:
     """Compare two runs' files by their hashes, but for those that tell where and when, and the `unknown` ones."""
     names = sorted((set(first) | set(second)) - {*NOT_COMPARED, *unknown})
     both = [name for name in names if name in first and name in second]
-    return Compared(
+    return FileComparison(
         tuple(name for name in both if first[name] == second[name]),
         tuple(name for name in both if first[name] != second[name]),
         tuple(name for name in names if name not in both),

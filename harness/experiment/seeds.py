@@ -19,7 +19,7 @@ from rich.text import Text
 from sojourn.apps.base import Service
 from sojourn.hardware import simulation
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.signals import ended_by_sigterm, held_back
+from sojourn.hardware.machine.signals import deferred_signals, ended_by_sigterm
 from sojourn.harness.engine.job import Channel, Engine, Job, failure
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
@@ -201,7 +201,7 @@ def side_by_side(
         with engine, _Board(series, console) as board:
             while running or (series.waiting and not failed):
                 while series.waiting and not failed and engine.free(len(running)) > 0:
-                    with held_back():
+                    with deferred_signals():
                         begin(series.waiting.popleft())
                 for folder, kind, what in engine.events(_LOOK_S):
                     asked, run = running[folder]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sojourn.hardware.machine.signals import end_waits, held_back
+from sojourn.hardware.machine.signals import deferred_signals, interruptible_waits
 from sojourn.harness.engine.job import Engine, EngineError, failure
 from sojourn.harness.matrix.cells.cell_run import Job, empty, is_of, rescore, standing
 from sojourn.harness.matrix.results import run_folder
@@ -74,19 +74,19 @@ def complete(
             return Outcome(job, claimed.fail(error), "failed", error)
         return Outcome(job, claimed.commit(), "ran")
 
-    end_waits()
+    interruptible_waits()
     try:
         with engine:
             while waiting or busy or running:
                 while waiting and engine.free(len(running)) > 0:
-                    with held_back():
+                    with deferred_signals():
                         outcome = begin(*waiting.popleft())
                     if outcome:
                         yield outcome
                 if running:
                     for event in engine.events(_LOOK_S):
                         if event.kind == "ended":
-                            with held_back():
+                            with deferred_signals():
                                 outcome = end(event.folder, event.what)
                             yield outcome
                 elif busy and (outcome := begin(busy.popleft(), again=False, wait=True)):

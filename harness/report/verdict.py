@@ -25,8 +25,8 @@ Look = Callable[[Path, Manifest], None]
 """Called with a run and its manifest; raises if the run must not be judged."""
 
 
-class Code(IntEnum):
-    """Exit codes; 2 is reserved for a wrong command line."""
+class VerdictExit(IntEnum):
+    """Exit codes; 2 is a wrong command line's."""
 
     MET = 0
     NOT_MET = 1
@@ -39,9 +39,8 @@ class Code(IntEnum):
         """The verdict in words; data for programs use the code's name."""
         return "invalid" if self is Code.VOID else self.name.lower().replace("_", " ")
 
-
-#: An experiment's possible verdicts, the worst last.
-_RANKS = (Code.MET, Code.NOT_DECIDED, Code.NOT_MET, Code.VOID)
+#: What an experiment's verdict can be, the worst last.
+_RANKS = (VerdictExit.MET, VerdictExit.NOT_DECIDED, VerdictExit.NOT_MET, VerdictExit.VOID)
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,14 @@ class Verdict:
         return self.experiment.summary.void
 
     @property
-    def code(self) -> Code:
-        """Void if no run is valid, whatever the thresholds."""
+    def code(self) -> VerdictExit:
+        """Void where no run is valid, whatever was demanded."""
         if not self.experiment.summary.valid:
-            return Code.VOID
+            return VerdictExit.VOID
         outcomes = {it.outcome for it in self.judgements}
         if outcomes & {"not met", "no figure"}:
-            return Code.NOT_MET
-        return Code.NOT_DECIDED if "not decided" in outcomes else Code.MET
+            return VerdictExit.NOT_MET
+        return VerdictExit.NOT_DECIDED if "not decided" in outcomes else VerdictExit.MET
 
 
 def read_thresholds(file: Path) -> list[Threshold]:
@@ -118,9 +117,9 @@ def left_out(places: Sequence[Path]) -> list[Left]:
     return [left for folder in folders for left in unfinished(folder)]
 
 
-def code_of(given: Sequence[Verdict]) -> Code:
+def code_of(given: Sequence[Verdict]) -> VerdictExit:
     """Return the worst: void before not met before not decided before met."""
-    return max((verdict.code for verdict in given), key=_RANKS.index, default=Code.VOID)
+    return max((verdict.code for verdict in given), key=_RANKS.index, default=VerdictExit.VOID)
 
 
 def records(given: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -185,7 +184,8 @@ def junit(given: Sequence[Verdict]) -> bytes:
         outcomes = Counter(it.outcome for it in cases)
         suite = ElementTree.SubElement(
             root, "testsuite", name=printable(verdict.experiment.title), tests=str(len(cases) or 1),
-            failures=str(outcomes["not met"] + outcomes["no figure"]), errors=str(int(verdict.code == Code.VOID)),
+            failures=str(outcomes["not met"] + outcomes["no figure"]),
+            errors=str(int(verdict.code == VerdictExit.VOID)),
             skipped=str(outcomes["not decided"]),
         )  # fmt: skip
         for it in cases:
@@ -196,7 +196,7 @@ def junit(given: Sequence[Verdict]) -> bytes:
             if it.outcome != "met":
                 kind = "skipped" if it.undecided else "failure"
                 ElementTree.SubElement(case, kind, message=f"{it.text}: {figure_of(it)}")
-        if verdict.code == Code.VOID:
+        if verdict.code == VerdictExit.VOID:
             why = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in verdict.void.items())
             case = ElementTree.SubElement(suite, "testcase", classname="runs", name="valid runs")
             ElementTree.SubElement(case, "error", message=printable(f"invalid: {why}"))

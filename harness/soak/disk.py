@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from sojourn.harness.soak.plan import Prune
-from sojourn.harness.soak.state import Folder, nights
+from sojourn.harness.soak.state import NightDirectory, nights
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
 
 _DAY_S = 86400
@@ -21,7 +21,7 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def make_room(night: Folder, needed: int, rules: Sequence[Prune], tell: Callable[[str], None]) -> list[str]:
+def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], tell: Callable[[str], None]) -> list[str]:
     """Remove files that `rules` name, the oldest first, until `needed` bytes are free; return their paths.
 
     One that cannot be removed is told. The ballast of `night` is given up if there is not even room for a manifest.

@@ -32,8 +32,8 @@ from sojourn.harness.soak import leaks, state
 from sojourn.harness.soak.child import Task
 from sojourn.harness.soak.disk import free_bytes, make_room
 from sojourn.harness.soak.plan import PlanError, PlanFile, PlannedCell, SoakPlan
-from sojourn.harness.soak.rounds import Turn, expected_s, next_batch, quarantined
-from sojourn.harness.soak.state import Attempt, Folder, Night, Outcome
+from sojourn.harness.soak.rounds import ScheduledRun, expected_s, next_batch, quarantined
+from sojourn.harness.soak.state import Attempt, Night, NightDirectory, Outcome
 from sojourn.harness.soak.status import saved_plan
 from sojourn.harness.soak.supervise import Ended, supervise
 from sojourn.harness.store.integrity import IntegrityError, verify_run
@@ -53,7 +53,7 @@ _MOST_H = 8784
 _KILLED = "the soak was killed, or the machine restarted, while it ran"
 
 
-class Code(IntEnum):
+class SoakExit(IntEnum):
     """Exit codes; a soak that was stopped by a signal ends with 128 and its number."""
 
     ALL_VALID = 0
@@ -85,7 +85,7 @@ class Stop:
                 signal.signal(number, take)
 
 
-def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> Folder | None:
+def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> NightDirectory | None:
     """Return the night to go on with: the last one while its time is not up, else a new one of `hours`.
 
     Without `hours` a night is only resumed: None when there is none. Raises PlanError when the last night goes on but
@@ -121,10 +121,10 @@ def _round_s(plan: SoakPlan) -> float:
 
 def resumable(night: Night) -> bool:
     """Tell whether a night ended before its time: killed, stopped, or for a lab or disk that may be well again."""
-    return night.code not in (Code.ALL_VALID, Code.SOME_NOT) and time.time() < night.until
+    return night.code not in (SoakExit.ALL_VALID, SoakExit.SOME_NOT) and time.time() < night.until
 
 
-def killed(results: Path) -> Folder | None:
+def killed(results: Path) -> NightDirectory | None:
     """Return the last night of a folder of results if nobody ended it and its time is up."""
     last = next(reversed(state.nights(results)), None)
     return last if last and last.night.ended is None and time.time() >= last.night.until else None
@@ -136,7 +136,7 @@ class Soak:
     def __init__(
         self,
         plan: SoakPlan,
-        folder: Folder,
+        folder: NightDirectory,
         tell: Callable[[str], None],
         stop: Stop | None = None,
         child: Sequence[str] = CHILD,
@@ -163,20 +163,20 @@ class Soak:
                 traceback.print_exc()
             with suppress(Exception):  # likely for the same cause
                 self._settle(why, "failed")
-            return self._end(Code.DISK_FULL if full else Code.UNEXPECTED, why)
+            return self._end(SoakExit.DISK_FULL if full else SoakExit.UNEXPECTED, why)
 
     def _run(self) -> Night:
         self._folder.save(self._folder.night.model_copy(update={"ended": None, "code": None, "cause": ""}))
         self._settle(_KILLED, "killed")
         self._verify_inherited()
         cause = self._broken("before the first run")
-        code = Code.LAB_BROKEN
+        code = SoakExit.LAB_BROKEN
         while not cause and not self._stop():
             batch = self._in_time(next_batch(self._plan, self._folder.night.seed, self._attempts, self._most))
             if not batch:
                 break
             if cause := self._no_room(batch[0].cell):
-                code = Code.DISK_FULL
+                code = SoakExit.DISK_FULL
                 continue
             failed = [
                 attempt_made
@@ -235,13 +235,11 @@ class Soak:
     def _mark(self) -> str:
         return str(self._folder.path.resolve())
 
-    def _attempt(self, batch: Sequence[Turn]) -> list[Attempt]:
+    def _attempt(self, batch: Sequence[ScheduledRun]) -> list[Attempt]:
         """Make runs side by side and return how they ended."""
         mounted, made = leaks.mounts(), list[Attempt]()
         with ThreadPoolExecutor(len(batch)) as pool:
-            running = {
-                pool.submit(self._supervised, turn, attempt): attempt for turn, attempt in map(self._begin, batch)
-            }
+            running = {pool.submit(self._supervised, due, attempt): attempt for due, attempt in map(self._begin, batch)}
             while running:
                 # Not without a limit: a signal that comes just before the wait is seen after it.
                 for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
@@ -251,24 +249,24 @@ class Soak:
         sweep()
         return made
 
-    def _begin(self, turn: Turn) -> tuple[Turn, Attempt]:
-        number, cell, seed = len(self._attempts) + 1, turn.cell, self._folder.night.seed
-        self._tell(f"run {number}: round {turn.round}, {cell.name}" + (f", try {turn.attempt}" * (turn.attempt > 1)))
-        return turn, self._record(
-            Attempt(number=number, round=turn.round, cell=cell.name, seed=seed + turn.round - 1, begun=time.time(),
+    def _begin(self, due: ScheduledRun) -> tuple[ScheduledRun, Attempt]:
+        number, cell, seed = len(self._attempts) + 1, due.cell, self._folder.night.seed
+        self._tell(f"run {number}: round {due.round}, {cell.name}" + (f", try {due.attempt}" * (due.attempt > 1)))
+        return due, self._record(
+            Attempt(number=number, round=due.round, cell=cell.name, seed=seed + due.round - 1, begun=time.time(),
                     command_line=["sojourn", "soak", str(self._plan.path), f"cell={cell.name}"])
         )  # fmt: skip
 
-    def _supervised(self, turn: Turn, attempt: Attempt) -> Ended:
+    def _supervised(self, due: ScheduledRun, attempt: Attempt) -> Ended:
         """Make one run; it may go beside others, each in a thread."""
         task = Task(
-            given=dict(turn.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=turn.round,
+            given=dict(due.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=due.round,
             command_line=attempt.command_line, report=self._folder.file(attempt.number, state.RUN),
         )  # fmt: skip
         return supervise(
             [*self._child, "run", task.model_dump_json()],
             self._folder.file(attempt.number, ".log"),
-            mark=self._mark_of(attempt), limit_s=self._plan.limit_s(turn.cell), stopped=self._stop,
+            mark=self._mark_of(attempt), limit_s=self._plan.limit_s(due.cell), stopped=self._stop,
         )  # fmt: skip
 
     def _mark_of(self, attempt: Attempt) -> str:
@@ -299,17 +297,15 @@ class Soak:
         self._attempts = sorted([*others, attempt], key=lambda one: one.number)
         return self._folder.record(attempt)
 
-    def _in_time(self, batch: list[Turn]) -> list[Turn]:
+    def _in_time(self, batch: list[ScheduledRun]) -> list[ScheduledRun]:
         """Return the jobs of a batch, in order, up to one that would not end in time."""
         left_s = self._end_s - _uptime_s()
-        return list(
-            itertools.takewhile(lambda turn: expected_s(self._plan, turn.cell, self._attempts) <= left_s, batch)
-        )
+        return list(itertools.takewhile(lambda due: expected_s(self._plan, due.cell, self._attempts) <= left_s, batch))
 
-    def _with_room(self, batch: list[Turn]) -> list[Turn]:
+    def _with_room(self, batch: list[ScheduledRun]) -> list[ScheduledRun]:
         """Return the first of a batch and those for which the disk has room beside it as it is."""
         left = free_bytes(self._plan.results) - round(self._plan.file.disk.keep_free_gb * 1e9)
-        needed = itertools.accumulate(turn.cell.options.needed_bytes for turn in batch)
+        needed = itertools.accumulate(due.cell.options.needed_bytes for due in batch)
         return batch[: max(1, sum(need <= left for need in needed))]
 
     def _no_room(self, cell: PlannedCell) -> str:
@@ -367,11 +363,11 @@ def _uptime_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> Code:
+def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> SoakExit:
     """Return the exit code of a night that ended well: whether every cell has a valid run and none is left out."""
     valid = {attempt.cell for attempt in attempts if attempt.outcome == "valid"}
     good = all(name in valid and not quarantined(plan, name, attempts) for name in plan.names)
-    return Code.ALL_VALID if good else Code.SOME_NOT
+    return SoakExit.ALL_VALID if good else SoakExit.SOME_NOT
 
 
 def most_at_once(cell: PlannedCell) -> int:

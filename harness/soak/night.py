@@ -17,15 +17,15 @@ from sojourn.hardware.machine.requirements import ToolError
 from sojourn.hardware.machine.subreaper import adopt_orphans
 from sojourn.harness.lab.needs import require_programs
 from sojourn.harness.soak import state
-from sojourn.harness.soak.loop import Code, Soak, Stop, begin, killed
+from sojourn.harness.soak.loop import Soak, SoakExit, Stop, begin, killed
 from sojourn.harness.soak.plan import PlanError, SoakPlan, read_plan
 from sojourn.harness.soak.serve import AddressError, StatusPage, address
-from sojourn.harness.soak.state import Folder
+from sojourn.harness.soak.state import NightDirectory
 from sojourn.harness.store.manifest import StoreError
 
 
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
-    """Run or resume a night and return the exit code (`Code`, or 128 and the signal that stopped it)."""
+    """Run or resume a night and return the exit code (`SoakExit`, or 128 and the signal that stopped it)."""
     try:
         at, planned = address(page), read_plan(plan, SERVICES)
         if resume and new:
@@ -38,7 +38,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
             folder = begin(planned, hours, new=new)
             if folder is None and resume:
                 print(f"{planned.results}: no night that was cut short and whose time is not up")
-                return Code.ALL_VALID
+                return SoakExit.ALL_VALID
             if folder is None:
                 raise PlanError("--hours: how long is the night? give --hours=10")
             cache.doubt()
@@ -51,22 +51,22 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
                 ended = Soak(planned, folder, _tell, stop).run()
             _summarise(folder)
     except (PlanError, AddressError, ToolError) as wrong:
-        return _failed(wrong, Code.BAD_PLAN)
+        return _failed(wrong, SoakExit.BAD_PLAN)
     except state.BusyError as busy:
-        return _failed(busy, Code.BUSY)
+        return _failed(busy, SoakExit.BUSY)
     except (state.StateError, StoreError) as broken:
-        return _failed(broken, Code.BAD_PLAN)
+        return _failed(broken, SoakExit.BAD_PLAN)
     except OSError as error:
-        return _failed(error, Code.DISK_FULL if is_full(error) else Code.BAD_PLAN)
+        return _failed(error, SoakExit.DISK_FULL if is_full(error) else SoakExit.BAD_PLAN)
     except Exception as wrong:  # 1 would say that the night ended in order
         traceback.print_exc()
-        return _failed(wrong, Code.UNEXPECTED)
+        return _failed(wrong, SoakExit.UNEXPECTED)
     if ended.cause:
         print(f"sojourn: {ended.cause}", file=sys.stderr)
     return ended.code or 0
 
 
-def _show(stack: ExitStack, folder: Folder, page: StatusPage) -> None:
+def _show(stack: ExitStack, folder: NightDirectory, page: StatusPage) -> None:
     """Serve the status page; a night is not given up because something else has its port."""
     try:
         _tell(f"{folder.path}; status: {stack.enter_context(page).url}")
@@ -74,7 +74,7 @@ def _show(stack: ExitStack, folder: Folder, page: StatusPage) -> None:
         _tell(f"{folder.path}; no status page: {taken}")
 
 
-def _close(plan: SoakPlan, last: Folder) -> None:
+def _close(plan: SoakPlan, last: NightDirectory) -> None:
     """End a night that was killed; the next one is not given up because this one cannot be read."""
     try:
         Soak(plan, last, _tell).close()
@@ -83,7 +83,7 @@ def _close(plan: SoakPlan, last: Folder) -> None:
     _summarise(last)
 
 
-def _summarise(folder: Folder) -> None:
+def _summarise(folder: NightDirectory) -> None:
     """Write the summary, in a process of its own: it takes much more memory than a night's soak."""
     command = [sys.executable, "-m", "sojourn.harness.cli", "soak", "summary", str(folder.path)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
@@ -95,6 +95,6 @@ def _tell(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S', time.gmtime())} {line}", flush=True)
 
 
-def _failed(error: Exception, code: Code) -> int:
+def _failed(error: Exception, code: SoakExit) -> int:
     print(f"sojourn: {error}", file=sys.stderr)
     return code

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.hardware.machine.signals import keep_to_ourselves
+from sojourn.hardware.machine.signals import unignore_sigint
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,5 +23,5 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     from sojourn.harness.soak.night import night
     from sojourn.harness.soak.serve import DEFAULT
 
-    keep_to_ourselves()
+    unignore_sigint()
     return night(Path(plan), config.getoption("soak_hours"), page=DEFAULT)

@@ -14,7 +14,7 @@ from sojourn.harness.soak.state import Attempt
 
 
 @dataclass(frozen=True)
-class Turn:
+class ScheduledRun:
     """The next run: its cell, its round and which try of it in that round it is (both from 1 on)."""
 
     cell: PlannedCell
@@ -27,7 +27,7 @@ def order(plan: SoakPlan, seed: int, round: int) -> list[PlannedCell]:
     return random.Random(f"{seed} {round}").sample(plan.cells, len(plan.cells))
 
 
-def next_turn(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> Turn | None:
+def next_run(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> ScheduledRun | None:
     """Return what is to be run after `attempts`; None when all rounds are over or every cell is in quarantine."""
     counted = [attempt for attempt in attempts if attempt.outcome != "stopped"]
     left_out = {cell.name for cell in plan.cells if quarantined(plan.file, cell.name, counted)}
@@ -40,29 +40,27 @@ def next_turn(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> Turn | 
             mine = (it for it in counted if (it.cell, it.round) == (cell.name, round))
             tried = [it.outcome for it in mine if it.outcome != "killed"]
             if cell.name not in left_out and "valid" not in tried and len(tried) <= plan.file.retries:
-                return Turn(cell, round, len(tried) + 1)
+                return ScheduledRun(cell, round, len(tried) + 1)
     return None
 
 
 def next_batch(
     plan: SoakPlan, seed: int, attempts: Sequence[Attempt], most: Callable[[PlannedCell], int]
-) -> list[Turn]:
-    """Return what is to be run next, side by side: as many runs as `next_turn` gives in a row if each is valid.
+) -> list[ScheduledRun]:
+    """Return what is to be run next, side by side: as many runs as `next_run` gives in a row if each is valid.
 
     They are for one engine, in simulated time, and no more than `most` says of the first; empty when nothing is left.
     """
-    first = next_turn(plan, seed, attempts)
+    first = next_run(plan, seed, attempts)
     if first is None:
         return []
     batch, made, width = [first], list(attempts), most(first.cell)
     while len(batch) < width:
-        turn = batch[-1]
+        due = batch[-1]
         made.append(
-            Attempt(
-                number=0, round=turn.round, cell=turn.cell.name, seed=seed + turn.round - 1, begun=0, outcome="valid"
-            )
+            Attempt(number=0, round=due.round, cell=due.cell.name, seed=seed + due.round - 1, begun=0, outcome="valid")
         )
-        following = next_turn(plan, seed, made)
+        following = next_run(plan, seed, made)
         if following is None or not _beside(first.cell, following.cell):
             break
         batch.append(following)

@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from sojourn.harness.report.html import render
-from sojourn.harness.soak.state import Folder
+from sojourn.harness.soak.state import NightDirectory
 from sojourn.harness.soak.status import clock, lines, status
 
 OFF = "off"
@@ -72,7 +72,7 @@ def address(text: str) -> Address | None:
 class StatusPage:
     """The page, served by a thread of its own while the context lasts; `at` is where it is."""
 
-    def __init__(self, folder: Folder, at: Address) -> None:
+    def __init__(self, folder: NightDirectory, at: Address) -> None:
         self._folder, self.at = folder, at
         self._loop = asyncio.new_event_loop()
         self._ready: Future[Address] = Future()

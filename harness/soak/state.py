@@ -90,7 +90,7 @@ class Night(BaseModel):
     """Files that were removed to make room, by their path under the results."""
 
 
-class Folder:
+class NightDirectory:
     """The folder of one night."""
 
     def __init__(self, path: Path) -> None:
@@ -146,7 +146,7 @@ class Folder:
         self.in_spite_of_a_full_disk(lambda: replace_file(path, content))
 
 
-def create(plan: SoakPlan, hours: float) -> Folder:
+def create(plan: SoakPlan, hours: float) -> NightDirectory:
     """Make the folder of a new night, named by this second or the next that no other one has. Raises OSError."""
     now = time.time()
     names = (time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now + later)) for later in itertools.count())
@@ -155,25 +155,25 @@ def create(plan: SoakPlan, hours: float) -> Folder:
     (fresh / ATTEMPTS).mkdir(parents=True)
     (fresh / PLAN).write_text(plan.text)
     (fresh / _BALLAST).write_bytes(os.urandom(_BALLAST_BYTES))
-    Folder(fresh).save(
+    NightDirectory(fresh).save(
         Night(plan=plan.digest, plan_path=str(plan.path.resolve()), seed=plan.file.seed, begun=now,
               until=now + hours * 3600)
     )  # fmt: skip
     flush(fresh)
-    made = Folder(fresh.rename(path))
+    made = NightDirectory(fresh.rename(path))
     sync_folder(path.parent)
     return made
 
 
-def nights(results: Path) -> list[Folder]:
+def nights(results: Path) -> list[NightDirectory]:
     """Return the nights in a folder of results, oldest first."""
-    return [Folder(file.parent) for file in sorted(results.glob(f"*/{NIGHT}")) if file.parent.suffix != PARTIAL]
+    return [NightDirectory(file.parent) for file in sorted(results.glob(f"*/{NIGHT}")) if file.parent.suffix != PARTIAL]
 
 
-def opened(place: Path) -> Folder:
+def opened(place: Path) -> NightDirectory:
     """Return the night at `place`, or the newest of a folder of nights. Raises StateError."""
     if (place / NIGHT).exists():
-        return Folder(place)
+        return NightDirectory(place)
     if folders := nights(place):
         return folders[-1]
     raise StateError(f"{place}: neither a night of a soak nor a folder of them; give the plan's results folder")
@@ -202,7 +202,7 @@ def is_held(results: Path) -> bool:
         return False
 
 
-def settled(folder: Folder, attempt: Attempt, error: str, otherwise: Outcome = "failed") -> Attempt:
+def settled(folder: NightDirectory, attempt: Attempt, error: str, otherwise: Outcome = "failed") -> Attempt:
     """Return an attempt whose process has ended, with its outcome as its run directory tells it.
 
     Where there is no finished one its outcome is `otherwise`; `error` is told where there is none, or where that

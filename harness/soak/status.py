@@ -18,7 +18,7 @@ from rich.text import Text
 from sojourn.apps import SERVICES
 from sojourn.harness.soak.plan import PlanError, PlanFile, read_file, read_plan
 from sojourn.harness.soak.rounds import expected_s, quarantined
-from sojourn.harness.soak.state import PLAN, Attempt, Folder, is_held
+from sojourn.harness.soak.state import PLAN, Attempt, NightDirectory, is_held
 
 _LAST = 10
 #: The name of an exception before what it says.
@@ -66,12 +66,12 @@ class Status:
         return asdict(self) | {"folder": str(self.folder), "last": [attempt.model_dump() for attempt in self.last]}
 
 
-def saved_plan(folder: Folder) -> PlanFile:
+def saved_plan(folder: NightDirectory) -> PlanFile:
     """Return the plan that a night was begun with, but not whether it could be begun still. Raises PlanError."""
     return read_file(folder.path / PLAN)[1]
 
 
-def status(folder: Folder, now: float | None = None) -> Status:
+def status(folder: NightDirectory, now: float | None = None) -> Status:
     """Return how a night stands. Raises StateError, PlanError."""
     night, attempts = folder.night, folder.attempts()
     plan = saved_plan(folder)
@@ -96,7 +96,7 @@ def status(folder: Folder, now: float | None = None) -> Status:
     )
 
 
-def _phase(folder: Folder, attempts: Sequence[Attempt], now: float) -> str:
+def _phase(folder: NightDirectory, attempts: Sequence[Attempt], now: float) -> str:
     night = folder.night
     if night.ended is not None:
         return f"ended: {night.cause}" if night.cause else "ended"
@@ -108,7 +108,7 @@ def _phase(folder: Folder, attempts: Sequence[Attempt], now: float) -> str:
     return "checking the lab"
 
 
-def _expected(folder: Folder, attempts: Sequence[Attempt]) -> Callable[[str], str]:
+def _expected(folder: NightDirectory, attempts: Sequence[Attempt]) -> Callable[[str], str]:
     """Return what tells of a cell how long its runs take."""
     try:
         plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)

@@ -18,9 +18,9 @@ from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import INDEX, read_folder, write_index_of
 from sojourn.harness.report.repetitions import experiments, grids, verdict_view
 from sojourn.harness.report.run_page import REPORT, ReportError
-from sojourn.harness.soak.loop import Code
+from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.plan import PlanError
-from sojourn.harness.soak.state import Attempt, Folder, StateError, nights
+from sojourn.harness.soak.state import Attempt, NightDirectory, StateError, nights
 from sojourn.harness.soak.status import CellStatus, Status, clock, lines, status
 from sojourn.harness.store.manifest import StoreError
 
@@ -28,15 +28,15 @@ JUNIT, COMPARISON = "junit.xml", "compare.html"
 #: What XML 1.0 cannot hold.
 _UNPRINTABLE = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 _VERDICTS = {
-    Code.ALL_VALID: "every cell has valid runs",
-    Code.SOME_NOT: "a cell has no valid run, or was left out",
-    Code.LAB_BROKEN: "the lab is broken",
-    Code.DISK_FULL: "the disk is full",
-    Code.UNEXPECTED: "the soak itself went wrong",
+    SoakExit.ALL_VALID: "every cell has valid runs",
+    SoakExit.SOME_NOT: "a cell has no valid run, or was left out",
+    SoakExit.LAB_BROKEN: "the lab is broken",
+    SoakExit.DISK_FULL: "the disk is full",
+    SoakExit.UNEXPECTED: "the soak itself went wrong",
 }
 
 
-def write_summary(folder: Folder) -> Path:
+def write_summary(folder: NightDirectory) -> Path:
     """Write the pages and the JUnit XML of a night and return the page. Raises StateError, PlanError, OSError."""
     state, attempts = status(folder), folder.attempts()
     (folder.path / JUNIT).write_bytes(junit(state, attempts, folder.night.cause))
@@ -48,7 +48,7 @@ def write_summary(folder: Folder) -> Path:
     view = {
         "title": f"Night of {clock(state.begun)} UTC",
         "verdict": verdict(state),
-        "good": state.code == Code.ALL_VALID,
+        "good": state.code == SoakExit.ALL_VALID,
         "lines": lines(state)[1:],
         "cells": state.cells,
         "changed": changed(state, last) if last else ["There is no night before this one to compare with."],
@@ -64,23 +64,23 @@ def verdict(told: Status) -> str:
     """Return in a line how a night ended."""
     if told.code is None or told.code >= 128:
         return told.phase
-    return _VERDICTS.get(Code(told.code), "?") + (f": {told.phase}" if told.code > Code.SOME_NOT else "")
+    return _VERDICTS.get(SoakExit(told.code), "?") + (f": {told.phase}" if told.code > SoakExit.SOME_NOT else "")
 
 
-def last_night(folder: Folder) -> Folder | None:
+def last_night(folder: NightDirectory) -> NightDirectory | None:
     """Return the newest night before this one that has a valid run, or may have: its files cannot be read."""
     earlier = [night for night in nights(folder.path.parent) if night.path.name < folder.path.name]
     return next((night for night in reversed(earlier) if _may_count(night)), None)
 
 
-def _may_count(night: Folder) -> bool:
+def _may_count(night: NightDirectory) -> bool:
     try:
         return any(attempt.outcome == "valid" for attempt in night.attempts())
     except StateError:  # told by changed()
         return True
 
 
-def changed(told: Status, last: Folder) -> list[str]:
+def changed(told: Status, last: NightDirectory) -> list[str]:
     """Return what is otherwise than in an earlier night, a line each; the comparison in full is written beside."""
     lines = [f"Against the night {last.path.name}."]
     try:
@@ -112,7 +112,7 @@ def _cell_changed(before: CellStatus, now: CellStatus) -> Iterator[str]:
         yield f"{now.name}: {now.valid} valid runs, {before.valid} then."
 
 
-def _row(folder: Folder, attempt: Attempt) -> dict[str, Any]:
+def _row(folder: NightDirectory, attempt: Attempt) -> dict[str, Any]:
     page = folder.path / (attempt.run or "") / REPORT
     took = f"{attempt.ended - attempt.begun:.0f}" if attempt.ended else "–"
     return {

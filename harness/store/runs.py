@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sojourn.hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
-from sojourn.hardware.machine.signals import held_back
+from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.store.manifest import (
     BALLAST,
     MANIFEST,
@@ -110,7 +110,7 @@ class RunDirectory:
         """
         final = self.path.with_name(self.manifest.run)
         try:
-            with held_back() as came:
+            with deferred_signals() as came:
                 self._hash(_patience(came))
                 self._write("void" if self.manifest.reasons else "valid")
                 self.path.rename(final)
@@ -128,7 +128,7 @@ class RunDirectory:
         self._done = True
         self.manifest.reasons.append(reason)
         try:
-            with held_back() as came:
+            with deferred_signals() as came:
                 try:
                     self._hash(_patience(came))
                 except (_Hurried, StoreError) as why:
@@ -148,7 +148,7 @@ class RunDirectory:
 
     def fail(self, reason: str) -> None:
         """End the run early, as `interrupt` or, where it has recorded nothing, `discard`. Raises StoreError."""
-        with held_back():  # whoever presses Ctrl-C once more waits for the manifest
+        with deferred_signals():  # whoever presses Ctrl-C once more waits for the manifest
             if _has_recorded(self.path):
                 self.interrupt(reason)
             else:

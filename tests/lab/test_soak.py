@@ -19,7 +19,7 @@ import pytest
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.soak import leaks, state
-from sojourn.harness.soak.state import Attempt, Folder
+from sojourn.harness.soak.state import Attempt, NightDirectory
 from sojourn.harness.store.manifest import PARTIAL
 from sojourn.scoring.schema.scores import SCORES
 from tests.hidden import REAL_TIME, path_without
@@ -62,7 +62,7 @@ def until(process: subprocess.Popen[str], what: Callable[[], object], seconds: f
         time.sleep(0.1)
 
 
-def mid_run(folder: Folder) -> bool:
+def mid_run(folder: NightDirectory) -> bool:
     """Tell whether the run that is made has its first phase behind it."""
     with suppress(OSError):  # it is renamed meanwhile
         runs = [folder.run_of(attempt) for attempt in running(folder)]
@@ -70,11 +70,11 @@ def mid_run(folder: Folder) -> bool:
     return False
 
 
-def running(folder: Folder) -> list[Attempt]:
+def running(folder: NightDirectory) -> list[Attempt]:
     return [attempt for attempt in folder.attempts() if attempt.outcome == "running"]
 
 
-def check_runs(folder: Folder) -> None:
+def check_runs(folder: NightDirectory) -> None:
     """Every finished run verifies; a void one gives no number; no run left anything behind."""
     for attempt in folder.attempts():
         assert attempt.leaks == []

@@ -28,7 +28,7 @@ from sojourn.hardware.machine.scratch import scratch_file
 from sojourn.harness.lab.make import virtual_lab
 from sojourn.harness.options.model import Options
 from sojourn.harness.soak import leaks, state
-from sojourn.harness.soak.loop import Code
+from sojourn.harness.soak.loop import SoakExit
 from sojourn.scoring.schema.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, start, until
@@ -137,8 +137,8 @@ class Soaked:
         with suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(1 << 20))
-        assert self.process.wait(_RUN_S) == Code.DISK_FULL, self.said
-        assert self.night.night.code == Code.DISK_FULL and "keep_free_gb" in self.night.night.cause
+        assert self.process.wait(_RUN_S) == SoakExit.DISK_FULL, self.said
+        assert self.night.night.code == SoakExit.DISK_FULL and "keep_free_gb" in self.night.night.cause
         filler.unlink()
         self._start()
 

@@ -20,7 +20,7 @@ from sojourn.bottleneck import readback
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.harness.soak.plan import PlanError, read_plan
-from sojourn.harness.soak.state import Attempt, Folder, Night, StateError
+from sojourn.harness.soak.state import Attempt, Night, NightDirectory, StateError
 from sojourn.harness.soak.status import clock, lines, status
 from sojourn.harness.store.manifest import Manifest, StoreError, parse_manifest
 from sojourn.scoring.packets import latency, pcapng
@@ -134,7 +134,7 @@ def test_night(
     place: Path, of_night: bool, part: list[int], to: Any, edits: list[tuple[int, int, bytes]] | None
 ) -> None:
     """What a soak keeps of itself, as its status reads it."""
-    folder = Folder(place / "night")
+    folder = NightDirectory(place / "night")
     (folder.path / "attempts").mkdir(parents=True, exist_ok=True)
     (folder.path / "plan.toml").write_text(PLAN)
     folder.save(NIGHT)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.harness.bundle.archive import import_bundle, verify
-from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.scoring.packets import latency
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -160,7 +160,9 @@ def test_no_secret_of_its_surroundings_is_in_a_run_or_in_what_is_given_away_of_i
 ) -> None:
     assert told(harm_run, kept_out()) == {}
     assert PROJECT in json.dumps(told(harm_run, names())), "nothing to hide: the search would find nothing"
-    given = import_bundle(export(harm_run, tmp_path / "given.tar.zst", wish=Wish(anonymise=True)), tmp_path / "given")
+    given = import_bundle(
+        export(harm_run, tmp_path / "given.tar.zst", request=ExportRequest(anonymise=True)), tmp_path / "given"
+    )
     assert told(given, [*kept_out(), *names()]) == {}
     assert {"client.pcapng.zst", "irtt.json.gz", "qdisc.jsonl", "scores.json", "report.html"} <= set(
         read_manifest(given).files

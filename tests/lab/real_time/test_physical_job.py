@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.hardware.lab.lab_file import read_lab_file
 from sojourn.harness.bundle.archive import import_bundle, verify
-from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.lab.physical import CLOCK, PhysicalLab
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -69,7 +69,7 @@ def tells_nobody(run: Path, nodes: Bench, folder: Path) -> None:
     assert told(run, kept_out()) == {}
     secrets = [*kept_out(), *names(), nodes.folder.name, *SECRETS]
     assert set(SECRETS) <= {secret for those in told(run, SECRETS).values() for secret in those}
-    given = import_bundle(export(run, wish=Wish(anonymise=True)), folder)
+    given = import_bundle(export(run, request=ExportRequest(anonymise=True)), folder)
     assert told(given, secrets) == {}
 
 

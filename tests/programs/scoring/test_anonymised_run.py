@@ -10,7 +10,7 @@ import zstandard
 from typer.testing import CliRunner
 
 from sojourn.harness.bundle.archive import import_bundle
-from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import Manifest, hash_files, write_manifest
 from sojourn.scoring.packets.per_flow import address
@@ -44,7 +44,7 @@ def test_an_anonymised_run_is_scored_alike(run: Path, tmp_path: Path) -> None:
     manifest.files = hash_files(run)
     write_manifest(run, manifest)
 
-    clean = import_bundle(export(run, wish=Wish(anonymise=True)), tmp_path / "clean")
+    clean = import_bundle(export(run, request=ExportRequest(anonymise=True)), tmp_path / "clean")
     assert not any(old in (clean / "lab.json").read_text() for old in MOVED.values())
     done = CliRunner().invoke(app, ["rescore", str(clean)])
     assert done.exit_code == 0 and "scores unchanged" in done.output

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sojourn.apps import SERVICES
 from sojourn.harness.bundle.archive import check
-from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.cli import app
 from sojourn.harness.experiment import score_check
 from sojourn.harness.experiment.run import fill_run, keep_run, perform
@@ -135,7 +135,7 @@ def test_without_computing_a_changed_number_passes_and_each_command_says_so(whol
 
 
 def test_what_has_no_recording_any_more_is_not_called_the_same(whole: Path) -> None:
-    bundle = export(whole, wish=Wish(without_video=True))
+    bundle = export(whole, request=ExportRequest(without_video=True))
     prune(whole, "screen.mp4")
     says = "screen.mp4: removed to make room, or left out of the bundle"
     for place in (whole, bundle):
@@ -147,8 +147,8 @@ def test_what_has_no_recording_any_more_is_not_called_the_same(whole: Path) -> N
 
 
 def test_an_anonymised_bundle_of_it_gives_the_same_scores(whole: Path) -> None:
-    done = ask("bundle", "verify", export(whole, wish=Wish(anonymise=True)))
-    assert done.exit_code == 0 and done.stdout.endswith("scores recomputed: unchanged\n"), done.output
+    done = ask("bundle", "verify", export(whole, request=ExportRequest(anonymise=True)))
+    assert done.exit_code == 0 and done.stdout.endswith("scores computed again: the same\n"), done.output
 
 
 def test_scores_of_another_scorer_are_not_compared(whole: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sojourn.hardware.machine.place import LOCAL, CommandError, Place
 from sojourn.hardware.machine.process import Process, ProcessError
-from sojourn.hardware.machine.signals import keep_to_ourselves
+from sojourn.hardware.machine.signals import unignore_sigint
 from tests.processes import outliving
 
 
@@ -70,7 +70,7 @@ def test_process_of_a_quoting_place_is_signalled_by_its_own_pid() -> None:
 def test_a_program_of_a_background_job_is_told_to_end() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        keep_to_ourselves()
+        unignore_sigint()
         process = Process.start(LOCAL, ["sleep", "60"])
         assert process.stop(grace=5) == -signal.SIGINT
     finally:

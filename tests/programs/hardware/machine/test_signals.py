@@ -10,19 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sojourn.hardware.machine.signals import held_back
+from sojourn.hardware.machine.signals import deferred_signals
 
 WAITS = """
 import threading
-from sojourn.hardware.machine.signals import end_waits
-end_waits()
+from sojourn.hardware.machine.signals import interruptible_waits
+interruptible_waits()
 print("waits", flush=True)
 threading.Event().wait()
 """
 
 
 def test_ctrl_c_ends_a_wait_without_a_limit() -> None:
-    """Without end_waits() this one goes on for ever."""
+    """Without interruptible_waits() this one goes on for ever."""
     process = subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout and process.stdout.readline() == "waits\n"
     process.send_signal(signal.SIGINT)
@@ -39,7 +39,7 @@ def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None
 
     before, done = signal.signal(number, end), []
     try:
-        with pytest.raises(SystemExit), held_back():
+        with pytest.raises(SystemExit), deferred_signals():
             signal.raise_signal(number)
             done.append("the rest of the block")
         assert done and signal.getsignal(number) is end
@@ -51,14 +51,14 @@ def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None
 
 def test_a_block_that_fails_leaves_the_handlers_as_they_were() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ValueError, match="why"), held_back():
+    with pytest.raises(ValueError, match="why"), deferred_signals():
         raise ValueError("why")
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_another_thread_is_let_be() -> None:
     def work() -> int:
-        with held_back():
+        with deferred_signals():
             return 1
 
     assert ThreadPoolExecutor(1).submit(work).result() == 1

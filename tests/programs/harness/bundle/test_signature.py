@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import BundleError, check, import_bundle, verify
-from sojourn.harness.bundle.export import Wish, export, stands
+from sojourn.harness.bundle.export import ExportRequest, export, stands
 from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, reseal
 from tests.unit.harness.bundle.test_archive import pack, unpack
@@ -28,12 +28,12 @@ def test_a_key_that_cannot_sign_is_told_before_anything_is_written(run: Path, co
         key.write_text(content)
         key.chmod(0o600)
     with pytest.raises(BundleError, match=f"^--sign {key}: "):
-        export(run, wish=Wish(key=key))
+        export(run, request=ExportRequest(key=key))
     assert not list(run.parent.glob("*.tar.zst*"))
 
 
 def test_a_signature_tells_by_whom(run: Path, keys: Path, tmp_path: Path) -> None:
-    signed = export(run, wish=Wish(key=keys / "lab"))
+    signed = export(run, request=ExportRequest(key=keys / "lab"))
     assert check(signed).key.startswith("ED25519 key SHA256:") and not check(signed).signer
     said = CliRunner().invoke(app, ["bundle", "verify", str(signed)]).output
     assert f"signed by the owner of the {check(signed).key}" in said
@@ -49,9 +49,9 @@ def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: P
     with pytest.raises(BundleError, match="not signed"):
         check(export(run, tmp_path / "plain.tar.zst"), signers=signers)
     with pytest.raises(BundleError, match=r"a key that .* does not name"):
-        check(export(run, tmp_path / "other.tar.zst", Wish(key=keys / "other")), signers=signers)
+        check(export(run, tmp_path / "other.tar.zst", ExportRequest(key=keys / "other")), signers=signers)
     with pytest.raises(BundleError, match=r"--signers .*no such file"):
-        check(export(run, tmp_path / "lab.tar.zst", Wish(key=keys / "lab")), signers=keys / "none")
+        check(export(run, tmp_path / "lab.tar.zst", ExportRequest(key=keys / "lab")), signers=keys / "none")
     good = unpack(tmp_path / "lab.tar.zst")
     manifest = good[f"{run.name}/{MANIFEST}"].replace(b'"status": "valid"', b'"status": "void"')
     for change, says in [
@@ -64,19 +64,19 @@ def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: P
 
 
 def test_a_bundle_that_another_key_signed_is_not_taken_for_ours(run: Path, keys: Path, tmp_path: Path) -> None:
-    archive = export(run, wish=Wish(key=keys / "other"))
-    assert stands(archive, run, Wish(key=keys / "other"))
-    with pytest.raises(BundleError, match=r"signed by another key, the ED25519 key SHA256:.*move it"):
-        stands(archive, run, Wish(key=keys / "lab"))
+    archive = export(run, request=ExportRequest(key=keys / "other"))
+    assert stands(archive, run, ExportRequest(key=keys / "other"))
+    with pytest.raises(BundleError, match=r"signed by another key, the ED25519 key SHA256:.*move it away"):
+        stands(archive, run, ExportRequest(key=keys / "lab"))
     forged = unpack(archive) | {f"{run.name}/{SIGNATURE}": b"no signature"}
     pack(archive, forged)
-    assert not stands(archive, run, Wish(key=keys / "lab"))
-    with pytest.raises(BundleError, match="its signature is not valid"):
+    assert not stands(archive, run, ExportRequest(key=keys / "lab"))
+    with pytest.raises(BundleError, match="its signature is not good"):
         check(archive)
 
 
 def test_a_run_that_was_rescored_since_is_whole_and_no_longer_signed(run: Path, keys: Path, tmp_path: Path) -> None:
-    imported = import_bundle(export(run, wish=Wish(key=keys / "lab")), tmp_path / "there")
+    imported = import_bundle(export(run, request=ExportRequest(key=keys / "lab")), tmp_path / "there")
     assert check(imported).key
     reseal(imported)
     (imported / MANIFEST).write_bytes((imported / MANIFEST).read_bytes() + b"\n")
@@ -110,7 +110,9 @@ def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Pat
 def test_a_signer_may_have_lines_for_other_purposes(run: Path, keys: Path, tmp_path: Path) -> None:
     key = (keys / "lab.pub").read_text()
     (signers := tmp_path / "signers").write_text(f'git@lab.example namespaces="git" {key}me@lab.example {key}')
-    assert check(export(run, wish=Wish(key=keys / "lab")), signers=signers).signer.startswith("me@lab.example (")
+    assert check(export(run, request=ExportRequest(key=keys / "lab")), signers=signers).signer.startswith(
+        "me@lab.example ("
+    )
     signers.write_text(f'git@lab.example namespaces="git" {key}')
     with pytest.raises(BundleError, match=r"a key that .* does not name|is not what git@lab.example signed"):
         check(run.with_name(run.name + ".tar.zst"), signers=signers)

@@ -14,7 +14,7 @@ import pytest
 from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.soak import leaks, state
-from sojourn.harness.soak.loop import Code
+from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.store.manifest import PARTIAL
 from tests.processes import outliving
 from tests.programs.harness.soak.soaks import CHILD, HEAD
@@ -72,7 +72,7 @@ def soaked(place: Path, at: int = 0, number: int = 0) -> tuple[int, list[str]]:
 def whole(place: Path) -> None:
     """Assert that the only night is over, with one valid run of each cell, and that nothing else is left of it."""
     (folder,) = state.nights(place / "soak")
-    assert (folder.night.code, folder.night.cause) == (Code.ALL_VALID, "")
+    assert (folder.night.code, folder.night.cause) == (SoakExit.ALL_VALID, "")
     attempts = folder.attempts()
     assert [it.number for it in attempts] == [*range(1, len(attempts) + 1)]
     valid = [it for it in attempts if it.outcome == "valid"]
@@ -112,7 +112,7 @@ def ended_from(first: int, number: signal.Signals, where: Path, every: int = EVE
         assert code == -number if number == signal.SIGKILL else code == 0, (told, printed)
         for _ in range(2):
             folder = next(reversed(state.nights(place / "soak")), None)
-            if folder and folder.night.code == Code.ALL_VALID:
+            if folder and folder.night.code == SoakExit.ALL_VALID:
                 break
             code, printed = soaked(place)
             assert code == 0, (told, printed)

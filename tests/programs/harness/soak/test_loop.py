@@ -25,9 +25,9 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.subreaper import adopt_orphans
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.soak import leaks, loop, state
-from sojourn.harness.soak.loop import Code, begin
+from sojourn.harness.soak.loop import SoakExit, begin
 from sojourn.harness.soak.plan import PlanError, read_plan
-from sojourn.harness.soak.state import Folder
+from sojourn.harness.soak.state import NightDirectory
 from sojourn.harness.soak.status import status
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
@@ -49,7 +49,7 @@ with state.held(plan.results):
 """
 
 
-def outcomes(folder: Folder, cell: str) -> list[str]:
+def outcomes(folder: NightDirectory, cell: str) -> list[str]:
     return [attempt.outcome for attempt in folder.attempts() if attempt.cell == cell]
 
 
@@ -57,7 +57,7 @@ def test_every_cell_valid_is_0_and_all_runs_verify(soak_place: Path) -> None:
     folder, night = soak(
         soak_place, "[cells.a]\nbuffer = 2\n[cells.b]\nbuffer = 2\nrate = '5mbit'\n", "rounds = 2\n", processes=True
     )
-    assert (night.code, night.cause, len(folder.attempts())) == (Code.ALL_VALID, "", 4)
+    assert (night.code, night.cause, len(folder.attempts())) == (SoakExit.ALL_VALID, "", 4)
     for attempt in folder.attempts():
         assert attempt.run and verify(folder.path / attempt.run).seed == attempt.seed == attempt.round
         assert attempt.headline == "Beside cubic the picture keeps 720p." and attempt.memory_mb and attempt.free_gb
@@ -67,7 +67,7 @@ def test_every_cell_valid_is_0_and_all_runs_verify(soak_place: Path) -> None:
 def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(soak_place: Path) -> None:
     cells = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
     folder, night = soak(soak_place, cells, "rounds = 2\nquarantine = 2\n")
-    assert night.code == Code.SOME_NOT
+    assert night.code == SoakExit.SOME_NOT
     assert outcomes(folder, "good") == ["valid"] * 2
     assert outcomes(folder, "void") == ["void"] * 2 and outcomes(folder, "fails") == ["failed"] * 2
     by_cell = {attempt.cell: attempt for attempt in folder.attempts()}
@@ -80,7 +80,7 @@ def test_runs_go_side_by_side_and_each_is_told_by_its_own_directory(soak_place: 
     cells += "[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
     folder, night = soak(soak_place, cells, "rounds = 1\nretries = 0\n", most=4, processes=True)
     attempts = {attempt.cell: attempt for attempt in folder.attempts()}
-    assert night.code == Code.SOME_NOT and len(attempts) == len(folder.attempts()) == 4
+    assert night.code == SoakExit.SOME_NOT and len(attempts) == len(folder.attempts()) == 4
     assert {name: it.outcome for name, it in attempts.items()} == {
         "a": "valid", "b": "valid", "void": "void", "fails": "failed",
     }  # fmt: skip
@@ -93,17 +93,17 @@ def test_runs_go_side_by_side_and_each_is_told_by_its_own_directory(soak_place: 
 
 def test_a_broken_lab_ends_the_night_with_its_one_cause(soak_place: Path) -> None:
     folder, night = soak(soak_place, "[cells.a]\nbuffer = 7\n[cells.b]\nbuffer = 7\nrate = '5mbit'\n", processes=True)
-    assert night.code == Code.LAB_BROKEN and len(folder.attempts()) == 1
+    assert night.code == SoakExit.LAB_BROKEN and len(folder.attempts()) == 1
     assert night.cause == "the sim lab does not work: VirtualLabError: router: the console ends with a panic"
 
 
 def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_once_it_works(soak_place: Path) -> None:
     (soak_place / "broken").touch()
     folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert (night.code, folder.attempts()) == (Code.LAB_BROKEN, [])
+    assert (night.code, folder.attempts()) == (SoakExit.LAB_BROKEN, [])
     (soak_place / "broken").unlink()
     again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert again.path == folder.path and (night.code, night.cause) == (Code.ALL_VALID, "")
+    assert again.path == folder.path and (night.code, night.cause) == (SoakExit.ALL_VALID, "")
 
 
 def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
@@ -112,12 +112,12 @@ def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
     monkeypatch.setattr(loop, "_AGAIN_S", 0.1)
     cells = "[cells.lost]\nbuffer = 9\nlab = 'apu'\n[cells.good]\nbuffer = 2\nlab = 'apu'\n"
     folder, night = soak(soak_place, cells)
-    assert night.code == Code.SOME_NOT and night.cause == ""
+    assert night.code == SoakExit.SOME_NOT and night.cause == ""
     assert outcomes(folder, "lost") == ["failed"] * 2 and outcomes(folder, "good") == ["valid"]
     assert capsys.readouterr().out.count("the apu lab does not work yet: RouterError: no answer") == 2
     monkeypatch.setattr(loop, "_BACK_S", 0)
     folder, night = soak(soak_place, cells)
-    assert night.code == Code.LAB_BROKEN
+    assert night.code == SoakExit.LAB_BROKEN
     assert night.cause == "the apu lab does not work: RouterError: no answer from the router yet"
 
 
@@ -126,7 +126,7 @@ def test_a_run_that_hangs_is_ended_at_its_limit_and_keeps_what_it_recorded(soak_
         soak_place, "[cells.a]\nbuffer = 5\n", "rounds = 1\nretries = 0\nlimit_min = 0.15\n", processes=True
     )
     (attempt,) = folder.attempts()
-    assert night.code == Code.SOME_NOT and attempt.outcome == "failed"
+    assert night.code == SoakExit.SOME_NOT and attempt.outcome == "failed"
     assert attempt.reasons == ["not over after 9 s, its time limit"]
     assert attempt.run and attempt.run.endswith(PARTIAL) and (folder.path / attempt.run / "options.json").exists()
 
@@ -135,7 +135,7 @@ def test_what_a_run_leaves_behind_is_told_and_ended(soak_place: Path, monkeypatc
     monkeypatch.setattr(leaks, "_GRACE_S", 0.5)
     folder, night = soak(soak_place, "[cells.a]\nbuffer = 6\n", processes=True)
     (attempt,) = folder.attempts()
-    assert night.code == Code.ALL_VALID
+    assert night.code == SoakExit.ALL_VALID
     assert attempt.leaks == ["1 process left running (sleep 600), in 2 namespaces of theirs; ended now"]
 
 
@@ -250,7 +250,7 @@ def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) 
     folder.record(attempt.model_copy(update=unknown))
     folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
     again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert again.path == folder.path and night.code == Code.ALL_VALID
+    assert again.path == folder.path and night.code == SoakExit.ALL_VALID
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
 
 
@@ -263,7 +263,7 @@ def test_a_night_whose_runs_did_not_report_themselves_goes_on(soak_place: Path) 
     folder.record(attempt.model_copy(update={"ended": None, "outcome": "running", "run": None}))
     folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
     _, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert night.code == Code.ALL_VALID and outcomes(folder, "a") == ["killed", "valid"]
+    assert night.code == SoakExit.ALL_VALID and outcomes(folder, "a") == ["killed", "valid"]
 
 
 def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place
     (folder.path / attempt.run / "options.json").write_bytes(b"\0" * 5)
     folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
     again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert again.path == folder.path and night.code == Code.ALL_VALID
+    assert again.path == folder.path and night.code == SoakExit.ALL_VALID
     damaged, fresh = folder.attempts()
     assert damaged.outcome == "stopped" and "options.json" in damaged.reasons[0] and "resumed" in damaged.reasons[0]
     assert fresh.outcome == "valid" and (fresh.round, fresh.cell) == (damaged.round, damaged.cell)
@@ -300,7 +300,7 @@ def test_a_clock_that_is_set_in_the_night_neither_ends_it_nor_makes_it_longer(
             monkeypatch.setattr(loop, "expected_s", lambda *_: needed_s)
 
     folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 3\n", tell=tell)
-    assert (night.code, outcomes(folder, "a")) == (Code.ALL_VALID, ["valid"] * runs)
+    assert (night.code, outcomes(folder, "a")) == (SoakExit.ALL_VALID, ["valid"] * runs)
 
 
 def test_a_board_that_came_up_in_1970_does_not_soak_for_fifty_years(
@@ -323,7 +323,7 @@ def test_damage_of_many_runs_leaves_out_no_cell(soak_place: Path) -> None:
         (folder.path / str(attempt.run) / "options.json").write_bytes(b"\0")
     folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
     _, night = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 6\n")
-    assert night.code == Code.ALL_VALID
+    assert night.code == SoakExit.ALL_VALID
     assert Counter(one.outcome for one in folder.attempts()) == {"stopped": 5, "valid": 6}
 
 
@@ -375,7 +375,7 @@ def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_fu
     disk = f"[disk]\nkeep_free_gb = {free_gb + 10:.3f}\n"
     for days, pruned in ((1, []), (0, [f"{folder.path.name}/{run}/screen.mp4"])):
         full, night = soak(soak_place, cells + disk + rules.format(days))
-        assert night.code == Code.DISK_FULL and "keep_free_gb need" in night.cause and full.attempts() == []
+        assert night.code == SoakExit.DISK_FULL and "keep_free_gb need" in night.cause and full.attempts() == []
         assert night.pruned == pruned
         full.save(night.model_copy(update={"until": time.time()}))
     manifest = verify(folder.path / run)

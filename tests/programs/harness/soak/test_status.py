@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
 from sojourn.harness.soak import loop, night
-from sojourn.harness.soak.loop import Code
+from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.serve import Address, AddressError, StatusPage, address
-from sojourn.harness.soak.state import Folder, held, nights
+from sojourn.harness.soak.state import NightDirectory, held, nights
 from sojourn.harness.soak.status import memory, print_status, status
 from sojourn.harness.soak.summary import COMPARISON, JUNIT, write_summary
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
@@ -32,7 +32,7 @@ CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"
 TOP = "rounds = 1\nretries = 0\nquarantine = 1\n"
 
 
-def told(folder: Folder, width: int = 240) -> str:
+def told(folder: NightDirectory, width: int = 240) -> str:
     with (console := Console(width=width)).capture() as printed:
         print_status(status(folder), console)
     return printed.get()
@@ -120,7 +120,7 @@ def test_the_morning_tells_the_night_and_what_changed(soak_place: Path) -> None:
     first.path.rename(first.path.with_name("20200101-000000Z"))
     second, night = soak(soak_place, cells, TOP)
     page = write_summary(second).read_text()
-    assert night.code == Code.ALL_VALID and "every cell has valid runs" in page
+    assert night.code == SoakExit.ALL_VALID and "every cell has valid runs" in page
     assert "Against the night 20200101-000000Z." in page
     assert "other: a new cell." in page and "void: no longer in the plan." in page
     assert "Valid runs: 1 in A, 1 in B." in page and (second.path / COMPARISON).exists()
@@ -133,7 +133,7 @@ def test_a_last_night_whose_files_cannot_be_read_costs_its_comparison_only(soak_
     (old / "plan.toml").write_text("cells = 1\n")
     page = write_summary(second).read_text()
     assert "Its cells were not compared: " in page and "Valid runs: 1 in A, 1 in B." in page
-    Folder(old).file(1, ".json").write_text("{")
+    NightDirectory(old).file(1, ".json").write_text("{")
     page = write_summary(second).read_text()
     assert "attempts/0001.json: it: " in page and "Valid runs: 1 in A, 1 in B." in page
 
@@ -218,7 +218,7 @@ def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path
     ids=["its kernel is gone", "its plan is damaged", "an attempt is damaged"],
 )
 def test_a_killed_night_that_cannot_be_read_holds_up_no_later_one(
-    soak_place: Path, damage: Callable[[Folder], object], code: int | None, cause: str
+    soak_place: Path, damage: Callable[[NightDirectory], object], code: int | None, cause: str
 ) -> None:
     cells = "[cells.good]\nbuffer = 2\n"
     (source := soak_place / "linux-7.1.tar.xz").touch()
@@ -230,15 +230,15 @@ def test_a_killed_night_that_cannot_be_read_holds_up_no_later_one(
     assert result.exit_code == 0 and "no night that was cut short" in result.stdout, result.output
     assert folder.night.code == code and cause in folder.night.cause
     assert folder.night.ended or "stays without an end" in result.stdout
-    assert soak(soak_place, cells)[1].code == Code.ALL_VALID
+    assert soak(soak_place, cells)[1].code == SoakExit.ALL_VALID
 
 
 @pytest.mark.parametrize(
     ("wrong", "code"),
-    [(ValueError("not thought of: \udcff"), Code.UNEXPECTED), (OSError(errno.ENOSPC, "full"), Code.DISK_FULL)],
+    [(ValueError("not thought of: \udcff"), SoakExit.UNEXPECTED), (OSError(errno.ENOSPC, "full"), SoakExit.DISK_FULL)],
 )
 def test_what_nobody_thought_of_ends_the_night_in_order(
-    soak_place: Path, monkeypatch: pytest.MonkeyPatch, wrong: Exception, code: Code
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch, wrong: Exception, code: SoakExit
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise wrong

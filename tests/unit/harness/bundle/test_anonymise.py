@@ -16,7 +16,7 @@ from sojourn.harness.bundle.anonymise import AnonymiseError
 from sojourn.harness.bundle.archive import check, import_bundle
 from sojourn.harness.bundle.capture import mask_capture, mask_frame
 from sojourn.harness.bundle.declared import declared
-from sojourn.harness.bundle.export import Wish, export
+from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.bundle.pseudonyms import Pseudonyms
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.harness.store.runs import RunStore
@@ -160,7 +160,7 @@ def _plant(run: Path) -> None:
 
 @pytest.fixture
 def clean(run: Path, tmp_path: Path) -> Path:
-    return import_bundle(export(run, wish=Wish(anonymise=True)), tmp_path / "clean")
+    return import_bundle(export(run, request=ExportRequest(anonymise=True)), tmp_path / "clean")
 
 
 def test_no_secret_is_left_in_any_file(clean: Path) -> None:
@@ -215,7 +215,7 @@ def test_the_bundle_says_what_was_done(run: Path, clean: Path) -> None:
 
 
 def test_the_recording_can_be_left_out(run: Path) -> None:
-    manifest = check(export(run, wish=Wish(anonymise=True, without_video=True))).manifest
+    manifest = check(export(run, request=ExportRequest(anonymise=True, without_video=True))).manifest
     assert manifest.bundle and "screen.mp4" in manifest.bundle.left_out and "screen.mp4" not in manifest.files
 
 
@@ -349,4 +349,4 @@ def test_a_run_without_a_victim_is_refused(tmp_path: Path) -> None:
         (run.path / "flows.csv").write_text("t\n1\n")
         path = run.commit()
     with pytest.raises(AnonymiseError, match=r"only runs with a victim"):
-        export(path, wish=Wish(anonymise=True))
+        export(path, request=ExportRequest(anonymise=True))

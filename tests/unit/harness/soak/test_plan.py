@@ -11,7 +11,7 @@ import pytest
 from sojourn.apps import SERVICES
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
-from sojourn.harness.soak.rounds import expected_s, next_batch, next_turn, order, quarantined
+from sojourn.harness.soak.rounds import expected_s, next_batch, next_run, order, quarantined
 from sojourn.harness.soak.state import Attempt, Outcome
 
 PLAN = """
@@ -129,7 +129,7 @@ def test_no_plan(tmp_path: Path) -> None:
 def history(plan: SoakPlan, outcomes: dict[str, Outcome], runs: int) -> list[Attempt]:
     """What a night gives in which each run of a cell ends as `outcomes` says (default: valid)."""
     made: list[Attempt] = []
-    while len(made) < runs and (job := next_turn(plan, plan.file.seed, made)):
+    while len(made) < runs and (job := next_run(plan, plan.file.seed, made)):
         outcome = outcomes.get(job.cell.name, "valid")
         reasons = [f"{outcome}: why"] if outcome != "valid" else []
         made.append(
@@ -176,7 +176,7 @@ def test_a_run_that_the_user_stopped_counts_for_nothing(tmp_path: Path) -> None:
     plan = read(tmp_path)
     made = history(plan, {}, 1)
     stopped = [made[0].model_copy(update={"outcome": "stopped"})] * 5
-    job = next_turn(plan, 7, stopped)
+    job = next_run(plan, 7, stopped)
     assert job and (job.cell.name, job.round, job.attempt) == (made[0].cell, 1, 1)
 
 
