@@ -165,18 +165,26 @@ def fill_run(run: Evidence, options: Options, record: Callable[[Evidence], None]
     return scores
 
 
-def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:
-    """Run an experiment by `once` until as many runs are valid as `options.repeat` asks for, and yield each run.
+def replacement(void: Options, last_seed: int) -> Options:
+    """Return the options of the run that takes the place of a void one; `last_seed` is the last that was used.
 
-    A void run is made again with its seed and order, `SPARE` times in all; without `options.repeat` there is
-    one run. Raises as `once` does, and StoreError at once when not all runs would fit on the disk.
+    In real time chance made it void: it keeps its seed and its order of contenders. In simulated time its seed would
+    make it void again: it gets the next seed, and keeps the order.
+    """
+    return void.replace(seed=last_seed + 1) if void.lab == "sim" else void
+
+
+def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:
+    """Run an experiment by `once`, in turn, until `options.repeat` runs are valid, and yield each run.
+
+    A `replacement` takes the place of a void run, `SPARE` times in all; without `options.repeat` there is one run.
+    Raises as `once` does, and StoreError at once when not all runs would fit on the disk.
     """
     wanted = options.repeat or 1
     if wanted > 1:  # one run looks itself, once all else that it was asked is found right
         RunStore(options.results).check(options.needed_bytes * wanted)
-    valid = 0
+    asked, valid = options.repetition(1), 0
     for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
-        asked = options.repetition(valid + 1)
         if wanted > 1:
             order = ", ".join(phase.name for phase in asked.phases if phase.contender)
             void = f", {attempt - 1 - valid} void so far" if attempt - 1 > valid else ""
@@ -187,6 +195,7 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
         yield result
         if valid == wanted:
             return
+        asked = replacement(asked, asked.seed) if result.void else options.repetition(valid + 1)
 
 
 def _recorder(

@@ -26,7 +26,7 @@ from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import Evidence
-from sojourn.harness.experiment.run import SPARE, Begun, Result, fill_run, finish_run, new_run, perform
+from sojourn.harness.experiment.run import SPARE, Begun, Result, fill_run, finish_run, new_run, perform, replacement
 from sojourn.harness.lab.machine import MEMORY, Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
@@ -120,7 +120,7 @@ class SeedSeries:
         """Add and return a run with the next seed and the order of a void one; None when enough were tried."""
         if self.seeds[-1] == self._last:
             return None
-        other = void.replace(seed=self.seeds[-1] + 1)
+        other = replacement(void, self.seeds[-1])
         self.seeds.append(other.seed)
         self.waiting.append(other)
         return other

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.apps import SERVICES
-from sojourn.harness.experiment.run import Result, repeat
+from sojourn.harness.experiment.run import Result, repeat, replacement
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.store.manifest import StoreError
@@ -16,7 +16,9 @@ from sojourn.scoring.schema.scores import Scores
 
 
 def asked(results: Path, repeat: str | None, **given: str) -> Options:
-    named = given | {"repeat": repeat, "results": str(results), "timeline": "solo:2,cubic:2,prague:2"}
+    named = (
+        {"lab": "virtual", "timeline": "solo:2,cubic:2,prague:2"} | given | {"repeat": repeat, "results": str(results)}
+    )
     return parse_options({option.name: None for option in OPTIONS} | named, SERVICES)
 
 
@@ -46,6 +48,15 @@ def test_a_void_run_is_made_again_with_its_seed_and_order(scores: Scores, tmp_pa
     assert said.count("run 2 of 3: ") == 2 and "; seed 6, 1 void so far" in said
     order = ", ".join(p.name for p in made[0].phases if p.contender)
     assert f"run 1 of 3: {order}; seed 5\n" in said
+
+
+def test_the_place_of_a_void_run_is_taken_with_its_seed_in_real_time_and_with_the_next_in_simulated_time(
+    tmp_path: Path,
+) -> None:
+    void = asked(tmp_path, "3").repetition(2)
+    assert replacement(void, 5) == void
+    void = asked(tmp_path, "3", lab="sim").repetition(2)
+    assert replacement(void, 5) == void.replace(seed=6) and void.seed == 2
 
 
 def test_two_attempts_more_than_asked_are_the_most(scores: Scores, tmp_path: Path) -> None:
