@@ -46,15 +46,10 @@ def bundle_export(
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     from sojourn.apps import SERVICES
-    from sojourn.harness.bundle.archive import BundleError
     from sojourn.harness.bundle.export import ExportRequest, export_all, runs_at
-    from sojourn.harness.options.errors import OptionsError
     from sojourn.harness.options.sources import user_defaults
 
-    try:
-        key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign
-    except OptionsError as wrong:
-        raise BundleError(str(wrong)) from wrong
+    key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign
     chosen = runs_at(runs)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     failed = 0

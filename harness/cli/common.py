@@ -13,7 +13,9 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import typer
 from pydantic_core import to_json
 
+from sojourn.apps.options import Option
 from sojourn.hardware.machine.messages import printable
+from sojourn.harness.options.errors import OptionsError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +28,25 @@ Rescore = Annotated[
     bool, typer.Option("--rescore/--no-rescore", help="Recompute the scores and compare them with the stored ones.")
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
+
+
+def declared(option: Option, help: str = "", panel: str | None = None) -> Any:
+    """Return typer's option for one of `harness/options/model.py`; the command gets its text. `help` replaces its own.
+
+    Its default is the command's to give, and to show where `help` does not.
+    """
+
+    def begin(begun: str) -> list[str]:
+        return [text for text in option.choices + option.examples if text.startswith(begun)]
+
+    return typer.Option(
+        f"--{option.name}",
+        help=help or option.text,
+        rich_help_panel=panel,
+        metavar=None if option.flag else option.name.removesuffix("-up").rpartition("-")[2].upper(),
+        autocompletion=None if option.flag else begin,
+        show_default=bool(help),
+    )
 
 
 def print_json(value: Any) -> None:
@@ -43,7 +64,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (RuntimeError, OSError) as error:
+        except (OptionsError, RuntimeError, OSError) as error:
             if isinstance(error, typer.Exit | typer.Abort):
                 raise
             print(f"sojourn: {printable(str(error))}", file=sys.stderr)

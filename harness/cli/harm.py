@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -18,6 +18,7 @@ from rich.console import Console
 
 from sojourn.apps.options import Option
 from sojourn.hardware.machine.messages import printable
+from sojourn.harness.cli.common import declared
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
@@ -27,23 +28,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-def _choices(option: Option) -> Callable[[str], list[str]]:
-    def begin(begun: str) -> list[str]:
-        return [text for text in option.choices + option.examples if text.startswith(begun)]
-
-    return begin
-
-
 def _annotation(option: Option) -> Any:
-    offered = typer.Option(
-        f"--{option.name}",
-        help=option.text,
-        rich_help_panel=GROUPS[option.group][0].upper() + GROUPS[option.group][1:],
-        metavar=None if option.flag else option.name.removesuffix("-up").rpartition("-")[2].upper(),
-        autocompletion=None if option.flag else _choices(option),
-        show_default=False,
-    )
-    return Annotated[bool | None if option.flag else str | None, offered]
+    panel = GROUPS[option.group]
+    return Annotated[bool | None if option.flag else str | None, declared(option, panel=panel[0].upper() + panel[1:])]
 
 
 class ExitCode(IntEnum):

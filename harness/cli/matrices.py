@@ -11,7 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, declared, one_line_errors, print_json
+from sojourn.harness.options.model import BY_NAME
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.rules import value_of
 
 app = typer.Typer()
 
@@ -19,26 +22,28 @@ app = typer.Typer()
 @app.command()
 @one_line_errors
 def matrix(
-    name: Annotated[str, typer.Argument(help="Matrix, or scenario file (….toml); lists all matrices if omitted.")] = "",
-    keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name contains every word.")] = "",
-    repeat: Annotated[int | None, typer.Option(min=1, help="Runs per cell (default: as in the matrix).")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="First seed; further runs use the next ones.")] = 1,
-    results: Annotated[Path, typer.Option(help="Results folder; finished runs in it are reused.")] = Path("results"),
-    engine: Annotated[str, typer.Option(help="local, or tls://HOST:PORT for a Dask cluster.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="Concurrent guests (default: one per core).")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Repeat finished runs.")] = False,
-    endpoints: Annotated[str, typer.Option(help="Sender and receiver in sim: bulk or iperf3.")] = "bulk",
-    lab: Annotated[str, typer.Option(help="sim, virtual or apu (default: sim, if the matrix supports it).")] = "",
-    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: file that describes the lab.")] = Path("lab.toml"),
-    jitter_gate: Annotated[str, typer.Option(help="In real time: limit of jitter (docs/matrix.md).")] = "2ms",
+    name: Annotated[
+        str, typer.Argument(help="A matrix, or the file of a scenario (….toml); without, all are listed.")
+    ] = "",
+    keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name holds each word.")] = "",
+    repeat: Annotated[str | None, declared(BY_NAME["repeat"], "Runs per cell (default: the matrix's own).")] = None,
+    seed: Annotated[str, declared(BY_NAME["seed"], "The first seed; the others follow it.")] = "1",
+    results: Annotated[Path, typer.Option(help="Finished runs are kept here and not made again.")] = Path("results"),
+    engine: Annotated[str, declared(BY_NAME["engine"])] = LOCAL,
+    workers: Annotated[int | None, typer.Option(min=1, help="Guests side by side (default: processors).")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Make finished runs again.")] = False,
+    endpoints: Annotated[str, typer.Option(help="What sends and receives in sim: bulk or iperf3.")] = "bulk",
+    lab: Annotated[str, typer.Option(help="sim, virtual or apu (default: sim, where the matrix runs there).")] = "",
+    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: where the lab is described.")] = Path("lab.toml"),
+    jitter_gate: Annotated[
+        str, declared(BY_NAME["jitter-gate"], "In real time: what voids a run, see docs/matrix.md.")
+    ] = "2ms",
     pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of each run.")] = False,
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Delivery trace (a time in ms per line) for the matrix.")
     ] = None,
-    kernel_source: Annotated[
-        Path | None, typer.Option(metavar="LINUX", help="Linux to build: a tar file, a folder or a git tree.")
-    ] = None,
+    kernel_source: Annotated[str | None, declared(BY_NAME["kernel-source"])] = None,
     beside: Annotated[
         Path | None,
         typer.Option(metavar="RESULTS", help="Compare the figures with the same cells in another results folder."),
@@ -55,7 +60,7 @@ def matrix(
     from sojourn.harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from sojourn.harness.matrix.matrix import MatrixError, matrices, named
     from sojourn.harness.matrix.matrix_plan import Campaign, endpoints_named, lab_named, run_and_report, seeds
-    from sojourn.harness.matrix.matrix_plan import jitter_gate as limits_of
+    from sojourn.scoring.validity import Limits
 
     known = matrices()
     if as_json and name and not listed:
@@ -79,10 +84,21 @@ def matrix(
     if trace:
         chosen = chosen.traced(trace)
     plan = Campaign(
-        chosen, chosen.select(keyword), seeds(seed, repeat or chosen.repeat), results, engine, workers, again,
-        endpoints_named(endpoints), lab_named(lab) or chosen.labs[0], lab_file if lab == "apu" else None,
-        limits_of(jitter_gate), pcap, kernel_source and kernel_source.absolute(), beside,
-    )  # fmt: skip
+        chosen,
+        chosen.select(keyword),
+        seeds(value_of("seed", seed), value_of("repeat", repeat) if repeat else chosen.repeat),
+        results,
+        value_of("engine", engine),
+        workers,
+        again,
+        endpoints_named(endpoints),
+        lab_named(lab) or chosen.labs[0],
+        lab_file if lab == "apu" else None,
+        Limits(jitter_ms=value_of("jitter-gate", jitter_gate)),
+        pcap,
+        value_of("kernel-source", kernel_source).absolute() if kernel_source else None,
+        beside,
+    )
     if listed:
         print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))
         return

@@ -169,7 +169,9 @@ class Options(ServiceOptions):
             parse=lambda text: kernel_source.checked(expanded(text)), guest=False,
         ),
     ] = None  # fmt: skip
-    seed: Annotated[int, Option("evidence", "how", "Seed of all randomness; recorded with the run", "1", parse=int)]
+    seed: Annotated[
+        int, Option("evidence", "how", "Seed of all randomness; recorded with the run", "1", parse=parsing.seed)
+    ]
     repeat: Annotated[
         int | None,
         Option(

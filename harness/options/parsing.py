@@ -85,6 +85,13 @@ def run_count(text: str) -> int:
     return int(text)
 
 
+def seed(text: str) -> int:
+    """Return a seed."""
+    if not text.isdecimal():
+        raise BadValue("invalid-value", f"{text!r} is not a seed; give a whole number from 0 on")
+    return int(text)
+
+
 def engine_address(text: str) -> str:
     """Return an engine's name.
 

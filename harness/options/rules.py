@@ -232,6 +232,15 @@ def parse_options(
     return Options(**fields | _dependent(raw, fields, sum(phase.seconds for phase in phases)))
 
 
+def value_of(name: str, text: str) -> Any:
+    """Return the value that a text gives an option by itself, whatever the others are. Raises OptionsError."""
+    try:
+        return BY_NAME[name].parse(text)
+    except ValueError as wrong:
+        code = wrong.code if isinstance(wrong, BadValue) else "invalid-value"
+        raise OptionsError(f"--{name}: {wrong}", code=code, option=name) from wrong
+
+
 def removed_option(where: str, name: str, instead: str) -> OptionsError:
     """Return the error for an option of an earlier version."""
     return OptionsError(f"{where}: this option was removed: {instead}", code="removed-option", option=name)

@@ -23,7 +23,6 @@ AS_PARTS = {
     "html": "test_run_page",
     "listing": "test_matrix",
     "machines": "test_cli",
-    "matrices": "test_matrix",
     "nights": "test_soak",
     "plugin": "test_bad_input",
     "progress": "test_matrix",

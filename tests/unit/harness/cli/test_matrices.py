@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sojourn matrix` takes the declared options by their own parsers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.harness.cli import app
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--seed=-1", "--seed=x", "--repeat=0", "--engine=spark", "--jitter-gate=soon", "--kernel-source=/nowhere"],
+)
+def test_a_value_that_is_none_is_one_line_that_names_the_option(option: str) -> None:
+    done = CliRunner().invoke(app, ["matrix", "s6", "--list", option])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"sojourn: {option.partition('=')[0]}: ") and done.stderr.count("\n") == 1
+
+
+def test_a_kernel_that_cannot_be_had_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    options = ["--kernel-source=/no/linux-7.3.tar.xz", f"--results={tmp_path / 'results'}"]
+    done = CliRunner().invoke(app, ["matrix", "one-flow", *options])
+    says = "--kernel-source: no such file or folder: /no/linux-7.3.tar.xz; give a linux-*.tar.xz, or the top"
+    assert done.exit_code == 1 and done.stderr.startswith(f"sojourn: {says}"), done.output
+    assert not (tmp_path / "results").exists()
+
+
+def test_cells_are_listed_with_the_options_that_are_given() -> None:
+    options = ["--seed=3", "--repeat=2", "--jitter-gate=9ms", "--lab=virtual", "--engine=local", "--json"]
+    done = CliRunner().invoke(app, ["matrix", "one-flow", "--list", *options])
+    assert done.exit_code == 0 and json.loads(done.stdout)
