@@ -107,7 +107,7 @@ def test_its_commands_run_in_a_project_that_has_those_names(installed: Path, tmp
     assert "harm" in run(installed / "sojourn", "--help", cwd=tmp_path).stdout
     known = json.loads(run(installed / "sojourn", "matrix", "--json", cwd=tmp_path).stdout)
     assert {"s1", "s6"} <= {matrix["name"] for matrix in known}
-    refused = run(installed / "sojourn", "harm", "--qdisc=nonsense", cwd=tmp_path)  # by its session of pytest
+    refused = run(installed / "sojourn", "harm", "--qdisc=nonsense", cwd=tmp_path)
     assert refused.returncode == 4 and 'unknown qdisc "nonsense"' in refused.stderr, refused.stdout
 
 
