@@ -46,11 +46,11 @@ class PlanError(RuntimeError):
     """A plan cannot work; one line that names file, table and key and says what would be right."""
 
 
-class _Entry(BaseModel):
+class _PlanTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Prune(_Entry):
+class Prune(_PlanTable):
     """Which file may be removed from finished runs when the disk runs short, the oldest first."""
 
     file: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)*$")
@@ -68,7 +68,7 @@ class Prune(_Entry):
         return name
 
 
-class Disk(_Entry):
+class Disk(_PlanTable):
     """What the soak does about the disk of its results."""
 
     keep_free_gb: float = Field(default=2, ge=0, le=1e9)
@@ -76,7 +76,7 @@ class Disk(_Entry):
     prune: tuple[Prune, ...] = ()
 
 
-class PlanFile(_Entry):
+class PlanFile(_PlanTable):
     """The plan as it is written."""
 
     results: str = Field(default="soak", min_length=1)
