@@ -59,7 +59,7 @@ _EXTENSIONS = frozenset(
 )
 _CHUNK = 1 << 20
 
-Tell = Callable[[int], None]
+BytesDone = Callable[[int], None]
 """Called with the bytes done since the last call."""
 
 
@@ -121,7 +121,7 @@ def pack(
     files: Mapping[str, Path | bytes],
     into: IO[bytes],
     signature: bytes | None = None,
-    tell: Tell = lambda _: None,
+    tell: BytesDone = lambda _: None,
 ) -> None:
     """Write the `files` of a run (by their paths in it) as one archive.
 
@@ -149,7 +149,7 @@ def pack(
 class _Counted:
     """A file that counts the bytes read."""
 
-    def __init__(self, file: IO[bytes], tell: Tell) -> None:
+    def __init__(self, file: IO[bytes], tell: BytesDone) -> None:
         self._file, self._tell = file, tell
 
     def read(self, size: int = -1) -> bytes:

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sojourn.hardware.machine.cache import remove_tree
-from sojourn.harness.bundle.archive import SUFFIX, BundleError, Tell, check, claimed, pack, scratch_of, sweep, verify
+from sojourn.harness.bundle.archive import (
+    SUFFIX,
+    BundleError,
+    BytesDone,
+    check,
+    claimed,
+    pack,
+    scratch_of,
+    sweep,
+    verify,
+)
 from sojourn.harness.bundle.research_object import CRATE, crate
 from sojourn.harness.store.manifest import (
     MANIFEST,
@@ -26,11 +36,11 @@ from sojourn.harness.store.signature import SignatureError, fingerprint, sign
 
 _VIDEO = (".mp4", ".mkv")
 
-Begin = Callable[[Path, int], Tell]
-"""Called with a run and the number of bytes to pack."""
+Begin = Callable[[Path, int], BytesDone]
+"""Called with a run and the bytes that will be packed of it."""
 
 
-def _silent(_run: Path, _size: int) -> Tell:
+def _silent(_run: Path, _size: int) -> BytesDone:
     return lambda _done: None
 
 

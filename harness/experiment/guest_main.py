@@ -19,7 +19,7 @@ from sojourn.harness.lab.guest_job import EVIDENCE, NEWS, VERSIONS, read_job, st
 from sojourn.harness.lab.simulated import SimLab
 
 
-class _Evidence:
+class _GuestRun:
     """Where the run's files go. The room on the disk is watched from outside."""
 
     path = EVIDENCE
@@ -59,7 +59,7 @@ def experiment(job: Path) -> None:
     options, service = read_job(job)
     start_apart(options.seed)
     with (job / NEWS).open("w") as news:
-        run_experiment(options, _Evidence(job / VERSIONS), SimLab(options.ip_version or 4), service, _News(news))
+        run_experiment(options, _GuestRun(job / VERSIONS), SimLab(options.ip_version or 4), service, _News(news))
 
 
 if __name__ == "__main__":

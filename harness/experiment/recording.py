@@ -52,7 +52,7 @@ class ExperimentError(RuntimeError):
     """Something that the run needs ended while it ran; the text names it and its last words."""
 
 
-class Evidence(Protocol):
+class RecordedRun(Protocol):
     """Where a run's files go."""
 
     @property
@@ -75,7 +75,7 @@ class News(Protocol):
 
 def run_experiment(
     options: Options,
-    run: Evidence,
+    run: RecordedRun,
     lab_factory: LabFactory,
     service: Service,
     progress: News,
@@ -122,7 +122,7 @@ class _Recording:
     def __init__(
         self,
         options: Options,
-        run: Evidence,
+        run: RecordedRun,
         lab: Lab,
         path: Between,
         service: Service,

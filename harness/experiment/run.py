@@ -26,7 +26,7 @@ from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
-from sojourn.harness.experiment.recording import Evidence, run_experiment
+from sojourn.harness.experiment.recording import RecordedRun, run_experiment
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.lab.check import require_reached
 from sojourn.harness.lab.contract import LabFactory
@@ -38,7 +38,7 @@ from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
-from sojourn.harness.terminal import Tell, steps
+from sojourn.harness.terminal import ProgressCallback, steps
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -153,7 +153,9 @@ def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     return Result(path, scores, void)
 
 
-def fill_run(run: Evidence, options: Options, record: Callable[[Evidence], None], say: Callable[[str], None]) -> Scores:
+def fill_run(
+    run: RecordedRun, options: Options, record: Callable[[RecordedRun], None], say: Callable[[str], None]
+) -> Scores:
     """Write what was asked into a run's directory, let `record` add the evidence, score it; return the scores."""
     (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
     run.add_versions(host_versions())
@@ -199,13 +201,17 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
 
 
 def _recorder(
-    options: Options, described: LabFile | None, service: Service, step: Callable[[str], Tell], console: Console
-) -> Callable[[Evidence], None]:
+    options: Options,
+    described: LabFile | None,
+    service: Service,
+    step: Callable[[str], ProgressCallback],
+    console: Console,
+) -> Callable[[RecordedRun], None]:
     """Build what the options' lab needs before anything starts; the result records a run there."""
     if options.lab == "sim":
         machine = simulated.prepare(options, service, step)
 
-        def simulate(run: Evidence) -> None:
+        def simulate(run: RecordedRun) -> None:
             clock = SimulatedClock()
             with ExperimentProgress(options.cell, options.phases, console, clock) as progress:
                 simulated.record(options, service, run, progress, clock, machine)
@@ -216,7 +222,7 @@ def _recorder(
     if options.second_video:
         second_service(options).prepare(step("second film"))
 
-    def play(run: Evidence) -> None:
+    def play(run: RecordedRun) -> None:
         with ExperimentProgress(options.cell, options.phases, console) as progress:
             run_experiment(options, run, make_lab(run.path), service, progress)
 
@@ -257,7 +263,7 @@ def _machines(options: Options) -> LabFile | None:
 
 
 def _lab_maker(
-    options: Options, machines: LabFile | None, step: Callable[[str], Tell], console: Console
+    options: Options, machines: LabFile | None, step: Callable[[str], ProgressCallback], console: Console
 ) -> Callable[[Path], LabFactory]:
     rates = [rate for rate in (options.rate_down_bps, options.rate_up_bps) if rate]
     return lab_maker(

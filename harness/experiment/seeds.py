@@ -25,14 +25,14 @@ from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
-from sojourn.harness.experiment.recording import Evidence
+from sojourn.harness.experiment.recording import RecordedRun
 from sojourn.harness.experiment.run import SPARE, Begun, Result, fill_run, finish_run, new_run, perform, replacement
 from sojourn.harness.lab.machine import MEMORY, Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.runs import RunDirectory, RunStore, check_space
-from sojourn.harness.terminal import QUIET_S, Tell, clock_text, steps
+from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, steps
 
 #: How long to wait at most for what runs report, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5
@@ -96,7 +96,7 @@ def cluster(options: Options, service: type[Service], console: Console) -> Engin
     return DaskEngine(options.engine, known, digest, simulation.memory_bytes(MEMORY))
 
 
-def inputs(options: Options, service: type[Service], step: Callable[[str], Tell] | None = None) -> str:
+def inputs(options: Options, service: type[Service], step: Callable[[str], ProgressCallback] | None = None) -> str:
     """Name all that decides what such a run gives, its film too; builds what is missing.
 
     Raises BuildError, ServiceError.
@@ -240,7 +240,7 @@ class SimulatedRun:
     """The service and the machine; None: they are made where the job runs."""
 
     def __call__(self, folder: Path, channel: Channel) -> None:
-        def record(run: Evidence) -> None:
+        def record(run: RecordedRun) -> None:
             clock = SimulatedClock()
             with _Reporter(self.options, clock, channel) as progress:
                 simulated.record(self.options, service, run, progress, clock, machine)

@@ -31,17 +31,17 @@ from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.lab.guest_job import CACHE, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
 from sojourn.harness.lab.machine import Machine, SimulatedError, place, start
 from sojourn.harness.store.manifest import Text
-from sojourn.harness.terminal import Tell, named
+from sojourn.harness.terminal import ProgressCallback, named
 
 if TYPE_CHECKING:
     from sojourn.apps.base import Service
-    from sojourn.harness.experiment.recording import Evidence
+    from sojourn.harness.experiment.recording import RecordedRun
     from sojourn.harness.options.model import Options
 
 _VERSIONS = TypeAdapter(Annotated[dict[Text, Text], Field(max_length=1000)])
 
 
-def prepare(options: Options, service: Service, step: Callable[[str], Tell]) -> Machine:
+def prepare(options: Options, service: Service, step: Callable[[str], ProgressCallback]) -> Machine:
     """Make what such a run needs and the cache lacks, all at once: downloads beside compiling; return its machine.
 
     Raises BuildError, also where nothing confines the machine; ServiceError.
@@ -64,14 +64,14 @@ def untrusted(options: Options) -> bool:
     return bool(options.url or options.script or options.clip)
 
 
-def machine_of(options: Options, step: Callable[[str], Tell] | None = None) -> Machine:
+def machine_of(options: Options, step: Callable[[str], ProgressCallback] | None = None) -> Machine:
     """Return what such a run needs but for its film, built if need be. Raises BuildError."""
     kernel = ensure_kernel(options.kernel_source, step and named(step("kernel")))
     desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
     return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
-def check(options: Options, step: Callable[[str], Tell]) -> None:
+def check(options: Options, step: Callable[[str], ProgressCallback]) -> None:
     """Build what the machine of such a run lacks, start it once and import all that a run needs in it.
 
     Raises BuildError, SimulatedError.
@@ -136,7 +136,7 @@ def all_at_once(*makers: Callable[[], Any]) -> list[Any]:
 def record(
     options: Options,
     service: Service,
-    run: Evidence,
+    run: RecordedRun,
     progress: ExperimentProgress,
     clock: SimulatedClock,
     machine: Machine,
@@ -181,7 +181,7 @@ def record(
         shutil.rmtree(job, ignore_errors=True)
 
 
-def _add_versions(run: Evidence, job: Path, known: Mapping[str, str]) -> None:
+def _add_versions(run: RecordedRun, job: Path, known: Mapping[str, str]) -> None:
     """Put what the inside has told of its programs into the manifest, next to what is `known` of its machine.
 
     Raises SimulatedError.

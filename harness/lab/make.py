@@ -15,9 +15,9 @@ from sojourn.harness.lab.contract import Lab, LabFactory
 from sojourn.harness.lab.physical import PhysicalLab
 from sojourn.harness.lab.uplink import check as check_uplink
 from sojourn.harness.lab.virtual import ONE_CORE_BPS, VirtualLab
-from sojourn.harness.terminal import Tell, named
+from sojourn.harness.terminal import ProgressCallback, named
 
-Step = Callable[[str], Tell]
+Step = Callable[[str], ProgressCallback]
 """Begins a step of a set-up, see `sojourn.harness.terminal.steps`."""
 
 

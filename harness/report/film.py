@@ -24,7 +24,7 @@ from sojourn.harness.report.headline import Outcome, harm_badge, measurement, ou
 from sojourn.harness.report.run_page import status_of
 from sojourn.harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
 from sojourn.harness.store.loaded import stored_object
-from sojourn.harness.terminal import Tell
+from sojourn.harness.terminal import ProgressCallback
 from sojourn.scoring.picture.frames import QUIET, frame_times, recording
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
@@ -53,7 +53,7 @@ class Plots:
     bottom: int
 
 
-def export(run: Path, scores: Scores, output: Path | None, tell: Tell) -> Path:
+def export(run: Path, scores: Scores, output: Path | None, tell: ProgressCallback) -> Path:
     """Write the film and return its path (by default `<run>-composite.mp4` next to the run).
 
     H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. `tell` receives the share done.
@@ -194,7 +194,9 @@ def _draw_title(
     figure.savefig(path)
 
 
-def _encode(video: Path, drawn: Sequence[Path], graph: str, output: Path, length: float, tell: Tell) -> None:
+def _encode(
+    video: Path, drawn: Sequence[Path], graph: str, output: Path, length: float, tell: ProgressCallback
+) -> None:
     folder = drawn[0].parent
     with tempfile.TemporaryFile("w+") as said, decoder("ffmpeg", [video, folder], [output]) as ready:
         command = [*ready.command, *QUIET, "-nostdin", "-y", "-progress", "pipe:1", "-stats_period", "0.25"]
