@@ -20,7 +20,7 @@ from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows, Specified
 
 
 class Cell(Specified):
-    """Everything that decides the outcome of one run, but for the seed."""
+    """Everything that determines the outcome of one run, except the seed."""
 
     name: str
     """The cell's name in tables and for `-k`; unique in its matrix."""

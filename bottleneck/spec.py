@@ -39,7 +39,7 @@ class Direction(BaseModel):
 
 
 class Hop(Specified):
-    """One middlebox. A direction that is None is forwarded as it comes, unshaped and with the kernel's own queue."""
+    """One middlebox. A direction that is None is forwarded unshaped, with the kernel's own queue."""
 
     down: Direction | None = None
     up: Direction | None = None
@@ -48,32 +48,32 @@ class Hop(Specified):
     schedule_up: tuple[RateStep, ...] = ()
     """The same of `up`."""
     host_queue: bool = False
-    """Whether a filter sends all that goes down to one host to one flow queue of the qdisc `down`."""
+    """Whether a filter maps everything down to one host to one flow queue of the qdisc `down`."""
     mangle: Literal["", "ect1-to-not-ect", "to-ect1", "to-not-ect", "to-dscp-4"] = ""
-    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, whatever it was but a SYN, and
-    `to-not-ect` clears it, as the source of S6 does for its flows "noecn". `to-dscp-4` asks for low delay, as the
-    former TOS byte has it."""
+    """What it does to the ECN field of packets that go down; `to-ect1` is gaming, on any packet but a SYN, and
+    `to-not-ect` clears it, as the source of S6 does for its flows "noecn". `to-dscp-4` requests low delay, as in the
+    former TOS byte."""
     mangled_flows: tuple[int, ...] = ()
-    """Numbers of the cell's flows that `mangle` is for; empty: all that goes down."""
+    """Numbers of the cell's flows that `mangle` applies to; empty: everything down."""
     slots: Slots | None = None
-    """When packets may go down, in place of the rate of `down`, which is then the mean that the slots give."""
+    """When packets may go down, instead of the rate of `down`, which is then the mean rate of the slots."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.slots and (not self.down or self.schedule or self.down.rate_bps != self.slots.rate_bps):
-            raise ValueError("slots need a way down of their mean rate, and no steps of it: see dumbbell.slotted")
+            raise ValueError("slots need `down` with their mean rate and no schedule; see dumbbell.slotted")
         for name, way, steps in (("", self.down, self.schedule), ("_up", self.up, self.schedule_up)):
             if steps and not way:
-                raise ValueError(f"schedule{name}: its direction has no rate that could change")
+                raise ValueError(f"schedule{name}: its direction has no rate to change")
         if self.host_queue and not (self.down and self.down.qdisc.filtered):
             kinds = ", ".join(kind for kind, qdisc in KINDS.items() if qdisc.filtered)
             raise ValueError(f"host_queue: down needs a qdisc with a queue for each flow: {kinds}")
         if self.mangled_flows and not self.mangle:
-            raise ValueError("mangled_flows: says for which flows mangle is, and there is none")
+            raise ValueError("mangled_flows: needs mangle")
         return self
 
     def traced(self, slots: Slots) -> Hop:
-        """Return the hop with other slots and, down, their mean rate."""
+        """Return the hop with other slots and their mean rate down."""
         down = self.down and self.down.model_copy(update={"rate_bps": slots.rate_bps})
         return self.model_copy(update={"slots": slots, "down": down})
 

@@ -19,20 +19,19 @@ QUIET_S = 20.0
 
 
 class ProgressCallback(Protocol):
-    """Takes the share done of a step, 0..1, and what is being done."""
+    """Receives the share done of a step, 0 to 1, and the current activity."""
 
     def __call__(self, share: float, what: str = "") -> None: ...
 
 
 def named(tell: ProgressCallback) -> Callable[[str, float], None]:
-    """Return `tell` for builders that say what they do before the share done."""
+    """Return `tell` for builders that pass the activity before the share done."""
     return lambda what, share: tell(share, what)
 
 
 @contextmanager
 def steps(console: Console | None = None) -> Iterator[Callable[[str], ProgressCallback]]:
-    """Show the steps of a set-up as bars: `step(name)` begins one and returns what takes its share done,
-    0..1.
+    """Show the steps of a set-up as bars: `step(name)` begins one and returns the function for its share done, 0 to 1.
 
     A cached step shows nothing; without a terminal, a step that takes time prints a line at its start and further lines
     with the time left. Steps may run concurrently, in threads.

@@ -130,7 +130,7 @@ class WebUser(Programs):
 
 
 class CallPrograms(Programs):
-    """A talk each way by `sojourn.traffic.call_traffic`, as of a call that sends the same whatever becomes of it."""
+    """A talk in each direction by `sojourn.traffic.call_traffic`, like a call that never adapts its rate."""
 
     contender = CALL
 

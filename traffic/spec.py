@@ -22,7 +22,7 @@ class Specified(BaseModel):
 
 
 UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1"}
-"""Contenders that send UDP packets of 1500 bytes at a fixed rate, whatever becomes of them, and their codepoint."""
+"""Contenders that send UDP packets of 1500 bytes at a fixed rate regardless of loss, and their codepoint."""
 
 
 class Flow(Specified):
@@ -31,26 +31,26 @@ class Flow(Specified):
     contender: str
     """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
     rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
-    """Of an unresponsive flow, bit/s of frames, as the bottleneck counts them; of no other."""
+    """For unresponsive flows only: bit/s of frames, as the bottleneck counts them."""
     rtt_us: int = Field(ge=0, le=4_000_000)
-    """Delay of its own path there and back, half each way, µs; flows of one rtt share a host."""
+    """Round-trip delay of its path, half each way, µs; flows with the same rtt share a host."""
     start_s: float = Field(default=0, ge=0)
     stop_s: float | None = Field(default=None, gt=0)
     """Default: the end of the cell."""
     up: bool = False
     from_port: int | None = Field(default=None, ge=ports.FIRST_SENDER, le=ports.LAST_SENDER)
-    """Its sender's TCP port, which decides the queue that a hash gives it; default: the next of those ports."""
+    """Its sender's TCP port, which determines the queue that a hash assigns; default: the next of those ports."""
     pacing_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
-    """The most that its sender sends, bit/s (SO_MAX_PACING_RATE): what is paced is not in bursts."""
+    """The sender's maximum rate, bit/s (SO_MAX_PACING_RATE): paced packets are not in bursts."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
         if self.contender not in (known := (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)):
             raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
         if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
-            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need a rate_bps, others have none")
+            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need rate_bps, others take none")
         if self.up and self.contender not in CONTENDERS:
-            raise ValueError(f"{self.contender} goes down only")
+            raise ValueError(f"{self.contender}: flows down only")
         if self.pacing_bps and self.contender not in CONTENDERS:
             raise ValueError(f"{self.contender}: pacing_bps is for the kernel's TCP only")
         if self.stop_s is not None and self.stop_s <= self.start_s:
@@ -59,9 +59,9 @@ class Flow(Specified):
 
 
 class ShortFlows(Specified):
-    """Flows of lognormal length that arrive at random, each fetched by a connection of its own.
+    """Flows of lognormal length that arrive at random, each fetched by a separate connection.
 
-    What is measured is their completion time: from the client's SYN, through its request, to the last byte.
+    The metric is their completion time: from the client's SYN, through its request, to the last byte.
     """
 
     contender: str = "cubic"
@@ -74,7 +74,7 @@ class ShortFlows(Specified):
     p5_bytes: int = P5_BYTES
     p95_bytes: int = P95_BYTES
     remember_ssthresh: bool = False
-    """Whether a flow begins with the slow start threshold that an earlier one left in the server's route metrics, as
+    """Whether a flow starts with the slow start threshold that an earlier one left in the server's route metrics, as
     Linux did until 5.6 and still does with `net.ipv4.tcp_no_ssthresh_metrics_save=0`."""
 
     @field_validator("contender")
@@ -92,18 +92,18 @@ class Probe(Specified):
     ecn: Codepoint = "not-ect"
     rtt_us: int = Field(ge=0, le=4_000_000)
     round_trip: bool = False
-    """Whether the delay is there and back, through the queues of both directions."""
+    """Whether the delay is the round trip, through the queues of both directions."""
 
 
 class Call(Specified):
     """A video call that lasts as long as the cell, both ways between the two ends.
 
-    In simulated time a talker each way sends frames at the bit rate, whatever becomes of them; in real time two
+    In simulated time a talker each way sends frames at the bit rate regardless of loss; in real time two
     browsers call each other (apps/call.py).
     """
 
     bitrate_bps: int = Field(default=1_790_000, ge=10_000, le=20_000_000)
-    """Of the video, each way; the default is that of the published call."""
+    """Bit rate of the video, each way; the default is that of the published call."""
     ecn: Literal["not-ect", "ect1"] = "not-ect"
     """ect1: in dualpi2 the L queue."""
     rtt_us: int = Field(ge=0, le=4_000_000)

@@ -13,7 +13,7 @@ _ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 def unignore_sigint() -> None:
-    """Let the programs that we start hear SIGINT even where we ignore it: by it each is told to end.
+    """Let started programs receive SIGINT even if this process ignores it: SIGINT stops them.
 
     A shell lets its background jobs ignore SIGINT (`sojourn soak PLAN &` in a script), and programs inherit ignored
     signals, but not handlers.
@@ -23,7 +23,7 @@ def unignore_sigint() -> None:
 
 
 def interruptible_waits() -> None:
-    """Let SIGINT end a wait that has no time limit.
+    """Let SIGINT interrupt a wait without a time limit.
 
     Polars installs a SIGINT handler with SA_RESTART when it is imported: with it, such a wait continues in the kernel,
     and KeyboardInterrupt is raised only after the wait.
@@ -50,7 +50,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def deferred_signals() -> Iterator[Sequence[int]]:
-    """Let a signal that ends us wait for the end of the block, so that what is begun in it is known to its undoing.
+    """Defer terminating signals to the end of the block, so that everything begun in it can be undone.
 
     Yields the signals received so far. Only the main thread receives signals; in other threads, nothing changes.
     """

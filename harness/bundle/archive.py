@@ -263,7 +263,7 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
         member = next(members, None)
         if member is not None and member.name == f"{manifest.run}/{SIGNATURE}":
             if not 0 <= member.size <= LONGEST_SIGNATURE:
-                raise BundleError(f"{SIGNATURE}: {member.size} bytes is too much for a signature")
+                raise BundleError(f"{SIGNATURE}: {member.size} bytes are too many for a signature")
             signature = _content(tar, member).read()
             member = next(members, None)
         key, who = signed_by(text, signature, file, signers)  # before anything else is believed

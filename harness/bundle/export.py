@@ -37,7 +37,7 @@ from sojourn.harness.store.signature import SignatureError, fingerprint, sign
 _VIDEO = (".mp4", ".mkv")
 
 Begin = Callable[[Path, int], BytesDone]
-"""Called with a run and the bytes that will be packed of it."""
+"""Called with a run and the number of bytes to pack."""
 
 
 def _silent(_run: Path, _size: int) -> BytesDone:
@@ -46,7 +46,7 @@ def _silent(_run: Path, _size: int) -> BytesDone:
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """How a bundle is wanted. `key`: the ssh key that signs it."""
+    """Options of an export. `key`: the ssh key that signs the bundle."""
 
     anonymise: bool = False
     without_video: bool = False
@@ -102,14 +102,14 @@ def export_all(
             archive = single or (output or run.parent) / (request.name(read_manifest(run).run) + SUFFIX)
             before = stands(archive, run, request)
             if single and single.exists() and not before:
-                raise BundleError(f"{single}: exists, and is no whole bundle of this run; give another -o")
+                raise BundleError(f"{single}: exists, and is not a complete bundle of this run; give another -o")
             yield Exported(run, archive if before else export(run, archive, request, begin), before)
         except (RuntimeError, OSError) as error:
             yield Exported(run, error=str(error))
 
 
 def stands(archive: Path, run: Path, request: ExportRequest) -> bool:
-    """Tell whether an archive is a whole bundle of the run as it is now; False when it is missing or damaged.
+    """Whether an archive is a complete bundle of the run's present state; False if missing or damaged.
 
     Raises BundleError if it is complete but a different bundle, which must not be replaced.
     """
@@ -122,7 +122,7 @@ def stands(archive: Path, run: Path, request: ExportRequest) -> bool:
     made, manifest = checked.manifest.bundle, run / MANIFEST
     wanted = request.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
-        raise BundleError(f"{archive}: a bundle of another run, or of this one as it was; move it away, or give -o")
+        raise BundleError(f"{archive}: a bundle of another run, or of an older state of this run; move it, or give -o")
     if not request.key or checked.key.endswith(f" {_fingerprint(request.key)}"):
         return True
     if checked.key:

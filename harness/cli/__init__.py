@@ -23,5 +23,5 @@ app.add_typer(nights.app, name="soak")
 
 @app.callback()
 def main() -> None:
-    """Sojourn: what a bottleneck queue does to the video that people watch while a bulk flow competes."""
+    """Sojourn measures what a bottleneck queue does to the video people watch while a bulk flow competes."""
     unignore_sigint()

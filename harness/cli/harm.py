@@ -44,8 +44,8 @@ class ExitCode(IntEnum):
 def harm(context: typer.Context, **given: str | bool | None) -> None:
     """Measure the harm to a video or a call: the main job.
 
-    Plays it in a real browser behind a bottleneck, alone and beside each contender, and reports what its viewer lost.
-    Your own defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
+    Plays it in a real browser behind a bottleneck, alone and with each contender, and reports what the viewer lost.
+    Custom defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
 
     Exit codes: 0 the requested number of runs is valid, 1 too few are, 2 no such option, 4 an option or this machine
     cannot work and nothing was started, 128 and its number after a signal (130: Ctrl-C).

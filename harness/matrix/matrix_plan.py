@@ -132,7 +132,7 @@ def _refuse(plan: Campaign, *, real_calls: bool) -> None:
         which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with browser calls,"
         raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it")
     if plan.kernel_source and plan.lab == "apu":
-        raise EngineError("--kernel-source: a physical router has its own kernel; leave it out")
+        raise EngineError("--kernel-source: a physical router has its own kernel; omit it")
 
 
 _Way = tuple[dict[str, Any], Callable[[], Engine]]

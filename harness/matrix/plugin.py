@@ -87,5 +87,5 @@ def selected(request: pytest.FixtureRequest) -> Selected:
 
 @pytest.fixture
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """Take a line that is printed when all tests are over."""
+    """Return a function that takes lines to print after all tests."""
     return pytestconfig.stash[SESSION].lines.append

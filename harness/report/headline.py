@@ -99,7 +99,7 @@ def outcomes(scores: Scores) -> list[Outcome]:
 
 
 def average_outcomes(summary: ExperimentSummary) -> list[Outcome]:
-    """Return what each contender was to the viewer on average over the valid runs of a summary."""
+    """Return the viewer's average outcome with every contender over the valid runs of a summary."""
     harm = next((figure for figure in summary.harm if figure.primary), None)
     primary = summary.primary or PRIMARY["video"]
 
@@ -244,7 +244,7 @@ def headline(scores: Scores, service: str = "") -> str:
 
 
 def average_headline(summary: ExperimentSummary, service: str = "") -> str:
-    """Return the outcome of several runs in the words of `headline`; empty where none is valid."""
+    """Return the outcome of several runs in the form of `headline`; empty if none is valid."""
     told = [sentence(outcome, service) for outcome in average_outcomes(summary)]
     if not summary.valid:
         return ""

@@ -298,7 +298,7 @@ def lines(one: Experiment) -> list[str]:
 
 
 def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
-    """What holds of the bar that the victim's own kind sets, in the metric by which the victim is judged."""
+    """Yield a sentence on the bar set by the victim's own kind, in the primary metric."""
     own, harm = summary.own_kind, next((figure for figure in summary.harm if figure.primary), None)
     if own is None or harm is None:
         return
@@ -370,7 +370,7 @@ def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: E
 
 
 def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | None = None) -> str:
-    """Return a measured figure with its interval, alone or with a contender; in words where it is infinite."""
+    """Return a measured figure with its interval, alone or with a contender; in words if it is infinite."""
 
     def estimate(metric: str) -> Estimate | None:
         known = figure if metric == figure.metric else summary.figure(metric)
@@ -389,7 +389,7 @@ def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | Non
 
 
 def _p(figure: Figure, contrast: PairedContrast | None) -> str:
-    """The p by which a contrast is judged."""
+    """Return the p that decides a contrast."""
     if contrast is None:
         return "–"
     p = contrast.p if figure.primary else contrast.p_holm

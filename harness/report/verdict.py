@@ -26,7 +26,7 @@ Look = Callable[[Path, Manifest], None]
 
 
 class VerdictExit(IntEnum):
-    """Exit codes; 2 is a wrong command line's."""
+    """Exit codes; 2 is reserved for a wrong command line."""
 
     MET = 0
     NOT_MET = 1
@@ -37,9 +37,10 @@ class VerdictExit(IntEnum):
     @property
     def words(self) -> str:
         """The verdict in words; data for programs use the code's name."""
-        return "invalid" if self is Code.VOID else self.name.lower().replace("_", " ")
+        return "invalid" if self is VerdictExit.VOID else self.name.lower().replace("_", " ")
 
-#: What an experiment's verdict can be, the worst last.
+
+#: An experiment's possible verdicts, the worst last.
 _RANKS = (VerdictExit.MET, VerdictExit.NOT_DECIDED, VerdictExit.NOT_MET, VerdictExit.VOID)
 
 
@@ -57,7 +58,7 @@ class Verdict:
 
     @property
     def code(self) -> VerdictExit:
-        """Void where no run is valid, whatever was demanded."""
+        """Void if no run is valid, whatever the thresholds."""
         if not self.experiment.summary.valid:
             return VerdictExit.VOID
         outcomes = {it.outcome for it in self.judgements}

@@ -44,11 +44,11 @@ class Checked:
 
     manifest: Manifest
     key: str = ""
-    """By which key it is signed, `ED25519 key SHA256:…`; empty where it is not."""
+    """The key that signed it, `ED25519 key SHA256:…`; empty if it is not signed."""
     signer: str = ""
     """By whom, where signers were required."""
     stale: bool = False
-    """Whether a run has a signature that is not of its manifest as it is."""
+    """Whether a run has a signature that does not match its present manifest."""
 
 
 def verify_run(run: Path, derived: Collection[str] = ()) -> Manifest:
@@ -74,7 +74,7 @@ def check_run(run: Path, derived: Collection[str] = (), signers: Path | None = N
         except IntegrityError:
             if signers:
                 raise
-            key = who = ""  # a run that was rescored or pruned since is no longer what was signed
+            key = who = ""  # a run that was rescored or pruned later is no longer what was signed
         _compare(run, manifest, derived)
     return Checked(manifest, key, who, stale=signature is not None and not key)
 
@@ -83,10 +83,10 @@ def _compare(run: Path, manifest: Manifest, derived: Collection[str]) -> None:
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise IntegrityError(f"{name}: no plain file")
+            raise IntegrityError(f"{name}: not a plain file")
         known = {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
         if path.is_file() and name not in known and not name.endswith(FRESH):
-            raise IntegrityError(f"{name}: extra: not in the manifest")
+            raise IntegrityError(f"{name}: not in the manifest")
     for name, entry in manifest.files.items():
         if name in derived:
             continue
@@ -101,9 +101,9 @@ def sealed(manifest: Manifest, name: str) -> Manifest:
     if manifest.finished is None:
         raise IntegrityError(f"{name}: the run was killed before its files were hashed: {'; '.join(manifest.reasons)}")
     if len(manifest.files) > MOST_FILES:
-        raise IntegrityError(f"{name}: {len(manifest.files)} files; a run has {MOST_FILES} at most")
+        raise IntegrityError(f"{name}: {len(manifest.files)} files; a run has at most {MOST_FILES}")
     if sum(entry.size for entry in manifest.files.values()) > _MAX_TOTAL:
-        raise IntegrityError(f"{name}: its files are said to be more than {_MAX_TOTAL >> 30} GiB")
+        raise IntegrityError(f"{name}: its files exceed {_MAX_TOTAL >> 30} GiB")
     check_complete(manifest, name)
     return manifest
 
@@ -115,7 +115,7 @@ def signed_by(text: bytes, signature: bytes | None, path: Path, signers: Path | 
     """
     if signature is None:
         if signers:
-            raise IntegrityError(f"{path}: is not signed")
+            raise IntegrityError(f"{path}: not signed")
         return "", ""
     try:
         who = signer(text, signature, signers) if signers else ""

@@ -47,7 +47,7 @@ class CellFrames:
             table("probes", PROBES),
             table("short", SHORT),
             table("wire", WIRE),
-            # Without a column of delays they were not recorded.
+            # Without a delay column they were not recorded.
             pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None,
             table("packets", PACKETS),
             table("replay", REPLAY),

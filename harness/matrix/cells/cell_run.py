@@ -61,7 +61,7 @@ class Job:
 
     @property
     def work(self) -> float:
-        """About how long it takes beside others: the packets that cross the bottleneck, in Mbit, and its set-up."""
+        """Approximate relative duration: the traffic across the bottleneck in Mbit, plus set-up."""
         from sojourn.scoring.transport.geometry import rate_periods
 
         periods = [*rate_periods(self.cell), (self.cell.seconds, None)]
@@ -156,7 +156,7 @@ def write_scores(job: Job, folder: Path) -> None:
 
 
 def scored(job: Job, folder: Path) -> dict[str, Any]:
-    """Return the scores of the raw files of a run, as this version makes them."""
+    """Return the scores of a run's raw files as this version computes them."""
     from sojourn.scoring.transport.cell_scores import score
     from sojourn.scoring.transport.frames import CellFrames
 
@@ -164,7 +164,7 @@ def scored(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def rescore(job: Job, folder: Path) -> None:
-    """Renew the scores of a finished run whose raw files still hold."""
+    """Recompute the scores of a finished run whose raw files are unchanged."""
     write_scores(job, folder)
     renewed = {"scoring": scoring_digest(job), "scores": hash_file(folder / SCORES).sha256}
     _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)

@@ -28,7 +28,7 @@ _IP_UDP_BYTES = 28
 
 
 def browsers(asked: spec.Call) -> Browsers:
-    """Return the two ends of such a call, their cameras' film made if need be. Raises ServiceError."""
+    """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
     made = Browsers(bitrate_bps=asked.bitrate_bps, ecn=asked.ecn, recorder=None)
     made.prepare()
     return made
@@ -82,7 +82,7 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
 
 
 def marked(asked: spec.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
-    """Each way's packets since `t0` (Unix s) have the codepoint asked for, or CE; there are some."""
+    """Return the gates that each direction has packets since `t0` (Unix s), all with the requested codepoint or CE."""
     gates = []
     for name, way in zip(("down", "up"), ways, strict=True):
         fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()

@@ -148,7 +148,7 @@ def test_what_has_no_recording_any_more_is_not_called_the_same(whole: Path) -> N
 
 def test_an_anonymised_bundle_of_it_gives_the_same_scores(whole: Path) -> None:
     done = ask("bundle", "verify", export(whole, request=ExportRequest(anonymise=True)))
-    assert done.exit_code == 0 and done.stdout.endswith("scores computed again: the same\n"), done.output
+    assert done.exit_code == 0 and done.stdout.endswith("scores recomputed: unchanged\n"), done.output
 
 
 def test_scores_of_another_scorer_are_not_compared(whole: Path) -> None:
