@@ -200,7 +200,7 @@ def test_a_run_is_signed_where_it_is_made(whole: Path, keys: Path, tmp_path: Pat
     assert ask("report", signed).exit_code == 0 and check(signed, signers=signers).signer  # the same page again
     number(signed)
     done = verdict(signed, f"--signers={signers}", "--no-rescore")
-    assert done.exit_code == 4 and f"{signed}: manifest.json: is not what me@lab.example signed" in done.stderr
+    assert done.exit_code == 4 and f"{signed}: manifest.json: differs from what me@lab.example signed" in done.stderr
     done = ask("bundle", "verify", signed, "--no-rescore")
     assert "not signed in its present state: changed after it was signed" in done.stdout
 

@@ -48,7 +48,7 @@ def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: P
     signers = keys / "signers"
     with pytest.raises(BundleError, match="not signed"):
         check(export(run, tmp_path / "plain.tar.zst"), signers=signers)
-    with pytest.raises(BundleError, match=r"a key that .* does not name"):
+    with pytest.raises(BundleError, match=r"a key that is not in "):
         check(export(run, tmp_path / "other.tar.zst", ExportRequest(key=keys / "other")), signers=signers)
     with pytest.raises(BundleError, match=r"--signers .*no such file"):
         check(export(run, tmp_path / "lab.tar.zst", ExportRequest(key=keys / "lab")), signers=keys / "none")
@@ -56,8 +56,8 @@ def test_a_signature_that_is_not_good_is_told(run: Path, keys: Path, tmp_path: P
     manifest = good[f"{run.name}/{MANIFEST}"].replace(b'"status": "valid"', b'"status": "void"')
     for change, says in [
         ({f"{run.name}/scores.json": b"[]"}, "^scores.json: differs"),
-        ({f"{run.name}/{MANIFEST}": manifest}, "^manifest.json: is not what me@lab.example signed"),
-        ({f"{run.name}/{SIGNATURE}": b"no signature"}, "^manifest.json: signed by a key"),
+        ({f"{run.name}/{MANIFEST}": manifest}, "^manifest.json: differs from what me@lab.example signed"),
+        ({f"{run.name}/{SIGNATURE}": b"no signature"}, "^manifest.json: not signed, or signed by a key"),
     ]:
         with pytest.raises(BundleError, match=says):
             check(pack(tmp_path / "bad.tar.zst", good | change), signers=signers)
@@ -81,7 +81,7 @@ def test_a_run_that_was_rescored_since_is_whole_and_no_longer_signed(run: Path, 
     reseal(imported)
     (imported / MANIFEST).write_bytes((imported / MANIFEST).read_bytes() + b"\n")
     assert check(imported).key == "" and export(imported, tmp_path / "again.tar.zst")
-    with pytest.raises(BundleError, match=r"is not what me@lab\.example signed"):
+    with pytest.raises(BundleError, match=r"differs from what me@lab\.example signed"):
         check(imported, signers=keys / "signers")
 
 
@@ -114,5 +114,5 @@ def test_a_signer_may_have_lines_for_other_purposes(run: Path, keys: Path, tmp_p
         "me@lab.example ("
     )
     signers.write_text(f'git@lab.example namespaces="git" {key}')
-    with pytest.raises(BundleError, match=r"a key that .* does not name|is not what git@lab.example signed"):
+    with pytest.raises(BundleError, match=r"a key that is not in |differs from what git@lab.example signed"):
         check(run.with_name(run.name + ".tar.zst"), signers=signers)
