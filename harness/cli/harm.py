@@ -60,6 +60,8 @@ def harm(context: typer.Context, **given: str | bool | None) -> None:
         code = _run({name.replace("_", "-"): value for name, value in given.items()})
     except KeyboardInterrupt as stop:
         code = _stopped(stop)
+    if code > 128:  # Python restores the default of a signal that has a handler before it ends
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise typer.Exit(code)
 
 

@@ -39,18 +39,18 @@ def machines(of: psutil.Process) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize(
-    ("job", "number", "code", "says"),
+    ("job", "number", "codes", "says"),
     first(
         1,
         [
-            (HARM, signal.SIGINT, 130, "stopped by Ctrl-C; what was recorded is kept"),
-            (PYTEST, signal.SIGINT, 2, "stopped by Ctrl-C; what was recorded is kept"),
-            (PYTEST, signal.SIGKILL, 1, "somebody killed the machine"),
+            (HARM, signal.SIGINT, (130,), "stopped by Ctrl-C; what was recorded is kept"),
+            (PYTEST, signal.SIGINT, (2, -signal.SIGINT), "stopped by Ctrl-C; what was recorded is kept"),
+            (PYTEST, signal.SIGKILL, (1,), "somebody killed the machine"),
         ],
     ),
 )
 def test_what_was_recorded_is_kept_and_nothing_runs_on(
-    tmp_path: Path, job: tuple[str, ...], number: signal.Signals, code: int, says: str
+    tmp_path: Path, job: tuple[str, ...], number: signal.Signals, codes: tuple[int, ...], says: str
 ) -> None:
     """The machine is killed, or the user presses Ctrl-C, in the first contender's phase."""
     options = "--service=youtube", f"--results={tmp_path}", "--timeline=solo:2,cubic:60", "--buffer=4"
@@ -73,7 +73,7 @@ def test_what_was_recorded_is_kept_and_nothing_runs_on(
         said = said or process.communicate(timeout=300)[0]
     finally:
         process.kill()
-    assert process.returncode == code and says in said and "Traceback" not in said, said
+    assert process.returncode in codes and says in said and "Traceback" not in said, said
     assert psutil.wait_procs(running, timeout=5)[1] == []
     (run,) = tmp_path.iterdir()
     manifest = read_manifest(run)
