@@ -169,11 +169,10 @@ class Jail:
             for path in self._reads.values() if self.user is not None else ():
                 if path.stat().st_mode & 0o005 != 0o005:  # created under a strict umask
                     let_read(path)
-            owners: dict[Path, tuple[int, int] | None] = {}
-            stack.callback(self._take_back, owners)
+            before: dict[Path, os.stat_result] = {}
+            stack.callback(self._take_back, before)
             for folder in {path.absolute() for path in self._writes.values()}:
-                status = folder.stat()
-                owners[folder] = (status.st_uid, status.st_gid) if self.user is not None else None
+                before[folder] = folder.stat()
                 if self.user is not None:
                     lend(folder, self.user)
             self._stack = stack.pop_all()
@@ -214,15 +213,16 @@ class Jail:
         options += [f"--{name}" for name, wanted in flags.items() if wanted]
         return [str(ensure_launcher()), self.kind, *options, "--", *words]
 
-    def _take_back(self, owners: Mapping[Path, tuple[int, int] | None]) -> None:
-        if owners and not self._ended():  # processes that can write nothing may go on
+    def _take_back(self, before: Mapping[Path, os.stat_result]) -> None:
+        if before and not self._ended():  # processes that can write nothing may go on
             raise ConfinementError(
                 f"processes of a machine still run {_END_S:g} s after its end, so these files were not read: "
-                f"{', '.join(map(str, owners))}"
+                f"{', '.join(map(str, before))}"
             )
         with ExitStack() as stack:
-            for folder, owner in owners.items():
-                stack.callback(settle, folder, owner)
+            for folder, status in before.items():
+                owner = (status.st_uid, status.st_gid) if self.user is not None else None
+                stack.callback(settle, folder, owner, stat.S_IMODE(status.st_mode))
 
     def _ended(self) -> bool:
         """Wait until all processes started by `argv` have ended: they hold the FIFO open."""
@@ -270,13 +270,14 @@ def lend(folder: Path, user: int) -> None:
             os.chown(name, user, user, dir_fd=held, follow_symlinks=False)
 
 
-def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
+def settle(folder: Path, owner: tuple[int, int] | None = None, mode: int | None = None) -> None:
     """Take back a folder from a machine that has ended: it then holds only readable files and folders, owned by
     `owner`.
 
-    Links, sockets and devices are removed: readers of a run could follow them out of it. So are folders nested more
-    deeply than DEPTH, unprintable names, and long files that are mostly holes. Raises ConfinementError at the end,
-    naming these and whatever cannot be examined.
+    The folder gets `mode`, which it had before the machine ran (default: the mode that it has). Its content grants
+    nobody more rights than the folder does. Links, sockets and devices are removed: readers of a run could follow them
+    out of it. So are folders nested more deeply than DEPTH, unprintable names, and long files that are mostly holes.
+    Raises ConfinementError at the end, naming these and whatever cannot be examined.
     """
     odd = list[str]()
     try:
@@ -284,7 +285,10 @@ def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
     except OSError as failed:
         raise ConfinementError(f"{folder}: {failed.strerror}") from failed
     try:
-        _Settling(owner, odd).settle(held, Path())
+        if mode is None:
+            mode = stat.S_IMODE(os.fstat(held).st_mode)
+        os.fchmod(held, mode | 0o700)
+        _Settling(owner, odd, mode).settle(held, Path())
     finally:
         os.close(held)
     if odd:
@@ -295,8 +299,8 @@ def settle(folder: Path, owner: tuple[int, int] | None = None) -> None:
 class _Settling:
     """Walks a folder by descriptors only: a path could lead through a link that was swapped in after the check."""
 
-    def __init__(self, owner: tuple[int, int] | None, odd: list[str]) -> None:
-        self._owner, self._odd, self._holes = owner, odd, 0
+    def __init__(self, owner: tuple[int, int] | None, odd: list[str], mode: int) -> None:
+        self._owner, self._odd, self._mode, self._holes = owner, odd, mode, 0
 
     def settle(self, held: int, path: Path) -> None:
         """Settle the content of an open folder, which is `path` below the first."""
@@ -317,6 +321,7 @@ class _Settling:
             inner = open_folder(name, held, self._owner)
             try:
                 if said and len(path.parts) < DEPTH:
+                    self._limit(inner, stat.S_IMODE(status.st_mode), self._mode | 0o700)
                     self.settle(inner, path / name)
                     return ""
                 empty_folder(inner)
@@ -329,11 +334,21 @@ class _Settling:
             if self._holes <= _HOLE_BYTES:
                 if self._owner:
                     os.chown(name, *self._owner, dir_fd=held, follow_symlinks=False)
+                file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=held)
+                try:
+                    self._limit(file, stat.S_IMODE(status.st_mode), self._mode & 0o777 | 0o700)
+                finally:
+                    os.close(file)
                 return ""
             self._holes -= status.st_size - status.st_blocks * _BLOCK_BYTES
             called += f" ({status.st_size} bytes, of which the disk stores {status.st_blocks * _BLOCK_BYTES})"
         os.unlink(name, dir_fd=held)
         return called
+
+    def _limit(self, opened: int, mode: int, most: int) -> None:
+        """Make a file or folder readable and writable for its owner, and remove all rights beyond `most`."""
+        if (limited := (mode | 0o600) & most) != mode:
+            os.chmod(f"/proc/self/fd/{opened}", limited)  # fchmod takes no descriptor that is not open for reading
 
 
 @functools.cache

@@ -121,6 +121,19 @@ static void search(int first, int last)
 	search(middle + 1, last);
 }
 
+/* A pair of stream sockets: one of datagrams sends to any socket of the host that has a path, which Landlock allows. */
+static void allow_pair(void)
+{
+	emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_socketpair, 0, 7);
+	load(offsetof(struct seccomp_data, args[0]));
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 4);
+	load(offsetof(struct seccomp_data, args[1]));
+	emit(BPF_ALU | BPF_AND | BPF_K, ~(SOCK_CLOEXEC | SOCK_NONBLOCK), 0, 0);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 0, 1);
+	give(SECCOMP_RET_ALLOW);
+	give(SECCOMP_RET_ERRNO | EPERM);
+}
+
 /* Allow `call` where its first argument is `first`. */
 static void allow_with(int call, unsigned int first)
 {
@@ -205,7 +218,7 @@ void filter_calls(bool trace, bool packets, int abi)
 	give(SECCOMP_RET_ALLOW);
 	allow_prctl();
 	allow_with(SYS_prlimit64, 0); /* itself */
-	allow_with(SYS_socketpair, AF_UNIX);
+	allow_pair();
 	if (packets)
 		allow_with(SYS_socket, AF_PACKET);
 	search(0, count - 1);

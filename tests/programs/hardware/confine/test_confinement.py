@@ -114,7 +114,7 @@ def test_unconfined_it_would_find_the_host(attack: Path, tmp_path: Path, host: H
     told = came_of(attack, tmp_path, Confinement.NONE, host)
     reached = {"read", "read/proc-self-root", "read/link", "read/proc-process-environ", "list", "create", "mkdir"}
     reached |= {"symlink", "write", "unlink", "rename", "signal", "abstract", "tcp", "netlink"}
-    reached |= {"read-only/create", "read-only/write"}
+    reached |= {"read-only/create", "read-only/write", "datagrams", "datagrams/raw"}
     assert {name for name in reached if told[name] != "ok"} == set()
     assert host.victim.wait(10) == 7
 
@@ -295,6 +295,21 @@ def test_what_it_left_is_ours_and_leads_nowhere(tmp_path: Path) -> None:
     assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
     assert secret.read_text() == "canary"
     settle(folder)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o2775])
+def test_nobody_may_do_more_with_what_it_left_than_with_its_folder(mode: int, tmp_path: Path) -> None:
+    """It may give its files any mode: as a plain user's they would be programs that others run as that user."""
+    (folder := tmp_path / "left").mkdir()
+    (folder / "inner").mkdir()
+    left = {"program": 0o6777, "inner/program": 0o4755, "closed": 0, "open": 0o666}
+    for name, one in {**left, "inner": 0o7777, ".": 0o7777}.items():
+        (folder / name).touch()
+        (folder / name).chmod(one)
+    settle(folder, None, mode)
+    for name, one in left.items():
+        assert (folder / name).stat().st_mode & 0o7777 == (one | 0o600) & 0o777 & (mode | 0o700), name
+    assert {(folder / name).stat().st_mode & 0o7777 for name in ("", "inner")} == {mode}
 
 
 def test_what_no_terminal_can_show_and_what_holds_nothing_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

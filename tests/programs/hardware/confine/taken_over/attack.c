@@ -197,6 +197,7 @@ int main(int count, char **words)
 	struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	struct timeval times[2] = { { 0 } };
 	struct stat status;
+	int pair[2];
 
 	if (getenv("STAY"))
 		return stay(getenv("STAY"));
@@ -252,6 +253,9 @@ int main(int count, char **words)
 	tell("limits", prlimit(process, RLIMIT_CORE, &(struct rlimit){ 1, 1 }, NULL));
 	snprintf(local.sun_path + 1, sizeof(local.sun_path) - 1, "%s", words[4]);
 	tell("abstract", reach(AF_UNIX, &local, offsetof(struct sockaddr_un, sun_path) + 1 + strlen(words[4])));
+	/* By one of these a message goes to any socket that has a name or a path. */
+	tell("datagrams", socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+	tell("datagrams/raw", socketpair(AF_UNIX, SOCK_RAW | SOCK_CLOEXEC, 0, pair));
 	loopback.sin_port = htons(atoi(words[5]));
 	tell("tcp", reach(AF_INET, &loopback, sizeof(loopback)));
 	tell("netlink", socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
@@ -270,6 +274,7 @@ int main(int count, char **words)
 	tell("needed/memory", open("memory", O_TMPFILE | O_RDWR, 0700));
 	tell("needed/cpuinfo", can_read("/proc/cpuinfo"));
 	tell("needed/memfd", memfd_create("x", 0));
+	tell("needed/pair", socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
 	tell("needed/fork", fork() ? 0 : (_exit(0), 0));
 	tell("needed/stat", stat("root", &status));
 	printf("user %d %d\nprivileges %d %d\n", (int)getuid(), (int)getpid(), prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
