@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import AsJson, Run, one_line_errors, print_json
@@ -194,7 +195,7 @@ def mos(
         return
     table = Table("phase", "O.35 without stalls", "O.46 overall")
     for phase, figures in scores.items():
-        table.add_row(phase, *(f"{figure:.2f}" for figure in figures))
+        table.add_row(Text(phase), *(f"{figure:.2f}" for figure in figures))
     Console().print(table)
     print(f"Mode 0, no audio; the recommendation applies to sequences of {opinion_scores.SHORTEST_S} s and longer.")
 
@@ -226,7 +227,7 @@ def quality(
             f"{figure:.{digits}f}" if figure is not None else "–"
             for figure, digits in zip(figures, (3, 3, 1, 1), strict=True)
         )
-        table.add_row(phase, f"{height}p" if height else "–", str(count), *cells)
+        table.add_row(Text(phase), f"{height}p" if height else "–", str(count), *cells)
     Console().print(table)
     if judged["vmaf"].null_count():
         print("No VMAF: this ffmpeg has no libvmaf; install one with pip install 'sojourn[vmaf]'.")

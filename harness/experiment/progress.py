@@ -139,7 +139,7 @@ class ExperimentProgress:
     def _render(self) -> RenderableType:
         sample = self.sample
         if self._index < 0:
-            return Panel(Text("starting", style="dim"), title=self.title, title_align="left")
+            return Panel(Text("starting", style="dim"), title=Text(self.title), title_align="left")
         phase = self.phases[self._index]
         spent, done = self._spent()
         grid = Table.grid(padding=(0, 2))
@@ -161,10 +161,10 @@ class ExperimentProgress:
         state = {None: "", True: "playing", False: "not playing"}[sample.playing]
         ahead = "" if sample.buffer_s is None else f"  {sample.buffer_s:.1f} s ahead"
         stalls = Text(f"stalls so far {sample.stalls}", style="bold red" if sample.stalls else "")
-        grid.add_row("player", sample.quality or "–", Text.assemble(f"{state}{ahead}  ", stalls))
+        grid.add_row("player", Text(sample.quality or "–"), Text.assemble(f"{state}{ahead}  ", stalls))
         return Panel(
             Group(self._bar(done), grid),
-            title=self.title,
+            title=Text(self.title),
             subtitle=self._left(done),
             title_align="left",
             subtitle_align="right",

@@ -26,14 +26,14 @@ class MatrixProgress:
         self._done = self._failed = 0
         self._lab_s, self._started = 0.0, time.monotonic()
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.fields[runs]}"),
             TextColumn("{task.fields[speed]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[now]}", style="dim"),
+            TextColumn("{task.fields[now]}", style="dim", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,

@@ -111,7 +111,7 @@ def _table(grid: Grid, sideways: bool = False) -> Table:
     ]
     if sideways:
         lines = [list(line) for line in zip(*lines, strict=True)]
-    table = Table(title=grid.caption, title_justify="left", title_style="", header_style="bold", box=SIMPLE_HEAD)
+    table = Table(title=Text(grid.caption), title_justify="left", title_style="", header_style="bold", box=SIMPLE_HEAD)
     for index, head in enumerate(lines[0]):
         table.add_column(head, justify="right" if index else "left")
     for line in lines[1:]:

@@ -59,6 +59,17 @@ def test_a_terminal_shows_phase_rates_quality_and_stalls(monkeypatch: pytest.Mon
         assert part in text
 
 
+@pytest.mark.parametrize("quality", ["[/x]", "[red]", "[link=file:///etc/passwd]720p[/link]", "[bold]720p"])
+def test_what_a_page_calls_its_quality_is_no_markup(quality: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    out = io.StringIO()
+    with ExperimentProgress(f"a box {quality}", PHASES, Console(file=out, force_terminal=True, width=100)) as shown:
+        shown.phase(1)
+        shown.update(quality=quality)
+    assert f"player           {quality}" in out.getvalue() and f"a box {quality}" in out.getvalue()
+    assert "\x1b]8" not in out.getvalue()
+
+
 def test_an_aborted_phase_is_said_to_be_cut_short() -> None:
     out = io.StringIO()
     with pytest.raises(KeyboardInterrupt), ExperimentProgress("t", PHASES, Console(file=out)) as shown:

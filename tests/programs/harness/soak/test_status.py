@@ -56,6 +56,11 @@ def test_a_night_is_told_in_the_terminal(soak_place: Path) -> None:
     assert result.exit_code == 1 and "neither a night of a soak nor a folder of them" in result.stderr
 
 
+def test_a_cell_may_have_any_name(soak_place: Path) -> None:
+    folder, _ = soak(soak_place, '[cells."[/x]"]\nbuffer = 2\n', TOP)
+    assert "[/x]" in told(folder)
+
+
 def test_memory_that_grows_is_told(soak_place: Path) -> None:
     folder, _ = soak(soak_place, "[cells.good]\nbuffer = 2\n")
     (attempt,) = folder.attempts()
