@@ -78,21 +78,30 @@ def _sweep_fresh(path: Path) -> None:
                 os.close(held)
 
 
+def plain(file: str | Path, flags: int = os.O_RDONLY) -> int:
+    """Return a descriptor of a plain file; usable as the `opener` of `open`. It never blocks, whatever the file is.
+
+    Raises OSError: BlockingIOError if its writer holds a lease on it, otherwise if it is not a plain file.
+    """
+    held = os.open(file, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(held).st_mode):
+        return held
+    os.close(held)
+    raise OSError(errno.EINVAL, "Not a plain file", str(file))
+
+
 def read_foreign(file: Path, most: int, start: int | None = None) -> bytes:
     """Return at most `most` bytes of a file that another process writes: from `start`, or the last ones; empty without
     a file.
 
-    It never blocks, whatever the file is. Raises OSError: BlockingIOError if its writer holds a lease on it, otherwise
-    if it is not a plain file.
+    It follows no link and never blocks. Raises OSError as `plain` does.
     """
     try:
-        held = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+        held = plain(file, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return b""
     try:
-        if not stat.S_ISREG((status := os.fstat(held)).st_mode):
-            raise OSError(errno.EINVAL, "Not a plain file", str(file))
-        return os.pread(held, most, max(0, status.st_size - most) if start is None else start)
+        return os.pread(held, most, max(0, os.fstat(held).st_size - most) if start is None else start)
     finally:
         os.close(held)
 
@@ -213,6 +222,8 @@ def distrust(path: Path) -> str | None:
     for seen, what in ((path.lstat(), "link" if path.is_symlink() else "file"), (path.stat(), "file")):
         if seen.st_uid not in (0, os.geteuid()):
             return f"the {what} belongs to user {seen.st_uid}, not to you; if you trust it, give its absolute path"
+    if not stat.S_ISREG(seen.st_mode):
+        return "it is not a plain file"
     if seen.st_mode & stat.S_IWOTH:
         return f"everybody can write to it; run `chmod o-w {path}`, or give its absolute path"
     if seen.st_mode & stat.S_IWGRP and (_listed(path) or not _alone_in(seen.st_gid)):

@@ -14,6 +14,7 @@ from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import package_versions
 from sojourn.harness.report.run_page import REPORT, write_report
 from sojourn.harness.store.integrity import verify_run
+from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -63,7 +64,7 @@ def rescored(run: Path) -> Rescored:
     if manifest.pruned:
         raise NotComputedError(f"{run}: cannot be scored again: pruned to make room: {', '.join(manifest.pruned)}")
     check_judges(run, manifest)
-    scores, stored = score_run(run), _stored(run)
+    scores, stored = score_run(run), stored_object(run / SCORES)
     known, fresh = _reasons(stored), json.loads(scores.model_dump_json())
     return Rescored(
         scores,
@@ -88,7 +89,7 @@ def check_judges(run: Path, manifest: Manifest) -> None:
 def replace(run: Path, scores: Scores) -> None:
     """Let a run hold these scores, and the status and reasons that follow from them. Raises StoreError, OSError."""
     manifest = read_manifest(run)
-    known = _reasons(_stored(run))
+    known = _reasons(stored_object(run / SCORES))
     replace_file(run / SCORES, scores.model_dump_json(indent=1).encode() + b"\n")
     # What no gate said stays; an interrupted run tells why it ended, and no more.
     other = [reason for reason in manifest.reasons if reason not in known]
@@ -158,14 +159,6 @@ def _named(entries: list[Any]) -> dict[str, Any]:
             named = {" ".join(str(entry[key]) for key in keys): entry for entry in entries}
             return named if len(named) == len(entries) else {}
     return {}
-
-
-def _stored(run: Path) -> dict[str, Any]:
-    try:
-        stored = json.loads((run / SCORES).read_text())
-    except (OSError, ValueError):
-        return {}
-    return stored if isinstance(stored, dict) else {}
 
 
 def _reasons(stored: dict[str, Any]) -> set[str]:

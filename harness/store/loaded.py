@@ -11,6 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from sojourn.hardware.machine.files import plain
+from sojourn.hardware.machine.json_text import bounded
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -19,6 +21,8 @@ from sojourn.scoring.validity import Gate, Validity
 #: What was asked for that makes no other experiment of it.
 _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
 
+#: Bytes of a JSON file.
+_LARGEST = 64 << 20
 #: Beside the scores, what decides which runs are repetitions of one experiment.
 _ASKED = ("options.json", "lab.json")
 
@@ -129,7 +133,11 @@ def check_seal(path: Path, name: str, manifest: Manifest) -> None:
         return
     if not file.exists():
         raise LoadError(f"{path}: {name} is missing, which the manifest holds")
-    if hash_file(file) != sealed:
+    try:
+        same = hash_file(file) == sealed
+    except OSError as error:
+        raise LoadError(f"{path}: {name}: {error.strerror}") from error
+    if not same:
         mended = "`sojourn rescore --write` makes it again from the raw files" if name == SCORES else "it was altered"
         raise LoadError(f"{path}: {name} is not the one that the manifest holds; {mended}")
 
@@ -140,11 +148,12 @@ def load_scores(run: Path) -> Scores:
     Raises LoadError.
     """
     try:
-        return Scores.model_validate_json((run / SCORES).read_bytes())
+        return Scores.model_validate_json(_content(run / SCORES))
     except OSError as error:
         raise LoadError(f"{run}: {SCORES}: {error.strerror}; `sojourn rescore` makes it") from error
-    except ValidationError as error:
-        raise LoadError(f"{run}: {SCORES}: {first_wrong(error)}; `sojourn rescore` makes it") from error
+    except ValueError as error:
+        why = first_wrong(error) if isinstance(error, ValidationError) else error
+        raise LoadError(f"{run}: {SCORES}: {why}; `sojourn rescore` makes it") from error
 
 
 def _asked_of(run: Path) -> dict[str, Any]:
@@ -160,7 +169,15 @@ def _asked_of(run: Path) -> dict[str, Any]:
 def stored_object(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file of a run; an empty one where there is none."""
     try:
-        stored = json.loads(file.read_text())
+        stored = json.loads(_content(file))
     except (OSError, ValueError, RecursionError):
         return {}
     return stored if isinstance(stored, dict) else {}
+
+
+def _content(file: Path) -> bytes:
+    """The JSON text in a file of a run, which may be somebody else's. Raises OSError, ValueError."""
+    with open(file, "rb", opener=plain) as opened:
+        if len(content := opened.read(_LARGEST + 1)) > _LARGEST:
+            raise ValueError(f"it is larger than {_LARGEST >> 20} MiB")
+    return bounded(content)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from sojourn.hardware.machine.files import FRESH, flush, lock, replace_file
+from sojourn.hardware.machine.files import FRESH, flush, lock, plain, replace_file
 from sojourn.hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -146,7 +146,7 @@ def check_complete(manifest: Manifest, where: object, *further: str) -> None:
 def read_manifest(run: Path) -> Manifest:
     """Return the manifest of a run directory. Raises StoreError when it has none or a bad one."""
     try:
-        with (run / MANIFEST).open("rb") as file:
+        with open(run / MANIFEST, "rb", opener=plain) as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
         raise StoreError(f"{run}: no run directory: {MANIFEST}: {error.strerror}") from error
@@ -207,7 +207,7 @@ def hash_files(
 def hash_file(path: Path, look: Callable[[], None] = lambda: None) -> FileEntry:
     """Return SHA-256 and size of one file; `look` is called for each MiB."""
     total, size = hashlib.sha256(), 0
-    with path.open("rb", buffering=0) as file:
+    with open(path, "rb", buffering=0, opener=plain) as file:
         while chunk := file.read(_CHUNK):
             total.update(chunk)
             size += len(chunk)

@@ -13,11 +13,14 @@ import numpy.typing as npt
 import polars as pl
 from typing_extensions import TypedDict
 
+from sojourn.hardware.machine.json_text import bounded
 from sojourn.scoring.packets.unpacked import unpacked
 from sojourn.scoring.statistics.numbers import nearest_rank
 
 # Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
 _TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]
+#: Values of a log; each probe has about 30, and there are 100 a second: more than three hours.
+_MOST_VALUES = 1 << 25
 
 
 class _Stamp(TypedDict):
@@ -96,7 +99,7 @@ def read_irtt_down(file: Path) -> pl.DataFrame:
 def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
     """What `row` makes of each round trip, but for None."""
     try:
-        document = json.loads(b"".join(unpacked(file)))
+        document = json.loads(bounded(b"".join(unpacked(file)), _MOST_VALUES))
         return [read_row for trip in document["round_trips"] if (read_row := row(trip)) is not None]
     except (OSError, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error

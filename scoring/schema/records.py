@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -11,6 +13,8 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict
 
 from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.hardware.machine.files import plain
+from sojourn.hardware.machine.json_text import bounded, values
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.traffic.load import parse_load
 
@@ -301,6 +305,8 @@ class SocketSample(_Record):
 
 #: Bytes of a .json and of a .jsonl file that are read; those of a night have a tenth of it.
 _LARGEST, _LARGEST_LINES = 64 << 20, 1 << 30
+#: Values of a .jsonl file; those of a night have half of it.
+_MOST_VALUES = 1 << 24
 
 TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
 LAB: TypeAdapter[LabRecord] = TypeAdapter(Annotated[LabRecord, AfterValidator(_told)])
@@ -316,7 +322,7 @@ SOCKETS: TypeAdapter[list[SocketSample]] = TypeAdapter(list[SocketSample])
 def read(file: Path, shape: TypeAdapter[Any]) -> dict[str, Any]:
     """The object in a .json file. Raises RecordError."""
     try:
-        document: dict[str, Any] = _checked(json.loads(_content(file, _LARGEST)), shape, file)
+        document: dict[str, Any] = _checked(json.loads(bounded(_content(file, _LARGEST))), shape, file)
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{file} cannot be read: {error}") from error
     return document
@@ -325,8 +331,11 @@ def read(file: Path, shape: TypeAdapter[Any]) -> dict[str, Any]:
 def read_lines(file: Path, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
     """The objects of a .jsonl file; a last line cut off by a kill is left out. Raises RecordError."""
     objects: list[dict[str, Any]] = []
+    count = 0
     try:
-        for line in _content(file, _LARGEST_LINES).splitlines(keepends=True):
+        for line in io.BytesIO(_content(file, _LARGEST_LINES)):
+            if (count := count + values(line)) > _MOST_VALUES:
+                raise RecordError(f"{file} has more than {_MOST_VALUES} values; none of a run has")
             try:
                 objects.append(json.loads(line))
             except (ValueError, RecursionError):
@@ -339,9 +348,10 @@ def read_lines(file: Path, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
 
 
 def _content(file: Path, most: int) -> bytes:
-    if (size := file.stat().st_size) > most:
-        raise RecordError(f"{file} has {size} bytes; none of a run has more than {most}")
-    return file.read_bytes()
+    with open(file, "rb", opener=plain) as opened:
+        if (size := os.fstat(opened.fileno()).st_size) > most:
+            raise RecordError(f"{file} has {size} bytes; none of a run has more than {most}")
+        return opened.read(most)
 
 
 def _checked(value: Any, shape: TypeAdapter[Any], file: Path) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -119,3 +120,26 @@ def test_a_file_beyond_any_runs_is_not_read(light: Path, tmp_path: Path) -> None
         file.truncate(1 << 40)  # sparse
     with pytest.raises(RecordError, match=r"lab\.json has 1099511627776 bytes; none of a run has more"):
         score_run(run)
+
+
+@pytest.mark.parametrize("name", ["lab.json", "player.jsonl", "irtt.json.gz"])
+def test_what_would_become_much_is_not_parsed(name: str, recorded: Path, tmp_path: Path) -> None:
+    """Of 3 bytes each there would be gigabytes of objects."""
+    run = Path(shutil.copytree(recorded, tmp_path / "run"))
+    bomb = b"{}\n" * (18 << 20) if name.endswith("l") else b'{"round_trips": [' + b"[]," * (20 << 20) + b"[]]}"
+    (run / name).write_bytes(gzip.compress(bomb, 1) if name.endswith("gz") else bomb)
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from sojourn.scoring.packets import latency\nfrom sojourn.scoring.schema import records\n"
+        "from tests.processes import peak_mb\nfile = Path(sys.argv[1])\n"
+        "shapes = {'.json': records.LAB, '.jsonl': records.PLAYER}\n"
+        "reads = {'.json': records.read, '.jsonl': records.read_lines}\n"
+        "try:\n"
+        "    reads[file.suffix](file, shapes[file.suffix]) if file.suffix in reads else latency.read_irtt(file)\n"
+        "except RuntimeError as refused:\n    print(peak_mb(), refused)\n"
+    )
+    words = [sys.executable, "-c", script, str(run / name)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=CHECKOUT, check=False)
+    megabytes, _, why = done.stdout.partition(" ")
+    assert "more than" in why and "values" in why, done.stderr[-2000:]
+    assert int(megabytes) < 1800

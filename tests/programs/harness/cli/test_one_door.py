@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -273,6 +274,31 @@ def test_one_odd_run_is_named_and_hides_no_other(run: Path, reader: str) -> None
     said = done.stdout + done.stderr + "".join(text for _, text in written(run.parent, {}))
     assert done.exit_code == (4 if reader.startswith("verdict") else TOO_FEW.get(reader, 0)), said
     assert odd.name in said and "options.json: phases: 0.contender: Field required" in said
+
+
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def many(file: Path) -> None:
+    """A bundle with it would have some kilobytes; parsed it takes a hundred times this file's 12 MB."""
+    file.write_text('{"x": [' + "[]," * (4 << 20) + "[]]}")
+
+
+@pytest.mark.parametrize("spoil", [pipe, many])
+@pytest.mark.parametrize("name", [SCORES, "options.json", MANIFEST])
+def test_no_file_of_an_odd_run_keeps_others_waiting(run: Path, name: str, spoil: Callable[[Path], None]) -> None:
+    odd = made(run.parent, Scores.model_validate_json((run / SCORES).read_bytes()))
+    spoil(odd / name)
+    if spoil is many and name != MANIFEST:
+        reseal(odd, name)
+    done = ask(READERS["report of a folder"](run))
+    assert done.exit_code == 0, done.output
+    if (name, spoil) != ("options.json", many):  # which is then not known of it
+        assert odd.name in (run.parent / "index.html").read_text()
+        why = "Not a plain file" if spoil is pipe else "it has more than" if name == SCORES else "is larger than"
+        assert why in (run.parent / "index.html").read_text()
 
 
 def test_runs_that_never_ended_are_told_beside_a_verdict(run: Path) -> None:

@@ -45,3 +45,17 @@ def test_a_home_that_nobody_has_is_no_path() -> None:
 def test_a_programs_words_go_to_the_logs_of_its_run(tmp_path: Path) -> None:
     assert files.log_file(tmp_path, "xvfb") == tmp_path / "logs" / "xvfb.log"
     assert (tmp_path / "logs").is_dir()
+
+
+def test_what_is_no_plain_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("file", "link"):
+        with open(tmp_path / name, "rb", opener=files.plain) as opened:
+            assert opened.read() == b"text"
+    for odd in (tmp_path / "pipe", tmp_path, Path(os.devnull)):
+        with pytest.raises(OSError, match="Not a plain file"):
+            files.plain(odd)
+    with pytest.raises(OSError, match="Too many levels"):
+        files.read_foreign(tmp_path / "link", 10)
