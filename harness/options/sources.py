@@ -240,8 +240,10 @@ def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> Val
     text = toml_value(f"{file}: {where}", name, value)
     if not named and option.says == "content":
         return content(file, name, str(text))
-    if not named and name == "results":
-        within(file, name, str(text))
+    if not named and name in ("results", "scenario"):
+        path = within(file, name, str(text))
+        if name == "scenario" and path.exists() and not path.is_file():
+            raise _refused(file, name, f"{str(text)!r} is no plain file", "not-from-file")
     placed = str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
     return placed if isinstance(placed, bool) or option.says == "content" else FromFile(placed, file)
 

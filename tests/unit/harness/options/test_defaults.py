@@ -162,6 +162,22 @@ def test_a_file_that_nobody_named_writes_no_results_elsewhere(tmp_path: Path, wh
     assert user_defaults({}, folder, SERVICES).of("youtube")["results"] == "mine"
 
 
+@pytest.mark.parametrize("where", ["/etc/passwd", "../x", "~/x", "link/x", "pipe"])
+def test_a_file_that_nobody_named_names_no_scenario_elsewhere(tmp_path: Path, where: str) -> None:
+    (folder := tmp_path / "found").mkdir()
+    (folder / "link").symlink_to("/etc")
+    os.mkfifo(folder / "pipe")
+    (folder / "sojourn.toml").write_text(f'scenario = "{where}"\n')
+    with refused("scenario", "not-from-file", "sojourn.toml: scenario: ", where):
+        user_defaults({}, folder, SERVICES)
+
+
+def test_a_pipe_that_nobody_named_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "sojourn.toml")
+    with refused("", "untrusted-file", "sojourn.toml: it is not a plain file"):
+        user_defaults({}, tmp_path, SERVICES)
+
+
 def test_a_file_without_end_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text("rate = " + "[" * 5000 + "]" * 5000)
     with pytest.raises(OptionsError, match=r"sojourn.toml: not valid TOML: nested too deeply$"):
