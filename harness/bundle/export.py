@@ -149,6 +149,7 @@ def export(
         before = manifest.bundle
         left_out = [*(before.left_out if before else [])]
         files = {name: run / name for name in manifest.files if name != CRATE}
+        manifest.run = request.name(manifest.run)
         tell = begin(run, sum(manifest.files[name].size for name in files))
         if request.anonymise:
             from sojourn.harness.bundle.anonymise import anonymise
@@ -159,7 +160,6 @@ def export(
             videos = [name for name in files if PurePosixPath(name).suffix in _VIDEO]
             left_out += videos
             files = {name: path for name, path in files.items() if name not in videos}
-        manifest.run = request.name(manifest.run)
         manifest.bundle = Bundled(
             source=hash_file(run / MANIFEST).sha256,
             anonymised=request.anonymise or bool(before and before.anonymised),

@@ -51,7 +51,7 @@ def bundle_export(
 
     key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign
     chosen = runs_at(runs)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     failed = 0
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
         task = bars.add_task("", total=None)
@@ -81,12 +81,13 @@ def bundle_verify(
     """Check every hash of an archive or a run, recompute its scores, and report the first difference."""
     from sojourn.harness.experiment.score_check import verified
 
-    checked, why_not = verified(path, signers, rescore=rescore)
-    manifest = checked.manifest
+    result = verified(path, signers, rescore=rescore)
+    checked, manifest, why_not = result.checked, result.checked.manifest, result.not_computed
     scores = f"scores NOT recomputed: {why_not}" if why_not else "scores recomputed: unchanged"
     if as_json:
-        told = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons, "files": manifest.files}
-        print_json({**told, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer, "scores": scores})
+        told: dict[str, object] = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons}
+        told |= {"files": manifest.files, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer}
+        print_json({**told, "scores": scores, "other_page": result.other_page})
         return
     why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
@@ -97,6 +98,8 @@ def bundle_verify(
         print(f"signed by the owner of the {checked.key}; use --signers=FILE to check who that is")
     else:
         print("not signed" if not checked.stale else "not signed in its present state: changed after it was signed")
+    if result.other_page:
+        print("report.html does NOT match these scores: its sender wrote it; `sojourn report RUN` writes a new one")
     print(printable(scores))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import zstandard
 
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.files import LOCK, replace_file
+from sojourn.hardware.machine.json_text import bounded
 from sojourn.hardware.machine.programs import package_versions
 from sojourn.harness.bundle.archive import check, unpacked
 from sojourn.harness.engine.provenance import source_files
 from sojourn.harness.experiment.rescore import NotComputedError, check_judges, differences
-from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.report.run_page import REPORT, page
 from sojourn.harness.store.integrity import Checked
+from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.records import RecordError
@@ -38,13 +41,21 @@ class ScoreError(StoreError):
     """The stored scores of a run are not those that its raw files give; one line with the first that differ."""
 
 
-def verified(path: Path, signers: Path | None = None, *, rescore: bool = True) -> tuple[Checked, str]:
-    """Check a bundle or a run as `check` does, and its scores; return why these were not computed, empty if they were.
+@dataclass(frozen=True)
+class Verified:
+    """A bundle or a run that matches its manifest and has no other scores than its raw files give."""
 
-    Raises BundleError, and ScoreError as `check_scores`.
-    """
+    checked: Checked
+    not_computed: str = ""
+    """Why the scores were not recomputed; empty if they were."""
+    other_page: bool = False
+    """Whether its report differs from the page that its scores give here: it may show any figure and run scripts."""
+
+
+def verified(path: Path, signers: Path | None = None, *, rescore: bool = True) -> Verified:
+    """Check a bundle or a run as `check` does, and its scores. Raises BundleError, and ScoreError as `check_scores`."""
     if not rescore:
-        return check(path, signers=signers), "--no-rescore"
+        return Verified(check(path, signers=signers), "--no-rescore")
     with ExitStack() as stack:
         if path.is_dir():
             run, checked = path, check(path, signers=signers)
@@ -53,10 +64,11 @@ def verified(path: Path, signers: Path | None = None, *, rescore: bool = True) -
         try:
             check_scores(run, checked.manifest)
         except NotComputedError as why:
-            return checked, str(why).removeprefix(f"{run}: ")
+            return Verified(checked, str(why).removeprefix(f"{run}: "))
         except StoreError as wrong:
             raise ScoreError(str(wrong).replace(str(run), str(path))) from wrong
-    return checked, ""
+        made = page(run, load_scores(run), checked.manifest) if REPORT in checked.manifest.files else None
+        return Verified(checked, "", made is not None and made.encode() != (run / REPORT).read_bytes())
 
 
 def check_scores(run: Path, manifest: Manifest) -> None:
@@ -77,7 +89,10 @@ def check_scores(run: Path, manifest: Manifest) -> None:
         raise ScoreError(f"{run}: {SCORES} cannot be computed from its raw files: {why}") from damaged
     found = [line.removeprefix("scores.") for line in differences(stored, fresh)]
     other = [line for line in found if not line.startswith("scorer: ")]
+    if not other and {**stored, "scorer": SCORER} != {**fresh, "scorer": SCORER}:
+        other = ["its entries are in another order"]
     if not other:
+        load_scores(run)  # as whoever shows them does
         return
     if stored.get("scorer") != SCORER:
         before = stored.get("scorer") or "none"
@@ -90,10 +105,17 @@ def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:
     """The scores that a run holds, which may be somebody else's. Raises ScoreError."""
     with suppress(ValueError, RecursionError):
         if manifest.files[SCORES].size <= _LARGEST:
-            stored = json.loads((run / SCORES).read_bytes())
+            stored = json.loads(bounded((run / SCORES).read_bytes()), object_pairs_hook=_named_once)
             if isinstance(stored, dict):
                 return stored
     raise ScoreError(f"{run}: {SCORES}: holds no scores; `sojourn rescore --write` makes them from the raw files")
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; raises ValueError for a name that it has twice, of which readers take one or the other."""
+    if len(named := dict(pairs)) < len(pairs):
+        raise ValueError("a name stands there twice")
+    return named
 
 
 def _check_evidence(run: Path, manifest: Manifest) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report.beside_published import published_table
 from sojourn.harness.report.grids import (
     beside_table,
@@ -23,7 +24,7 @@ from sojourn.harness.report.grids import (
     sojourn_table,
 )
 from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
-from sojourn.harness.report.html import write_page
+from sojourn.harness.report.html import render
 from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import judged, stored_object
 from sojourn.harness.store.manifest import MANIFEST, Manifest, read_manifest
@@ -47,12 +48,18 @@ def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manife
     `manifest` replaces the run's own, which is used by default if it exists. An invalid run is
     shown as recorded, with its reasons and without harm.
     """
+    replace_file(run / REPORT, page(run, scores, manifest).encode())
+    return run / REPORT
+
+
+def page(run: Path, scores: Scores | Mapping[str, Any], manifest: Manifest | None = None) -> str:
+    """Return the report of a run, as `write_report` writes it."""
     scores = scores if isinstance(scores, Scores) else Scores.model_validate(scores)
     if manifest is None and (run / MANIFEST).exists():
         manifest = read_manifest(run)
     if manifest:
         scores = judged(scores, manifest)
-    return write_page("report.html.j2", _content(run, scores, manifest), run / REPORT)
+    return render("report.html.j2", _content(run, scores, manifest))
 
 
 def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, Any]:

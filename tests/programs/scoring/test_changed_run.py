@@ -21,6 +21,7 @@ from sojourn.harness.cli import app
 from sojourn.harness.experiment import score_check
 from sojourn.harness.experiment.run import fill_run, keep_run, perform
 from sojourn.harness.experiment.score_check import NotComputedError, ScoreError, check_scores
+from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.manifest import SIGNATURE, hash_file, prune, read_manifest, reseal, write_manifest
 from sojourn.harness.store.runs import RunDirectory
 from sojourn.harness.store.signature import SignatureError
@@ -92,7 +93,29 @@ def no_lab(run: Path) -> None:
     forget(run, "lab.json", required=True)
 
 
+def order(run: Path) -> None:
+    scores = json.loads((run / SCORES).read_text())
+    scores["harm"].reverse()
+    (run / SCORES).write_text(json.dumps(scores))
+    reseal(run, SCORES)
+
+
+def twice(run: Path) -> None:
+    """Of two values of one name readers of JSON take the first or the last."""
+    text = (run / SCORES).read_text()
+    (run / SCORES).write_text(text.replace('"stalls": 2', '"stalls": 0, "stalls": 2'))
+    reseal(run, SCORES)
+
+
+def unreadable(run: Path) -> None:
+    (run / SCORES).write_text("\ufeff" + (run / SCORES).read_text())
+    reseal(run, SCORES)
+
+
 CHANGED: dict[Callable[[Path], None], str] = {
+    order: "scores.json is not what its raw files give: its entries are in another order",
+    twice: "scores.json: holds no scores",
+    unreadable: "scores.json: ",
     number: "scores.json is not what its raw files give: phases[prague].stalls: stored 0, now 2",
     gone: "15 of 16 files: qdisc.jsonl is missing",
     gone_for_good: "14 of 16 files: qdisc.jsonl and 1 more are missing",
@@ -122,6 +145,20 @@ def test_a_changed_run_is_named_by_verdict_verify_and_of_a_bundle(whole: Path, c
         bundle = export(whole)
         done = ask("bundle", "verify", bundle)
         assert done.exit_code == 1 and CHANGED[change].partition(": ")[2] in done.stderr, done.stderr
+
+
+def test_a_page_of_the_senders_is_named(whole: Path) -> None:
+    told = "report.html does NOT match these scores"
+    for place in (whole, export(whole), export(whole, request=ExportRequest(anonymise=True))):
+        assert told not in ask("bundle", "verify", place).stdout
+    export(whole).unlink()
+    (whole / REPORT).write_text("<h1>no harm</h1><script>alert(1)</script>")
+    reseal(whole, REPORT)
+    for place in (whole, export(whole)):
+        done = ask("bundle", "verify", place)
+        assert done.exit_code == 0 and told in done.stdout, done.output
+        assert json.loads(ask("bundle", "verify", place, "--json").stdout)["other_page"]
+    assert ask("report", whole).exit_code == 0 and told not in ask("bundle", "verify", whole).stdout
 
 
 def test_without_computing_a_changed_number_passes_and_each_command_says_so(whole: Path) -> None:
