@@ -11,6 +11,7 @@ import hashlib
 import io
 import logging
 import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -43,6 +44,8 @@ SUFFIX = ".tar.zst"
 FILES = f"-files{PARTIAL}"
 """Suffix of the folder with the files of a bundle in progress."""
 _IMPORT = ".import-"
+#: What commands write in a folder of runs: pages, tables, folders. A run of such a name would be in their way.
+_WRITTEN = re.compile(r"summary|attempts|.*\.(html|json|csv|toml|xml)", re.IGNORECASE)
 _MAX_WINDOW = 128 << 20
 #: Logs shrink to a tenth, recordings and captures not at all. Below the minimum size, any ratio is harmless.
 _MAX_RATIO, _LEAST = 1000, 256 << 20
@@ -256,6 +259,8 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
             raise BundleError(f"{first.name}: the manifest belongs to the run {manifest.run}")
         if not manifest.bundle:  # it marks an unpacked run as imported
             raise BundleError(f"{first.name}: bundle is missing; `sojourn bundle export` writes it")
+        if _WRITTEN.fullmatch(manifest.run):
+            raise BundleError(f"{manifest.run}: not a run's name: commands write such a file or folder next to runs")
         total = sum(entry.size for entry in manifest.files.values())
         if total > max(_LEAST, _MAX_RATIO * file.stat().st_size):
             raise BundleError(f"{name}: unpacks to {total} bytes, more than {_MAX_RATIO} times its own size")

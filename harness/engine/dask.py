@@ -124,6 +124,8 @@ def unpack(archived: object, folder: Path) -> None:
             entries = archive.infolist()
             if odd := next((it.filename for it in entries if not _is_inside(it.filename)), None):
                 raise EngineError(f"a worker returned a file that leads out of its run: {odd[:80]!r}")
+            if any(it.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for it in entries):
+                raise EngineError("a worker returned an archive that is packed in another way than workers do")
             need, room = sum(it.file_size for it in entries), shutil.disk_usage(folder).free
             if len(entries) > _MOST_FILES or need > min(_MOST_BYTES, room):
                 what = f"{len(entries)} files of {need >> 20} MB"

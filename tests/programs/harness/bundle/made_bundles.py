@@ -116,6 +116,8 @@ DECEITS: dict[str, Callable[[Made], None]] = {
     "run with a folder": _set(run="x/y"),
     "run that is none": _set(run=" x"),
     "run of a hidden name": _set(run=".bashrc"),
+    "name of a page": _set(run="index.html"),
+    "name of a summary": _set(run="Summary"),
     "unfinished name": _set(run="x.partial"),
     "another run's folder": _set(folder="another"),
     "symbolic link": _kind(tarfile.SYMTYPE),

@@ -61,9 +61,9 @@ def test_a_folder_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "deep" / "file").read_bytes() == bytes(range(256)) * 100
 
 
-def archive(**files: bytes) -> bytes:
+def archive(packing: int = zipfile.ZIP_DEFLATED, **files: bytes) -> bytes:
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(content, "w", packing) as made:
         for name, data in files.items():
             made.writestr(name, data)
     return content.getvalue()
@@ -89,6 +89,8 @@ LINK.external_attr = 0o120777 << 16
         (archive(**{"..\\out": b""}), "leads out of its run"),
         (archive(zeros=bytes(200 << 20)), "1 files of 200 MB; the limit is .* files, 100 MB"),
         (archive(**{f"{n}": b"" for n in range(60)}), "60 files of 0 MB"),
+        (archive(zipfile.ZIP_LZMA, flows=b"x" * 99), "packed in another way"),
+        (archive(zipfile.ZIP_BZIP2, flows=b"x" * 99), "packed in another way"),
     ],
 )
 def test_what_is_no_folder_of_a_run_is_refused(
