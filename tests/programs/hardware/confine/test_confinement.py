@@ -288,7 +288,7 @@ def test_what_it_left_is_ours_and_leads_nowhere(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         confinement.lend(folder, confinement.UID)
     with pytest.raises(
-        ConfinementError, match=r"left closed/inner/link, closed/inner/pipe, manifest.json.new: no plain"
+        ConfinementError, match=r"left closed/inner/link, closed/inner/pipe, manifest.json.new: not plain"
     ):
         settle(folder, (os.geteuid(), os.getegid()))
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*")) == ["closed", "closed/inner", "kept"]
@@ -397,7 +397,7 @@ def test_without_anything_that_confines_it_is_one_line(monkeypatch: pytest.Monke
         "namespaces or Landlock; or, if everything that will run in it is trusted, set SOJOURN_CONFINEMENT=none"
     )
     monkeypatch.setenv(confinement.VARIABLE, "some")
-    with pytest.raises(ConfinementError, match="SOJOURN_CONFINEMENT=some: give namespaces, landlock, none"):
+    with pytest.raises(ConfinementError, match="SOJOURN_CONFINEMENT=some is unknown; give namespaces, landlock, none"):
         confinement.confinement()
 
 

@@ -176,7 +176,7 @@ BOMBS = {
     "pruned": ('"pruned": {' + ",".join(f'"{n}": {ENTRY}' for n in range(17_000)) + "}", "pruned"),
     "deep": ('"files": {' + ",".join(f'"{n:04}/{"a/" * 480}a": {ENTRY}' for n in range(1900)) + "}", "no plain path"),
     "nested": ('"x": ' + "[" * 900_000 + "]" * 900_000, "manifest.json"),
-    "large": ('"more": "' + "x" * (3 << 20) + '"', "too much for a manifest"),
+    "large": ('"more": "' + "x" * (3 << 20) + '"', "too many for a manifest"),
 }
 
 

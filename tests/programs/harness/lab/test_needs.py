@@ -177,10 +177,10 @@ def test_a_machine_that_cannot_be_confined_is_told_before_anything_starts(tmp_pa
     refused = {"SOJOURN_CONFINEMENT": "walls"}
     done = run(os.environ["PATH"], "sojourn.harness.cli", "matrix", "one-flow", words[2], **refused)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n"
+    assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls is unknown; give namespaces, landlock, none\n"
     done = run(os.environ["PATH"], *words, **refused)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout
-    assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls: give namespaces, landlock, none\n"
+    assert done.stderr == "sojourn: SOJOURN_CONFINEMENT=walls is unknown; give namespaces, landlock, none\n"
     assert not (tmp_path / "results").exists()
     done = run(os.environ["PATH"], "sojourn.harness.cli", "doctor", "--lab=sim", **refused)
-    assert done.returncode == 1 and "confinement: SOJOURN_CONFINEMENT=walls: give namespaces" in done.stderr
+    assert done.returncode == 1 and "confinement: SOJOURN_CONFINEMENT=walls is unknown; give namespaces" in done.stderr
