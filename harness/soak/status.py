@@ -154,7 +154,7 @@ def print_status(told: Status, console: Console) -> None:
     """Print a night."""
     cells = Table("cell", "valid", "void", "failed", "last run", box=None, pad_edge=False, header_style="dim")
     for cell in told.cells:
-        last = Text(f"left out: {'; '.join(cell.quarantine)}", "red") if cell.quarantine else Text(cell.last)
+        last = Text(f"quarantined: {'; '.join(cell.quarantine)}", "red") if cell.quarantine else Text(cell.last)
         cells.add_row(Text(cell.name), *(str(count) for count in (cell.valid, cell.void, cell.failed)), last)
     console.print(Group(*(Text(line) for line in lines(told)), cells))
     for attempt in told.last[:3]:

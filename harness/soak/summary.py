@@ -133,7 +133,7 @@ def junit(told: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
         case = ElementTree.SubElement(suite, "testcase", classname="soak", name=cell.name, time=f"{took:.1f}")
         if cell.quarantine:
             failures += 1
-            ElementTree.SubElement(case, "failure", message=_text(f"left out: {'; '.join(cell.quarantine)}"))
+            ElementTree.SubElement(case, "failure", message=_text(f"quarantined: {'; '.join(cell.quarantine)}"))
         elif not cell.valid and not mine:
             skipped += 1
             ElementTree.SubElement(case, "skipped", message=_text(cause or "the time was over"))
