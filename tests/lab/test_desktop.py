@@ -22,5 +22,5 @@ def test_compiling_sources_for_it_writes_nothing_into_it(tmp_path: Path, monkeyp
     monkeypatch.setattr(desktop, "CHECKOUT", tmp_path / "checkout")
     monkeypatch.setattr(cache, "root", lambda: tmp_path / "cache")
     sources, _ = desktop._ensure_sources(root.parent)
-    assert list((sources / "apps").rglob("module.*.pyc"))
+    assert list((sources / "sojourn" / "apps").rglob("module.*.pyc"))
     assert tree_digest(root) == before

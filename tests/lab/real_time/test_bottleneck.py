@@ -58,7 +58,7 @@ def test_both_directions_apart(router: Router) -> None:
             "drop-early: requested drop_dequeue, found drop-enqueue",
         ),
         ("dualpi2 alpha 0.1", "dualpi2 alpha 0.2", "alpha: requested alpha 0.2, found 0.09"),
-        ("red limit 150000 avpkt 1000", "red limit 150000 avpkt 500", "ewma: asked"),
+        ("red limit 150000 avpkt 1000", "red limit 150000 avpkt 500", "ewma: requested"),
         ("cake bandwidth 9mbit", "cake bandwidth 8mbit", "bandwidth: requested bandwidth 8mbit, found 1125000"),
     ],
 )

@@ -44,9 +44,9 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
     assert all(it.verdict == "note" and it.subject.endswith(": clock") for it in amiss), amiss
     assert found["router: lan lan"].found == "10.42.1.1; client and receiver behind it"
     assert found["router: ssh"].found == "arrives at mgmt"
-    assert found["receiver: way to sender"].found == "by 10.42.1.1; it answers"
+    assert found["receiver: route to sender"].found == "via 10.42.1.1; the host responds"
     assert found["router: power"].found == "port 2 is on" and found["router: serial"].found == "'apu login:'"
-    assert "prague" in found["sender: TCP"].found and "AccECN there" in found["sender: TCP"].found
+    assert "prague" in found["sender: TCP"].found and "AccECN" in found["sender: TCP"].found
     assert "tcpdump version" in found["client: capture at router"].found
     assert nodes.lab.router.place.run(["ip", "-br", "link"]) == before
 
@@ -58,7 +58,7 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
          "swap lan and wan"),
         ('wan = "wan"', 'wan = "eth9"', "router: wan eth9", "no interface eth9",
          "[router] wan: one of lan, lo, mgmt, wan"),
-        ("10.42.1.20", "10.42.1.21", "receiver: address", "no interface has 10.42.1.21", "there are 127.0.0.1, "),
+        ("10.42.1.20", "10.42.1.21", "receiver: address", "no interface has 10.42.1.21", "available: 127.0.0.1, "),
         ('ssh = "receiver"', 'ssh = "nobody"', "receiver: reached", "closed", "check its power, its sshd"),
         ('netns = "', 'netns = "no-', "client: reached", "no-sojourn-client", "as root: ip netns add no-sojourn-"),
         ("= get", "= on", "router: power", "exit code 1", "see the message"),
@@ -84,7 +84,7 @@ def test_an_entry_that_is_wrong_is_named_with_its_fix(
         ("router", "tc qdisc add dev wan root handle 7: fq", "tc qdisc del dev wan root",
          "router: free", "queues set up by others: wan: fq 7:", "tc qdisc del dev wan root"),
         ("sender", "ip route add 10.42.1.10 dev eth0", "ip route del 10.42.1.10",
-         "sender: way to client", "goes straight, dev eth0", "ip route replace 10.42.1.10 via 10.42.2.1"),
+         "sender: route to client", "goes directly, dev eth0", "ip route replace 10.42.1.10 via 10.42.2.1"),
         ("sender", "date -s '5 minutes'", "date -s '5 minutes ago'",
          "sender: clock", " s, ± ", "synchronise its clock with chrony"),
     ]),

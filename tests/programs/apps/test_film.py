@@ -67,7 +67,7 @@ def test_what_is_no_film_is_refused_by_name(tmp_path: Path) -> None:
         _ = made(tmp_path / "short.mp4", 1).seconds
     with pytest.raises(FilmError, match="No such file"):
         _ = Film(tmp_path / "none.mp4").digest
-    with pytest.raises(clip.ClipError, match="no film"):
+    with pytest.raises(clip.ClipError, match="not a film"):
         clip.ensure_clip(own=Film(text))
 
 

@@ -238,7 +238,7 @@ def test_session_cookie_leads_to_the_channel(tab: Tab, site: tuple[type[Televisi
 
 def test_expired_session_cookie_is_told(tab: Tab, site: tuple[type[Television], str]) -> None:
     _, url = site
-    with pytest.raises(ServiceError, match=r"session of --credentials=tv.toml has expired, renew it") as wrong:
+    with pytest.raises(ServiceError, match=r"session of --credentials=tv.toml has expired; renew it") as wrong:
         watch(tab, f"{url}/channel", account(cookie="session=0123abc"))
     assert "0123abc" not in str(wrong.value)
 
@@ -313,7 +313,7 @@ SPY = """<script>
 
 def test_account_is_typed_in_at_its_own_sites_alone(tab: Tab) -> None:
     serve(tab, {"https://thief.test/": SPY + FORM.format(said="")})
-    with pytest.raises(ServiceError, match=r"leads to https://thief.test, the account belongs to https://tv.test"):
+    with pytest.raises(ServiceError, match=r"submits to https://thief.test, but the account belongs to https://tv.test"):
         tab.open("https://thief.test/")
         wait_playing(tab, "https://tv.test/", account(user="me@tv.test", password="hunter2"), timeout=10)
     title = tab.page.title()
@@ -333,7 +333,7 @@ def test_a_site_that_the_account_names_is_its_own(tab: Tab) -> None:
 def test_form_that_sends_elsewhere_gets_nothing(tab: Tab) -> None:
     form = FORM.format(said="").replace("/login", "//thief.test/login")
     posted = serve(tab, {"https://tv.test/": form})
-    with pytest.raises(ServiceError, match=r"leads to https://thief.test"):
+    with pytest.raises(ServiceError, match=r"submits to https://thief.test"):
         watch(tab, "https://tv.test/", account(user="me", password="hunter2"))
     assert not any(posted) and tab.page.locator("input[type=password]").input_value() == ""
 
@@ -381,7 +381,7 @@ def test_stream_whose_token_has_expired_is_told(tab: Tab) -> None:
         ({"live": True}, "--service=iptv --live: give the channel's page"),
         ({"url": "tv.test/live.m3u8"}, "is not an http or https address"),
         ({"url": "file:///etc/passwd"}, "is not an http or https address"),
-        ({"buffer": 0.5}, r"buffer=0\.5: must be 2 to 120 s"),
+        ({"buffer": 0.5}, r"buffer=0\.5 is out of range; give 2 to 120 s"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:

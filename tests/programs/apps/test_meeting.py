@@ -179,7 +179,7 @@ def test_the_password_of_a_room_is_typed_in(tab: Tab) -> None:
     ("credentials", "message"),
     [
         (None, r"^the meeting requires a password; give it as password in --credentials$"),
-        (Credentials("call.toml", password="open door"), r"^the password of call\.toml is not taken$"),
+        (Credentials("call.toml", password="open door"), r"^the password of call\.toml was not accepted$"),
     ],
 )
 def test_a_password_that_is_missing_or_wrong_is_told(
@@ -194,7 +194,7 @@ def test_a_password_that_is_missing_or_wrong_is_told(
 
 def test_a_password_goes_to_the_meetings_own_site_alone(tab: Tab) -> None:
     show(tab, LOCKED, url="https://thief.test/")
-    with pytest.raises(ServiceError, match=r"leads to https://thief\.test, the account belongs to https://meeting\.t"):
+    with pytest.raises(ServiceError, match=r"submits to https://thief\.test, but the account belongs to https://meeting\.t"):
         enter(tab, JITSI_SITE, credentials=Credentials("call.toml", password="opensesame"), timeout=10)
 
 
@@ -214,7 +214,7 @@ LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call
         (TEAMS_SITE, TEAMS, "<p>Someone will let you in shortly</p>", r"not admitted after 5 s; .* says: Someone"),
         (MEET_SITE, MEET, f"<p>You’ll join the call when someone lets you in</p>{LEAVE}", r"not admitted.*You'll join"),
         (MEET_SITE, MEET, LEAVE, r"no participant's picture arrived within 5 s; the page shows 'Leave'"),
-        (TEAMS_SITE, TEAMS, "<p>Sorry, but you were denied access to the meeting.</p>", r"both ends in; .*Sorry, but"),
+        (TEAMS_SITE, TEAMS, "<p>Sorry, but you were denied access to the meeting.</p>", r"admit both ends; .*Sorry, but"),
         (TEAMS_SITE, "<h1>Sign in to join this meeting</h1>", "", r"admits no guests; .* give --profile; .*Sign in to"),
         (TEAMS_SITE, "<h1>You need to sign in</h1>", "", r"organiser admits no guests"),
         (TEAMS_SITE, "<p>Only people in this org can join</p>", "", r"limited to one organisation; give --profile"),
@@ -222,13 +222,13 @@ LEAVE = '<button id="hangup-button" class="hangup-button" aria-label="Leave call
         (TEAMS_SITE, "<h1>Pick an account</h1>", "", r"has several accounts; keep only one"),
         (TEAMS_SITE, "<p>Your session has expired</p>", "", r"log in again in the profile"),
         (TEAMS_SITE, "<p>Your browser isn’t supported</p>", "", r"use Chrome or Edge \(--browser\)"),
-        (TEAMS_SITE, "<p>Enter the characters you see</p>", "", r"it asks for what a person sees"),
-        (TEAMS_SITE, '<iframe src="/captcha/x"></iframe>', "", r"it asks for what a person sees; .* says: captcha"),
+        (TEAMS_SITE, "<p>Enter the characters you see</p>", "", r"it requires a human check"),
+        (TEAMS_SITE, '<iframe src="/captcha/x"></iframe>', "", r"it requires a human check; .* says: captcha"),
         (TEAMS_SITE, "<p>We couldn't connect you</p><button>Reload</button>", "", r"does not link to a meeting"),
         (MEET_SITE, "<h1>You can't join this video call</h1>", "", r"admits guests; .* says: You can't join this"),
         (MEET_SITE, "<p>Sign in with your Google account</p>", "", r"no guests; give --profile .*Sign in with"),
-        (MEET_SITE, MEET, "<p>Someone in the call denied your request to join</p>", r"both ends in; .*denied your req"),
-        (JITSI_SITE, "<p>Your join request has been rejected by a moderator.</p>", "", r"both ends in; .*rejected by"),
+        (MEET_SITE, MEET, "<p>Someone in the call denied your request to join</p>", r"admit both ends; .*denied your req"),
+        (JITSI_SITE, "<p>Your join request has been rejected by a moderator.</p>", "", r"admit both ends; .*rejected by"),
         (JITSI_SITE, "<p>Waiting for an authenticated user</p><button>I am the host</button>", "", r"open the room"),
         (JITSI_SITE, ROOM.format(joined="false", knocking="true"), "when", r"^not admitted after 5 s; .*: Čekejte$"),
         (JITSI_SITE, ROOM.format(joined="true", knocking="false"), "when", r"^no participant's picture arrived"),
@@ -258,7 +258,7 @@ def test_plain_http_is_told(tab: Tab) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"service": "jitsi"}, r"--service=jitsi: a real service; add --live --url=https://meet\.example\.org/Room"),
+        ({"service": "jitsi"}, r"--service=jitsi is a real service; add --live --url=https://meet\.example\.org/Room"),
         ({"service": "teams", "live": True}, r"--service=teams --live: give the link to the meeting, --url=https://tea"),
         ({"service": "jitsi", "live": True, "url": "meet.test/Room"}, r"--url=meet\.test/Room: is not a jitsi meeting"),
         ({"service": "jitsi", "live": True, "url": "https://meet.test/"}, r"is not a jitsi meeting link; give"),
@@ -341,7 +341,7 @@ def test_both_ends_meet_tell_statistics_each_second_and_say_why_it_is_over(meeti
     assert call._ends[1].browser.evaluate("() => document.fullscreenElement.id") == "largeVideo"
     call._ends[0].browser.evaluate("() => window.kick()")
     assert "the other end: is no longer in the meeting; the page says: Ann removed you" in await_failure(call, 8)
-    assert call.keep_shown() == " (what is shown: logs/page-far.png, .html, logs/page-client.png, .html)"
+    assert call.keep_shown() == " (see logs/page-far.png, .html, logs/page-client.png, .html)"
     assert "Ann removed you" in (stage.run / "logs" / "page-far.html").read_text()
     call.stop()
     for folder in (stage.run, stage.run / FAR):

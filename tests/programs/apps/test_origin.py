@@ -124,7 +124,7 @@ def test_congestion_control_is_set_by_the_route_and_read_back(namespace: Place) 
 
 
 def test_unknown_congestion_control_is_one_clear_error(namespace: Place) -> None:
-    with pytest.raises(origin.OriginError, match=r"congestion control nonsuch: this kernel"):
+    with pytest.raises(origin.OriginError, match=r"congestion control nonsuch: not available in this kernel"):
         origin.set_congestion_control(namespace, "nonsuch")
 
 

@@ -179,8 +179,8 @@ def test_the_origin_offers_what_the_window_shows_or_as_much_as_is_asked() -> Non
     ("options", "message"),
     [
         ({"live": True, "video_id": "nope"}, "--video-id='nope': a YouTube video id has 11"),
-        ({"http": "h1"}, "http='h1': is invalid; give h2 or h3"),
-        ({"buffer": 0.5}, r"buffer=0\.5: must be 2 to 120 s"),
+        ({"http": "h1"}, "http='h1' is invalid; give h2 or h3"),
+        ({"buffer": 0.5}, r"buffer=0\.5 is out of range; give 2 to 120 s"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
