@@ -114,11 +114,11 @@ class RawFiles:
     def captures(self, setting: Setting) -> dict[str, RecordedCapture | None]:
         """The captures of both sides; None of one that was not recorded, nothing of one that is damaged."""
         found: dict[str, RecordedCapture | None] = {}
-        near = [per_flow.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
         for side in ("client", "server"):
             file = capture_file(self.folder, side)
             capture = file and self.whole(file, partial(read_capture, file, side, setting))
             if capture:
+                near = [per_flow.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
                 down, up = (int(capture.packets[end].is_in(near).sum()) for end in ("dst", "src"))
                 found[side] = RecordedCapture(_sorted_out(capture.packets, setting), down, up, capture.dropped)
             elif file is None:

@@ -107,7 +107,7 @@ def pack(source: KernelSource, archive: Path) -> None:
     call([*command, "-cf", str(archive)])
     names.unlink()
     if identify(source.path) != source:
-        raise BuildError(f"--kernel-source {source.path}changed while it was copied; start again")
+        raise BuildError(f"--kernel-source {source.path}: changed while it was copied; start again")
 
 
 def was_built_in(tree: Path) -> bool:

@@ -125,7 +125,7 @@ def test_without_a_profile_a_line_says_so_and_the_kernel_is_the_plain_one(
 ) -> None:
     def train(linux: Path, profile: Path) -> None:
         assert b"__gcov_dump" in linux.read_bytes()
-        raise BuildError("the training fails: no memory")
+        raise BuildError("the training failed: no memory")
 
     steps: list[str] = []
     assert compiled(source, tmp_path / "failed", train, steps) == compiled(source, tmp_path / "plain", None)

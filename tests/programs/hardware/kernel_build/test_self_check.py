@@ -28,12 +28,12 @@ def test_a_kernel_that_proves_prague_passes() -> None:
 @pytest.mark.parametrize(
     ("out", "says"),
     [
-        (DCTCP, r"sends 0 of 20 data packets as ECT\(1\)"),
-        (PRAGUE.replace("data_ect1: 20", "data_ect1: 19"), r"sends 19 of 20 data packets as ECT\(1\)"),
-        (PRAGUE.replace("accecn_syn: 1", "accecn_syn: 0"), "does not ask for AccECN"),
+        (DCTCP, r"sends only 0 of 20 data packets as ECT\(1\)"),
+        (PRAGUE.replace("data_ect1: 20", "data_ect1: 19"), r"sends only 19 of 20 data packets as ECT\(1\)"),
+        (PRAGUE.replace("accecn_syn: 1", "accecn_syn: 0"), "does not negotiate AccECN"),
         (
             PRAGUE.replace(" prague prague-2020", "").replace("dualpi2", "pfifo_fast"),
-            "lacks prague, prague-2020, dualpi2",
+            "missing in the built kernel: prague, prague-2020, dualpi2",
         ),
         (PRAGUE[: PRAGUE.index("accecn_syn")], "a TCP Prague flow fails on the built kernel: 'iperf3: error'"),
     ],

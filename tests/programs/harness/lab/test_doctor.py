@@ -116,7 +116,7 @@ def test_simulated_time_is_not_judged_by_what_only_real_time_needs(tmp_path: Pat
 def test_a_physical_lab_is_judged_by_its_file(tmp_path: Path) -> None:
     file = CHECKOUT / "docs" / "examples" / "labs" / "black-box.toml"
     assert "`sojourn lab check --lab-file=" in doctor.judged("black-box", [], [], file).found
-    assert "has a [box]; use --lab=black-box" in doctor.judged("apu", [], [], file).found
+    assert "describes a [box]; use --lab=black-box" in doctor.judged("apu", [], [], file).found
 
 
 def test_a_built_kernel_is_seen(tmp_path: Path) -> None:
