@@ -44,7 +44,7 @@ SLATE = 2
 SLATE_ABGR = 0xFFFF00FF
 #: The number of slate changes and the frames between two; the fraction shifts every change by one step.
 EDGES, STAYS = 12, 4
-_READY_S, _STOP_S, _TELL_S = 20.0, 10.0, 1.0
+_READY_S, _STOP_S, _TELL_S, _REAPED_S = 20.0, 10.0, 1.0, 1.0
 #: OBS's configuration files, with `$NAME` for the values of a recording.
 _CONFIGURATION = Path(__file__).with_name("obs_studio")
 
@@ -187,7 +187,7 @@ def main(
         with connect(obs, port, password) as client, open(progress, "w", buffering=1) as file:
             record(client, int(fps), ending, file)
     except (ObsError, OSError, WebSocketException, OBSSDKError) as error:
-        code = obs.poll()
+        code = _ended(obs)
         raise SystemExit(str(error) if code is None else f"OBS has ended, exit code {code}") from error
     finally:
         if obs.poll() is None:
@@ -195,6 +195,14 @@ def main(
             obs.terminate()
             obs.wait()
         psutil.wait_procs(writers, timeout=_STOP_S)
+
+
+def _ended(obs: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of OBS; None while it runs. Its socket may break just before it can be reaped."""
+    try:
+        return obs.wait(_REAPED_S)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 if __name__ == "__main__":

@@ -313,7 +313,9 @@ SPY = """<script>
 
 def test_account_is_typed_in_at_its_own_sites_alone(tab: Tab) -> None:
     serve(tab, {"https://thief.test/": SPY + FORM.format(said="")})
-    with pytest.raises(ServiceError, match=r"submits to https://thief.test, but the account belongs to https://tv.test"):
+    with pytest.raises(
+        ServiceError, match=r"submits to https://thief.test, but the account belongs to https://tv.test"
+    ):
         tab.open("https://thief.test/")
         wait_playing(tab, "https://tv.test/", account(user="me@tv.test", password="hunter2"), timeout=10)
     title = tab.page.title()
