@@ -321,7 +321,7 @@ class _Settling:
             inner = open_folder(name, held, self._owner)
             try:
                 if said and len(path.parts) < DEPTH:
-                    self._limit(inner, stat.S_IMODE(status.st_mode), self._mode | 0o700)
+                    self._limit(inner, stat.S_IMODE(status.st_mode), 0o700, self._mode | 0o700)
                     self.settle(inner, path / name)
                     return ""
                 empty_folder(inner)
@@ -336,7 +336,7 @@ class _Settling:
                     os.chown(name, *self._owner, dir_fd=held, follow_symlinks=False)
                 file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=held)
                 try:
-                    self._limit(file, stat.S_IMODE(status.st_mode), self._mode & 0o777 | 0o700)
+                    self._limit(file, stat.S_IMODE(status.st_mode), 0o600, self._mode & 0o777 | 0o700)
                 finally:
                     os.close(file)
                 return ""
@@ -345,9 +345,9 @@ class _Settling:
         os.unlink(name, dir_fd=held)
         return called
 
-    def _limit(self, opened: int, mode: int, most: int) -> None:
-        """Make a file or folder readable and writable for its owner, and remove all rights beyond `most`."""
-        if (limited := (mode | 0o600) & most) != mode:
+    def _limit(self, opened: int, mode: int, least: int, most: int) -> None:
+        """Give the owner the rights `least` to a file or folder, and remove all rights beyond `most`."""
+        if (limited := (mode | least) & most) != mode:
             os.chmod(f"/proc/self/fd/{opened}", limited)  # fchmod takes no descriptor that is not open for reading
 
 

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -294,6 +295,7 @@ def test_what_it_left_is_ours_and_leads_nowhere(tmp_path: Path) -> None:
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*")) == ["closed", "closed/inner", "kept"]
     assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {os.geteuid()}
     assert secret.read_text() == "canary"
+    assert stat.S_IMODE((folder / "closed").stat().st_mode) == 0o700, "also for a user who is not root"
     settle(folder)
 
 
