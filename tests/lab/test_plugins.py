@@ -25,7 +25,7 @@ EXAMPLE = CHECKOUT / "docs" / "examples" / "sojourn-example"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of packages: the wheels of Sojourn and of the example, as pip unpacks them."""
     wheels, target = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("packages")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--no-cache-dir"]
     for project in (CHECKOUT, EXAMPLE):
         built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(project)]
         subprocess.run(built, check=True, capture_output=True, text=True)

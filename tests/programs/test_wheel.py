@@ -65,8 +65,8 @@ def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     done = run(
-        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, CHECKOUT,
-        cwd=folder,
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-cache-dir", "--no-deps", "--no-build-isolation", "-w", folder,
+        CHECKOUT, cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (built,) = folder.glob("*.whl")
