@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Collection
 from pathlib import Path
 
 from sojourn.apps.browsers.account import Command, in_own_world
 from sojourn.hardware.machine.files import LOGS
 
-KEPT = re.compile(rf"{LOGS}/page(-\w+)?\.(png|html)")
-"""The names of these files in a run."""
 _SHOWN = Path(__file__).with_name("shown.js").read_text()
 #: Maximum length of a saved document, characters.
 _LONGEST = 1 << 19

@@ -21,16 +21,17 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sojourn.hardware.confine.decoder import our_own
+from sojourn.hardware.machine.json_text import bounded
 from sojourn.harness.bundle.capture import mask_capture
 from sojourn.harness.bundle.declared import declared
 from sojourn.harness.bundle.pseudonyms import Pseudonyms
-from sojourn.harness.options.model import BY_NAME, OPTIONS, Options
+from sojourn.harness.options.model import BY_NAME, OPTIONS, Options, unset
 from sojourn.harness.options.record import words
 from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.manifest import Manifest
-from sojourn.scoring.packets.latency import ROUND_TRIPS, ProbeError
+from sojourn.scoring.packets.latency import ROUND_TRIPS, ProbeError, round_trips
 from sojourn.scoring.packets.pcapng import CaptureError
-from sojourn.scoring.packets.unpacked import unpacked
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -99,7 +100,7 @@ def _scores(files: Mapping[str, Path], folder: Path, names: Pseudonyms) -> Score
     if any(name in files for name in _RECORDINGS):
         with our_own():
             return score_run(folder)
-    document = Scores.model_validate_json(files[SCORES].read_bytes()).model_dump(mode="json")
+    document = load_scores(files[SCORES].parent).model_dump(mode="json")
     lab = declared(document.pop("lab"), records.LabRecord, names)
     return Scores.model_validate({**_texts(document, names), "lab": lab})
 
@@ -155,10 +156,7 @@ def _lines(shape: TypeAdapter[Any], source: Path, target: Path, names: Pseudonym
 
 def _round_trips(source: Path, target: Path, names: Pseudonyms) -> None:
     """Keep the round trips alone: irtt's own document begins with host, addresses and versions."""
-    trips = json.loads(b"".join(unpacked(source)))
-    if not isinstance(trips, dict):
-        raise ProbeError(f"{source} is no irtt result")
-    kept = {"round_trips": declared(trips.get("round_trips"), ROUND_TRIPS, names)}
+    kept = {"round_trips": declared(round_trips(source), ROUND_TRIPS, names)}
     text = (json.dumps(kept) + "\n").encode()
     target.write_bytes(gzip.compress(text, mtime=0) if target.suffix == ".gz" else text)
 
@@ -172,8 +170,9 @@ def _options(source: Path, target: Path, names: Pseudonyms) -> None:
 
     Of a record of another version only what scoring reads is kept.
     """
+    content = bounded(source.read_bytes())
     try:
-        options = Options.model_validate_json(source.read_bytes(), strict=True)
+        options = Options.model_validate_json(content, strict=True)
     except ValidationError:
         _one(records.OPTIONS, source, target, names)
         return
@@ -181,9 +180,8 @@ def _options(source: Path, target: Path, names: Pseudonyms) -> None:
 
 
 def _neutral(options: Options) -> Options:
-    fields = Options.model_fields
     others = {
-        option.field: option.parse(option.default) if option.default else fields[option.field].get_default()
+        option.field: unset(option)
         for option in OPTIONS
         if option.stored and option.says in ("who", "content") and option.field not in ("lab", "live")
     }

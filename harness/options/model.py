@@ -300,8 +300,15 @@ OPTIONS = tuple(
     option for group in GROUPS for option in filter(None, map(_named, Options.model_fields)) if option.group == group
 )
 """All options, in the order of --help."""
+
+
+def unset(option: Option) -> Any:
+    """Return the value of an option's field if nothing sets the option."""
+    return option.parse(option.default) if option.default else Options.model_fields[option.field].get_default()
+
+
 _OF_GUESTS = {
-    option.field: option.parse(option.default) if option.default else Options.model_fields[option.field].get_default()
+    option.field: unset(option)
     for option in OPTIONS
     if not option.guest and option.field not in ("url", "results") and option.stored
 }

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -98,9 +99,22 @@ def read_irtt_down(file: Path) -> pl.DataFrame:
 
 def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
     """What `row` makes of each round trip, but for None."""
+    with _whole(file):
+        return [read_row for trip in round_trips(file) if (read_row := row(trip)) is not None]
+
+
+def round_trips(file: Path) -> list[Trip]:
+    """Return the round trips of an irtt client's JSON (.json or .json.gz). Raises ProbeError."""
+    with _whole(file):
+        trips: list[Trip] = json.loads(bounded(b"".join(unpacked(file)), _MOST_VALUES))["round_trips"]
+        return trips
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[None]:
+    """Raise ProbeError that names the file where its content is not what irtt writes."""
     try:
-        document = json.loads(bounded(b"".join(unpacked(file)), _MOST_VALUES))
-        return [read_row for trip in document["round_trips"] if (read_row := row(trip)) is not None]
+        yield
     except (OSError, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ProbeError(f"{file} is not a whole irtt result: {type(error).__name__}: {error}") from error
 
