@@ -50,7 +50,7 @@ environment:
 
 lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header pyproject.toml --output-file requirements.txt
+	  --no-emit-index-url --no-header pyproject.toml --output-file requirements.txt
 
 clean:
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

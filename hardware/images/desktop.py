@@ -14,10 +14,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-
-from packaging.requirements import Requirement
 
 from sojourn.hardware.build_tool import call, ended
 from sojourn.hardware.images import tc_objects
@@ -73,7 +70,7 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     """
     tell = progress or (lambda _what, _fraction: None)
     packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
-    lock = locked_lines(closure(DISTRIBUTIONS), LOCK.read_text())
+    lock = locked_lines(DISTRIBUTIONS, LOCK.read_text())
     inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
     parts = [*((name, text.encode()) for name, text in inputs.items()), *tc_objects.inputs()]
     entry = cache.build_once(
@@ -101,35 +98,39 @@ def _build(scratch: Path, packages: tuple[str, ...], lock: str, tell: Progress) 
     tell("guest ready", 1.0)
 
 
-def closure(names: Iterable[str]) -> list[str]:
-    """Return these distributions and their installed dependencies; names normalised and sorted."""
-    wanted, seen = list(names), set[str]()
+def locked_lines(names: Iterable[str], lock: str) -> str:
+    """Return the lines of these distributions and of all that they need, from a lock with hashes and requirers.
+
+    The lock is what `uv pip compile` writes: below every pin, a comment names the distributions that need it.
+    Raises BuildError if one is not in the lock.
+    """
+    pins, needs = _pins(lock)
+    wanted, seen = [_normal(name) for name in names], set[str]()
     while wanted:
-        if (name := _normal(wanted.pop())) in seen:
+        if (name := wanted.pop()) not in seen:
+            seen.add(name)
+            wanted += needs.get(name, ())
+    if missing := sorted(seen - pins.keys()):
+        raise BuildError(f"not in requirements.txt: {', '.join(missing)}; run make lock")
+    return "".join(pins[name] for name in sorted(seen))
+
+
+def _pins(lock: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the lines of every distribution in a lock, without comments, and the distributions that each one needs."""
+    pins, needs = dict[str, str](), dict[str, list[str]]()
+    for block in re.split(r"(?m)^(?=[^\s#])", lock):
+        if not (match := re.match(r"([\w.-]+)(?:\[[^\]]*\])?==", block)):
             continue
-        seen.add(name)
-        needs = (Requirement(text) for text in metadata.requires(name) or ())
-        wanted += [need.name for need in needs if not need.marker or need.marker.evaluate({"extra": ""})]
-    return sorted(seen)
+        name = _normal(match[1])
+        pins[name] = pins.get(name, "") + "".join(re.findall(r"(?m)^(?!\s*#).*\n", block))
+        for requirer in re.findall(r"(?m)^\s+#(?:\s+via)?\s+([\w.-]+)", block):
+            if requirer != "via":
+                needs.setdefault(_normal(requirer), []).append(name)
+    return pins, needs
 
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def locked_lines(names: Iterable[str], lock: str) -> str:
-    """Return the lines of these distributions from a lock with hashes.
-
-    Raises BuildError if one is not in the lock.
-    """
-    blocks: dict[str, str] = {}
-    for block in re.split(r"(?m)^(?=\S)", lock):
-        if match := re.match(r"([\w.-]+)(?:\[[^\]]*\])?==", block):
-            blocks.setdefault(_normal(match[1]), "")
-            blocks[_normal(match[1])] += block
-    if lacking := [name for name in names if name not in blocks]:
-        raise BuildError(f"not in requirements.txt: {', '.join(lacking)}; run make lock")
-    return "".join(blocks[name] for name in names)
 
 
 def _python(root: Path) -> str:

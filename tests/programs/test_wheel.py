@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+from email.parser import Parser
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
 
-from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT, LOCK
 
 #: Packages of others: a project's own, and in short what pandas does with Bottleneck.
 OTHERS = {
@@ -91,6 +94,17 @@ def test_the_wheel_has_one_name_at_its_top(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         tops = {name.partition("/")[0] for name in archive.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"sojourn"} and len(tops) == 2
+
+
+def test_it_needs_ranges_and_the_lock_pins_a_version_within_each(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode())
+    needs = [Requirement(text) for text in metadata.get_all("Requires-Dist", ())]
+    pins = dict(re.findall(r"(?m)^([\w.-]+)(?:\[.*\])?==([^\s;]+)", LOCK.read_text()))
+    ranges = [need for need in needs if "dev" not in str(need.marker)]
+    assert len(ranges) > 20 and all(len(need.specifier) == 1 and ">=" in str(need.specifier) for need in ranges)
+    assert [str(need) for need in needs if pins[need.name] not in need.specifier] == []
 
 
 def test_nothing_else_of_it_is_importable_and_others_stay_as_they_are(installed: Path, tmp_path: Path) -> None:

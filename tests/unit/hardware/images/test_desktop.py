@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from packaging import markers
 
 from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.hardware.images import desktop
@@ -24,31 +24,29 @@ zstandard==0.25.0 ; sys_platform == 'linux' \\
 """
 
 
-def test_what_is_needed_by_what_is_needed_is_in_the_closure() -> None:
-    names = desktop.closure(["playwright", "pydantic"])
-    assert {"playwright", "greenlet", "pydantic", "pydantic-core", "typing-extensions"} <= set(names)
-    assert names == sorted(set(names)) and "pytest" not in names
+def test_all_that_runs_inside_is_locked_with_all_that_it_needs() -> None:
+    text = desktop.locked_lines(desktop.DISTRIBUTIONS, (desktop.CHECKOUT / "requirements.txt").read_text())
+    names = [line.split("==")[0] for line in text.splitlines() if "==" in line]
+    assert {*desktop.DISTRIBUTIONS, "greenlet", "pydantic-core", "typing-extensions", "pysocks"} <= set(names)
+    assert names == sorted(names) and "pytest" not in names and "--hash=sha256:" in text and "#" not in text
 
 
-@pytest.mark.parametrize("version", ["3.11", "3.13", "3.15"])
-def test_hosts_with_another_python_want_the_same(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    here = desktop.closure(desktop.DISTRIBUTIONS)
-    there = {**markers.default_environment(), "python_version": version, "python_full_version": f"{version}.1"}
-    monkeypatch.setattr(markers, "default_environment", lambda: dict(there))
-    assert desktop.closure(desktop.DISTRIBUTIONS) == here
-
-
-def test_all_that_runs_inside_is_locked() -> None:
-    lock = (desktop.CHECKOUT / "requirements.txt").read_text()
-    text = desktop.locked_lines(desktop.closure(desktop.DISTRIBUTIONS), lock)
-    assert text.count("==") >= len(desktop.DISTRIBUTIONS) and "--hash=sha256:" in text
-
-
-def test_the_lock_is_cut_to_what_is_asked_and_a_gap_is_named() -> None:
+def test_the_lock_is_cut_to_a_distribution_and_its_needs_and_a_gap_is_an_error() -> None:
     assert desktop.locked_lines(["typing-extensions"], LOCK).splitlines()[0].startswith("typing-extensions==4.16.0")
     assert "six" not in desktop.locked_lines(["zstandard"], LOCK)
     with pytest.raises(BuildError, match=r"not in requirements\.txt: greenlet; run make lock"):
         desktop.locked_lines(["six", "greenlet"], LOCK)
+
+
+def test_needs_of_needs_come_by_every_requirer_that_the_lock_names() -> None:
+    lock = (
+        "a==1 \\\n    --hash=sha256:aa\n    # via sojourn (pyproject.toml)\n"
+        "b-c==1 \\\n    --hash=sha256:bb\n    # via\n    #   a\n    #   e\n"
+        "d==1 \\\n    --hash=sha256:cc\n    # via b-c\n"
+        "e==1 \\\n    --hash=sha256:dd\n"
+    )
+    assert re.findall(r"^[a-z-]+", desktop.locked_lines(["a"], lock), re.M) == ["a", "b-c", "d"]
+    assert re.findall(r"^[a-z-]+", desktop.locked_lines(["e"], lock), re.M) == ["b-c", "d", "e"]
 
 
 def test_a_distribution_is_found_however_it_is_written_and_with_all_its_lines() -> None:
