@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs in worker processes on this machine, as many side by side as there are processors and memory for.
+"""Jobs in worker processes on this machine, as many at a time as processors and memory allow.
 
 A job has its worker for itself: one that dies takes no other job along.
 """
@@ -32,7 +32,7 @@ _GRACE_S = 30.0
 
 
 def capacity(processors: int, fitting: int, requested: int | None = None) -> int:
-    """Return how many jobs run side by side: one per processor or as `requested`, no more than `fitting` but one."""
+    """Return how many jobs run in parallel: one per processor or as `requested`, no more than `fitting` but one."""
     return max(1, min(requested or processors, fitting))
 
 
@@ -44,18 +44,18 @@ class _Task:
 
 
 class LocalEngine:
-    """Worker processes on this machine, each with a job at a time."""
+    """Worker processes on this machine, each running one job at a time."""
 
     def __init__(self, memory_bytes: int, workers: int | None = None, tries: int = 1) -> None:
-        """Make an engine for jobs that take up to `memory_bytes` each, their workers included.
+        """Create an engine for jobs that need up to `memory_bytes` each, their workers included.
 
         `tries`: how often a job begins whose worker dies (out of memory, killed); the last time with no other job next
-        to it. Raises EngineError where the memory is too little for one job.
+        to it. Raises EngineError if the memory does not suffice for one job.
         """
         self._memory_bytes, self._tries = memory_bytes, tries
         if (free := free_bytes(memory_bytes)) < memory_bytes:
             need, have = memory_bytes >> 20, free >> 20
-            raise EngineError(f"a simulated node takes {need} MB of memory, {have} MB are free; end something first")
+            raise EngineError(f"a simulated node needs {need} MB of memory, {have} MB are free; free some first")
         self.workers = capacity(len(os.sched_getaffinity(0)), free // memory_bytes, workers)
         self._idle: list[_Worker] = []
         self._busy: dict[Connection, _Worker] = {}
@@ -199,7 +199,7 @@ def _outcome(job: Job, folder: Path, channel: Channel) -> str:
 
 
 def _end_with_parent() -> None:
-    """End this process in order when the one that started it is no more."""
+    """End this process in order if its parent has ended."""
     parent = multiprocessing.parent_process()
     assert parent
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files decide what a run gives: all that its code imports, by whatever way, and what lies beside these."""
+"""The files that determine a run's results: everything that its code imports, and the files next to these."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _DISCOVERY = "sojourn.hardware.machine.discovery"
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Which files of a checkout decide what some modules do, by their paths in it; to be pickled.
+    """The files of a checkout that determine the behaviour of some modules, by relative path; can be pickled.
 
-    It is found once, where a job is made: two threads of one process that parse at once end Python 3.11 with
+    It is computed once, where a job is created: two threads that parse at once crash Python 3.11 with
     `SystemError: AST constructor recursion depth mismatch`, and a Dask worker has many. A worker reads its own files.
     """
 
     files: tuple[str, ...]
     packages: tuple[str, ...]
-    """Folders of which every module is taken, whatever it is called."""
+    """Folders of which every module is included."""
 
     def contents(self, checkout: Path = CHECKOUT) -> tuple[tuple[str, bytes], ...]:
-        """Return path and content of these files, and of files in their folders that are no Python, sorted.
+        """Return path and content of these files, and of non-Python files in their folders, sorted.
 
-        A file that is missing is left out. What a process has read once it keeps: its code is as old. Parses nothing.
+        Missing files are skipped. A process keeps what it has read: its code is as old. Parses nothing.
         Raises OSError.
         """
         return _contents(self, checkout)
@@ -43,8 +43,8 @@ class SourceFiles:
 def source_files(*modules: str, checkout: Path = CHECKOUT) -> SourceFiles:
     """Return which files decide what `modules` ("sojourn.bottleneck.cell") do.
 
-    Those are the project's modules among their imports, at whatever depth and wherever in a file they stand, but for
-    types alone. Raises OSError.
+    These are the project's modules among their imports, at any depth and anywhere in a file, except for
+    type checking. Raises OSError.
     """
     files, packages = set[Path](), set[Path]()
     left = [*modules]
@@ -55,7 +55,7 @@ def source_files(*modules: str, checkout: Path = CHECKOUT) -> SourceFiles:
             files.add(path)
             imported = [*_imports(path)]
             left += imported
-            if _DISCOVERY in imported:  # it takes all that lies beside it
+            if _DISCOVERY in imported:  # it discovers everything in its folder
                 packages.add(path.parent)
                 package = ".".join(("sojourn", *path.parent.relative_to(checkout).parts))
                 left += (f"{package}.{module.stem}" for module in path.parent.glob("*.py"))
@@ -84,7 +84,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _files(module: str, checkout: Path) -> Iterator[Path]:
-    """The file of a module of the project and those of the packages that it is in."""
+    """Yield the file of a project's module and of its packages."""
     top, *parts = module.split(".")
     if top != "sojourn" or any("/".join([*parts, ""]).startswith(f"{named}/") for named in _NAMED_OTHERWISE):
         return
@@ -96,7 +96,7 @@ def _files(module: str, checkout: Path) -> Iterator[Path]:
 
 
 def _imports(path: Path) -> Iterator[str]:
-    """The modules that a source imports when it runs; of `from a import b` both a and a.b, which may be one."""
+    """Yield the modules that a source imports at run time; of `from a import b` both a and a.b, maybe a module."""
     tree = ast.parse(path.read_bytes(), str(path))
     types_alone = {
         inner

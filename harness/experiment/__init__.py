@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One service beside contenders: from options to a recorded run, once or as often as asked."""
+"""One service with contenders: from options to recorded runs, once or repeated."""

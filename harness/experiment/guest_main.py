@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside the simulated machine: the experiment itself, its news written where the outside reads them.
+"""The program in the simulated machine: the experiment, with progress written for the outside.
 
 `python -m sojourn.harness.experiment.guest_main JOB` with the folder that `sojourn.harness.experiment.simulated`
 wrote; the evidence goes to EVIDENCE.
@@ -20,7 +20,7 @@ from sojourn.harness.lab.simulated import SimLab
 
 
 class _GuestRun:
-    """Where the run's files go. The room on the disk is watched from outside."""
+    """The destination of the run's files. Disk space is monitored from outside."""
 
     path = EVIDENCE
 
@@ -36,7 +36,7 @@ class _GuestRun:
 
 
 class _News:
-    """The display of an experiment, told line by line to who reads outside; each with the simulated time."""
+    """The display of an experiment, written line by line for the outside, each with the simulated time."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

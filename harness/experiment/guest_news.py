@@ -16,9 +16,9 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.lab.machine import SimulatedError
 
-#: The inside tells something twice a simulated second while it records; its set-up takes longest.
+#: The machine reports twice per simulated second while it records; its set-up takes longest.
 SILENCE_S = 300.0
-#: Bytes of news that are read at a look, and that a line may have; that there may be of a run: a day has 40 MB.
+#: Bytes of news read at once, and of a line; maximum for a run: a day has 40 MB.
 _MOST_NEWS, _ALL_NEWS = 64 << 10, 256 << 20
 #: Characters of what is no news.
 _LONGEST = 80
@@ -29,7 +29,7 @@ def _shown(text: str) -> str:
 
 
 _Line = Annotated[str, Field(max_length=1000), AfterValidator(_shown)]
-#: What a display has room for; none of it is infinite.
+#: Limits of a display's values; none is infinite.
 _Number = Annotated[float, Field(ge=-1e15, le=1e15)]
 _Seconds = Annotated[float, Field(ge=0, le=1e9)]
 
@@ -58,7 +58,7 @@ _LOOK_S = 1.0
 
 
 class SimulatedClock:
-    """Seconds of simulated time, as last told."""
+    """Seconds of simulated time, as last reported."""
 
     now = 0.0
 
@@ -67,7 +67,7 @@ class SimulatedClock:
 
 
 class GuestNews:
-    """Reads what the inside tells, and passes it on to the display."""
+    """Reads the machine's news, and forwards it to the display."""
 
     def __init__(self, file: Path, progress: ExperimentProgress, clock: SimulatedClock) -> None:
         self._file, self._progress, self._clock = file, progress, clock
@@ -75,13 +75,13 @@ class GuestNews:
         self._read, self._rest, self._silent_s, self._looked = 0, b"", 0.0, time.monotonic()
 
     def pass_on(self) -> None:
-        """Pass on what is new. Raises SimulatedError when the machine has told nothing for long."""
+        """Forward new events. Raises SimulatedError if the machine has been silent for too long."""
         now = time.monotonic()
         self._silent_s += min(now - self._looked, _LOOK_S)
         self._looked = now
         with suppress(FileNotFoundError):
             if self._file.lstat().st_size > _ALL_NEWS:
-                raise SimulatedError(f"{self._file.name}: the simulated machine tells more than {_ALL_NEWS >> 20} MiB")
+                raise SimulatedError(f"{self._file.name}: the simulated machine wrote more than {_ALL_NEWS >> 20} MiB")
         if fresh := _more(self._file, self._read):
             self._read += len(fresh)
             *lines, self._rest = (self._rest + fresh).split(b"\n")
@@ -89,12 +89,12 @@ class GuestNews:
                 self._silent_s = 0.0
                 self._tell(line)
             if len(self._rest) > _MOST_NEWS:
-                raise SimulatedError(f"{self._file.name}: the simulated machine tells a line without end")
+                raise SimulatedError(f"{self._file.name}: the simulated machine wrote an endless line")
         if self._silent_s > SILENCE_S:
-            raise SimulatedError(f"the simulated machine hangs: it has told nothing for {self._silent_s:.0f} s")
+            raise SimulatedError(f"the simulated machine hangs: no news for {self._silent_s:.0f} s")
 
     def _tell(self, line: bytes) -> None:
-        """Pass on a line. Raises SimulatedError for one that says nothing that can be shown."""
+        """Forward a line. Raises SimulatedError for invalid news."""
         try:
             now, _, what = _NEWS.validate_json(line)
         except ValidationError as wrong:
@@ -111,13 +111,15 @@ class GuestNews:
 
 
 def _more(file: Path, start: int) -> bytes:
-    """Return what a machine has written to a file since `start`, at most _MOST_NEWS bytes.
+    """Return what a machine wrote to a file after `start`, at most _MOST_NEWS bytes.
 
-    Raises SimulatedError for what is no file.
+    Raises SimulatedError if it is not a file.
     """
     try:
         return read_foreign(file, _MOST_NEWS, start)
     except BlockingIOError:  # a lease of the machine's, which silence ends
         return b""
     except OSError as error:
-        raise SimulatedError(f"{file.name}: {error.strerror}; the simulated machine wrote no file there") from error
+        raise SimulatedError(
+            f"{file.name}: {error.strerror}; the simulated machine did not write a file there"
+        ) from error

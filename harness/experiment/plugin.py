@@ -32,14 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for option in OPTIONS:
         group = parser.getgroup(f"sojourn-{option.group}", f"Sojourn: {GROUPS[option.group]}")
         action = "store_true" if option.flag else "store"
-        # None says that the user named none: a service may bring a default of its own.
+        # None: not set by the user; a service may have its own default.
         group.addoption(f"--{option.name}", action=action, default=None, help=option.text.replace("%", "%%"))
-    for name in FORMER:  # to be refused with what to do instead
+    for name in FORMER:  # rejected with advice
         parser.addoption(f"--{name}", default=None, help=argparse.SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse options that cannot work before anything is collected, let alone started."""
+    """Reject options that cannot work before anything is collected or started."""
     unignore_sigint()
     config.addinivalue_line("markers", "experiment: a full experiment of minutes; run by name or by make harm")
     checkout = config.rootpath
@@ -77,9 +77,9 @@ def options(request: pytest.FixtureRequest) -> Options:
 
 @pytest.hookimpl(trylast=True)  # after -m and -k have deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse experiments that cannot work here, and give each the user's time limit for every run of it, or none.
+    """Reject experiments that cannot work here, and set the user's time limit per run, or none.
 
-    The limit that the project's tests have would end a first run's builds, or a long timeline, on a slow machine.
+    The time limit of the project's tests would end a first run's builds, or a long timeline, on a slow machine.
     """
     session = config.stash[SESSION]
     experiments = [item for item in items if "experiment" in getattr(item, "fixturenames", ())]
@@ -100,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[..., None]:
     """Run the experiment that the options describe under a test's name, as often as they require.
 
-    Too few valid runs fail the test, with the reasons of each invalid one.
+    Too few valid runs fail the test, with the reasons of every invalid run.
     """
     config = request.config
     session, plugins = config.stash[SESSION], config.pluginmanager
@@ -123,8 +123,8 @@ def one_line_failures() -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, lambda *_: None)  # what is left is pytest's own end, in a second
-        pytest.exit(f"{stopped_by(stop)}; what was recorded is kept", pytest.ExitCode.INTERRUPTED)
+            signal.signal(signal.SIGINT, lambda *_: None)  # only pytest's own shutdown is left
+        pytest.exit(f"{stopped_by(stop)}; the recorded data is kept", pytest.ExitCode.INTERRUPTED)
     except (OptionsError, TooFewValidError) as refused:
         raise pytest.fail.Exception(str(refused), pytrace=False) from None
     except (RuntimeError, OSError) as error:

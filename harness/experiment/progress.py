@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while an experiment runs: a live panel on a terminal, one line per phase elsewhere."""
+"""Progress of an experiment: a live panel on a terminal, one line per phase elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rich.text import Text
 from sojourn.harness.options.timeline import Phase
 from sojourn.harness.terminal import QUIET_S, clock_text
 
-#: What the live display reads is the meter of the client's interface: the victim with probe and headers.
+#: The live display reads the counter of the client's interface: victim, probe and headers together.
 _CALLED = {"victim": "client receives", "contender": "contender"}
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
@@ -28,7 +28,7 @@ _HISTORY = 40
 
 @dataclass(frozen=True)
 class Sample:
-    """What is known of the running experiment, None if not. Goodputs in bit/s, `buffer_s` in seconds."""
+    """The state of the running experiment, None where unknown. Goodputs in bit/s, `buffer_s` in seconds."""
 
     victim_bps: float | None = None
     contender_bps: float | None = None
@@ -48,7 +48,7 @@ class ExperimentProgress:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` tells the experiment's own time, s; what is left is told by ours."""
+        """`clock` returns the experiment's time, s; the time left is in real time."""
         self.title, self.phases, self._clock = title, list(phases), clock
         self.console = console or Console(file=sys.stderr)
         self.total = sum(phase.seconds for phase in phases)
@@ -61,7 +61,7 @@ class ExperimentProgress:
         self._live: Live | None = None
 
     def phase(self, index: int) -> None:
-        """Say that the phase at `index` begins now."""
+        """Announce that the phase at `index` begins now."""
         self._finish_phase()
         if self._index < 0:
             self._begun = time.monotonic()
@@ -69,7 +69,7 @@ class ExperimentProgress:
         self.sample = replace(self.sample, contender_bps=None)
 
     def update(self, **known: Any) -> None:
-        """Show what is known now; names as in `Sample`, what is left out stays as it was."""
+        """Update the display; names as in `Sample`, omitted values stay."""
         self.sample = replace(self.sample, **known)
         self._seen.append(self.sample)
         self._history["victim"].append(self.sample.victim_bps or 0)
@@ -78,19 +78,19 @@ class ExperimentProgress:
             self.passed(*self._spent())
 
     def passed(self, spent: float, done: float) -> None:
-        """Tell now and then, where no panel does, that so many seconds of the phase and of all of it are over."""
+        """Without a panel, report occasionally how many seconds of the phase and of the experiment have passed."""
         if not self._live and time.monotonic() - self._told > QUIET_S:
             self._told = time.monotonic()
             phase = self.phases[self._index]
             self.say(f"  {phase.name}: {spent:.0f} of {phase.seconds:.0f} s, {self._left(done)}")
 
     def _spent(self) -> tuple[float, float]:
-        """Seconds of the phase and of the experiment that are over, by its own time."""
+        """Return the elapsed seconds of phase and experiment, in the experiment's time."""
         spent = min(self._clock() - self._started, self.phases[self._index].seconds)
         return spent, sum(phase.seconds for phase in self.phases[: self._index]) + spent
 
     def _left(self, done: float) -> str:
-        """What is left of it all by our time, going on as it went."""
+        """Return the remaining real time, at the speed so far."""
         if done < 1:
             return f"{clock_text(self.total - done)} to go"
         rate = (time.monotonic() - self._begun) / done
@@ -171,7 +171,7 @@ class ExperimentProgress:
         )
 
     def _bar(self, done: float, width: int = 64) -> Text:
-        # One cell is total/width seconds; solo phases are blue, contended ones red, what is to come is dim.
+        # One cell is total/width seconds; solo phases are blue, contended ones red, future ones dim.
         bar, at = Text(), 0.0
         for phase in self.phases:
             colour = "red" if phase.contender else "blue"

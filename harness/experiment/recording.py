@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a service beside contenders: set up, record every phase, tear down, score, report, commit."""
+"""One run of a service with contenders: set up, record every phase, tear down, score, report, commit."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from sojourn.traffic.load import CALL, VIDEO, WEB
 from sojourn.traffic.probes import INTERVAL_MS, PROBES
 
 _TICK_S = 0.5
-#: How often the unshaped probe is sent; in simulated time seldom: no host is late there, and each packet costs.
+#: Interval of the unshaped probe; long in simulated time: no host is late there, and every packet costs time.
 _PROOF_MS, _SIMULATED_PROOF_MS = 10, 50
-#: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for all of its time.
+#: Longest set-up and warm-up that the probes must outlast; irtt reserves memory for its whole duration.
 _PROBE_MARGIN_S = 180
-#: The player is given this long to settle before the first phase, and counts as settled after so many ticks.
+#: Maximum time for the player to settle before the first phase; ticks after which it counts as settled.
 _WARM_UP_S, _STEADY_TICKS = 60.0, 6
-#: Share of the buffer asked for that counts as full: segments come in steps.
+#: Share of the requested buffer that counts as full: segments arrive in steps.
 _FULL = 0.7
 
 
 class ExperimentError(RuntimeError):
-    """Something that the run needs ended while it ran; the text names it and its last words."""
+    """A part of the run ended during the run; the message names it and its last output."""
 
 
 class RecordedRun(Protocol):
-    """Where a run's files go."""
+    """The destination of a run's files."""
 
     @property
     def path(self) -> Path: ...
@@ -64,7 +64,7 @@ class RecordedRun(Protocol):
 
 
 class News(Protocol):
-    """What hears of an experiment as it runs, see sojourn.harness.experiment.progress."""
+    """The receiver of an experiment's progress, see sojourn.harness.experiment.progress."""
 
     def say(self, text: str) -> None: ...
 
@@ -80,9 +80,9 @@ def run_experiment(
     service: Service,
     progress: News,
 ) -> None:
-    """Record one run into `run`; scoring comes after, from the files alone.
+    """Record one run to `run`; scoring follows, from the files alone.
 
-    Raises `ExperimentError` when a part dies in mid-run; everything recorded until then is kept.
+    Raises `ExperimentError` if a part ends during the run; everything recorded until then is kept.
     """
     folder = run.path
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
@@ -103,7 +103,7 @@ def run_experiment(
 
 @contextmanager
 def _first_failure() -> Iterator[ExitStack]:
-    """A stack that raises what ended its block, whatever ending the rest then runs into."""
+    """Yield a stack that raises the exception that ended its block, despite errors while undoing the rest."""
     first: BaseException | None = None
     try:
         with ExitStack() as stack:
@@ -117,7 +117,7 @@ def _first_failure() -> Iterator[ExitStack]:
 
 
 class _Recording:
-    """Everything that runs beside the phases; what starts last ends first."""
+    """Everything that runs during the phases; stopped in reverse order."""
 
     def __init__(
         self,
@@ -139,11 +139,11 @@ class _Recording:
         self.contender_bps: dict[str, float] = {}
         self.rates = rates
         self.steps: list[tuple[float, str, RateStep]] = []
-        # By what nobody sets: a host's clock that is set in a phase neither ends it nor makes it longer.
+        # A monotonic clock: setting the host's clock neither ends nor extends a phase.
         self.clock = time.monotonic if lab.real_time else time.time
 
     def start(self) -> None:
-        """Start the probes, the player and the captures, in an order in which each finds what it needs."""
+        """Start probes, player and captures, in the order of their dependencies."""
         lab, folder, options = self.lab, self.folder, self.options
         self.progress.say("starting probes, player and captures")
         display = Display.start(lab.client, log_file(folder, "xvfb"))
@@ -165,7 +165,7 @@ class _Recording:
                 lab, folder / f"{name}.json.gz", limit_s, port=port, interval_ms=interval_ms, codepoint=codepoint
             )
             self.stack.callback(probe.stop)
-            self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt is gone")
+            self.watched[f"the probe {name}"] = _unless(probe.alive, "irtt has ended")
         samplers = self.path.samplers(folder)
         tell = self._tell_contender
         samplers["the bulk sender"] = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=tell)
@@ -190,7 +190,7 @@ class _Recording:
         recorder = RECORDERS[options.recorder]
         quantiser = QUANTISER if self.service.facts.get("clip") else FINE_QUANTISER
         size = self.service.fills or SIZE
-        # OBS takes half as many pictures where they cost time: at the film's own rate some may fall together.
+        # OBS records at half the rate where pictures cost time: at the film's own rate, frames may coincide.
         rate = {} if lab.real_time else {"fps": FPS}
         screen = recorder.start(
             display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time, **rate
@@ -206,12 +206,12 @@ class _Recording:
         self.watched[name] = process.last_words
 
     def _warm_up(self) -> None:
-        """Wait until the player has shown its best quality for a moment with a full buffer.
+        """Wait until the player has shown its best quality with a full buffer for a moment.
 
-        On a path too slow for that the run goes on after a while: whether its baseline is fit to compare with is
-        for the gates to say.
+        On a path that is too slow, the run continues after a while: whether its baseline is usable is
+        decided by gates.
         """
-        self.progress.say("warming the player up")
+        self.progress.say("warming up the player")
         deadline, steady = time.monotonic() + _WARM_UP_S, 0
         while time.monotonic() < deadline and steady < _STEADY_TICKS:
             self._check()
@@ -222,7 +222,7 @@ class _Recording:
             steady = steady + 1 if full and self.service.settled else 0
 
     def play(self) -> None:
-        """Go through the phases; whatever happens, timeline.json and bulk.json say what was recorded."""
+        """Run the phases; in any case, timeline.json and bulk.json describe what was recorded."""
         began = self.clock()
         ways = (("down", self.options.rate_steps), ("up", self.options.rate_up_steps))
         self.steps = sorted((began + step.at_s, way, step) for way, steps in ways for step in steps)
@@ -233,7 +233,7 @@ class _Recording:
             try:
                 self._phase(phase, entry)
             except RuntimeError:
-                # What failed may be only what missed something else: name the part that is gone.
+                # The error may be a consequence: name the part that has ended.
                 self._check()
                 raise
             finally:
@@ -242,12 +242,12 @@ class _Recording:
                 _write(self.folder / "bulk.json", {"flows": self.flows})
 
     def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
-        """Live through one phase and note its end; a contender's phase begins when its data flows."""
+        """Run one phase and record its end; a contender's phase begins when its data flows."""
         if phase.contender is None:
             self._watch(self._end(phase, entry))
             return
         with _first_failure() as running:
-            # Before the bulk flows: a browser that starts through a full queue takes long.
+            # Before the bulk flows: a browser starts slowly through a full queue.
             for application in self._applications(phase):
                 application.start()
                 running.callback(self._end_application, phase, application)
@@ -260,7 +260,7 @@ class _Recording:
                 )  # fmt: skip
                 self.started += 1
                 flows.append(flow)
-            # All at once, but for those that negotiate another ECN: a full queue makes each wait.
+            # All at once, except flows with a different ECN mode: in a full queue, each would wait.
             for _, alike in groupby(flows, key=lambda flow: flow.contender.tcp_ecn):
                 begun = []
                 for flow in alike:
@@ -269,15 +269,15 @@ class _Recording:
                     begun.append(flow)
                 for flow in begun:
                     flow.await_data()
-                    self.watched[_flow_name(flow)] = _unless(flow.alive, "iperf3 is gone")
+                    self.watched[_flow_name(flow)] = _unless(flow.alive, "iperf3 has ended")
             entry["start"] = time.time()
             running.callback(self.contender_bps.clear)
-            # Before the flows are stopped, which waits for what is still in the queue.
+            # Before stopping the flows, which waits for packets in the queue.
             running.callback(lambda: entry.update(end=time.time()))
             self._watch(self._end(phase, entry), alone=all(part.bulk for part in phase.load))
 
     def _applications(self, phase: Phase) -> Iterator[Application]:
-        """What competes in a phase besides bulk flows, in the load's order."""
+        """Yield the applications that compete in a phase, in the load's order."""
         lab, logs, users = self.lab, self.folder / LOGS, 0
         ends = Ends(lab.client, lab.server, lab.addresses.client, lab.addresses.server)
         for asked in phase.load:
@@ -300,11 +300,11 @@ class _Recording:
         self.flows.append(flow.record(phase.name, flow.stop()))
 
     def _end(self, phase: Phase, entry: Mapping[str, Any]) -> float:
-        """When a phase that has just begun ends, by `clock`; in simulated time each reading of one costs time."""
+        """Return the end of a phase that has just begun, by `clock`; in simulated time, reading a clock costs time."""
         return (self.clock() if self.lab.real_time else entry["start"]) + phase.seconds
 
     def _watch(self, end: float, *, alone: bool = True) -> None:
-        """Live until `end` (by `clock`, s); `alone`: nobody else of the client's place is on the display's meter."""
+        """Run until `end` (by `clock`, s); `alone`: the display's counter sees only the victim."""
         victim = _Meter(self.lab.client)
         while (left := end - self.clock()) > 0:
             if self.steps and (left := min(left, self.steps[0][0] - self.clock())) <= 0:
@@ -327,17 +327,17 @@ class _Recording:
             self.contender_bps[flow] = bps
 
     def _step(self) -> None:
-        """Change the rate of the bottleneck as the next step asks, and note when that was."""
+        """Change the bottleneck's rate to the next step, and record the time."""
         _, way, step = self.steps.pop(0)
         self.path.set_rate(way, step.rate_bps)
         self.rates.append({"t": time.time(), "direction": way, "rate_bps": step.rate_bps})
 
     def _check(self) -> None:
-        """Raise when a part has ended or the disk is nearly full."""
+        """Raise if a part has ended or the disk is nearly full."""
         self.run.check_space()
         for name, failure in self.watched.items():
             if (words := failure()) is not None:
-                raise ExperimentError(f"{name} ended in mid-run: {words}")
+                raise ExperimentError(f"{name} ended during the run: {words}")
 
 
 def _flow_name(flow: BulkFlow) -> str:
@@ -357,7 +357,7 @@ def _error_of(sampler: PeriodicSampler) -> Callable[[], str | None]:
 
 
 class _Meter:
-    """The rate at which a place's first network interface receives, for the live display alone."""
+    """The receive rate of a place's first network interface, for the live display only."""
 
     def __init__(self, place: Place) -> None:
         # /proc/PID/net/dev shows another namespace without starting a program in it.
@@ -406,10 +406,10 @@ def _versions(lab: Lab, path: Between, service: Service) -> dict[str, str]:
 
 
 def _final_state(lab: Lab, path: Between, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
-    """Note in lab.json what stands between the hosts at the end, beside what it was at the beginning.
+    """Record in lab.json the state of the bottleneck at the end, next to its state at the beginning.
 
-    The log has its last counters then, and those of TCP and IP at both ends of the bulk flows.
-    A machine that is gone has nothing to tell; what ended the run is told elsewhere.
+    The log then has its final counters, and the TCP and IP counters at both ends of the bulk flows.
+    A machine that has ended reports nothing; the cause is reported elsewhere.
     """
     known = json.loads(description.read_text()) if description.exists() else None
     with suppress(CommandError, ProcessError, RouterError):

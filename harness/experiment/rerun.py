@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated run made again from what its manifest says, and whether the bytes are the same."""
+"""Repeat a simulated run from its manifest, and compare the bytes."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from sojourn.harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest
 from sojourn.scoring.schema.scores import SCORES
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
-"""Files that tell where and when a run was made, or came to it with a bundle."""
+"""Files that depend on where and when a run was executed, or that a bundle added."""
 YOURS = ("kernel-source", "clip", "url", "script")
-"""Options with a path that a simulated run may have. Which files are read, built or run, only the command line says."""
-#: Characters of what is wrong with a record, which may say anything.
+"""Path options of a simulated run. Only the command line may determine which files are read, built or run."""
+#: Maximum length of an error about a record, which may have any content.
 _LONGEST = 400
 _MACHINE = (
     *("kernel source", "kernel build", "guest", "sources", SYSTEM_CALLS),
     *("film", "second film", "processor", FLAGS, "ffmpeg"),
 )
-#: What comes out of the cache, and is the same with a copy of it.
+#: Parts of the cache, which are the same in a copy of it.
 _CACHED = ("kernel source", "kernel build", "guest", "film", "second film")
 
 
 class RerunError(RuntimeError):
-    """The run cannot be made again; one line that says why."""
+    """The run cannot be repeated; one line that says why."""
 
 
 @dataclass(frozen=True)
 class FileComparison:
-    """Names of the files that both runs have with the same bytes, with others, and that only one has."""
+    """Names of the files that are identical, that differ, and that only one run has."""
 
     same: tuple[str, ...]
     other: tuple[str, ...]
@@ -58,50 +58,50 @@ class FileComparison:
 def asked_of(
     run: Path, services: Mapping[str, type[Service]], yours: Mapping[str, Path] = MappingProxyType({})
 ) -> tuple[Manifest, Options]:
-    """Return manifest and options of a finished run in simulated time whose files are as they were made.
+    """Return manifest and options of a finished run in simulated time with unaltered files.
 
-    A run may be a stranger's: of a path in its record only the option counts, the path is that of `yours`.
-    Raises RerunError, and IntegrityError naming a file that was changed.
+    A run may come from a third party: of a path in its record, only the option counts; `yours` has the path.
+    Raises RerunError, and IntegrityError that names an altered file.
     """
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
         why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
-        raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be made again")
+        raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be repeated")
     if manifest.bundle and manifest.bundle.anonymised:
-        raise RerunError(f"{run}: is anonymised: its files are not those that were recorded; take the run itself")
+        raise RerunError(f"{run}: is anonymised, so its files differ from the recorded ones; use the original run")
     verify_run(run)
     if OPTIONS_FILE not in manifest.files:
-        raise RerunError(f"{run}: has no {OPTIONS_FILE}: what was asked is not known")
+        raise RerunError(f"{run}: has no {OPTIONS_FILE}, so its options are unknown")
     if manifest.files[OPTIONS_FILE].size > LARGEST or not (record := stored_object(run / OPTIONS_FILE)):
-        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file changed?")
+        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file altered?")
     if (lab := record.get("lab")) in LABS and lab != "sim":
-        raise RerunError(f"{run}: was made in the {lab} lab: only simulated time gives the same bytes again")
+        raise RerunError(f"{run}: was executed in the {lab} lab: only simulated time can reproduce the bytes")
     try:
         return manifest, restored(_with_yours(run, record, yours), services)
     except OptionsError as wrong:
         why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
         if isinstance(wrong, VersionError) and manifest.git:
-            why += f"; recorded at commit {printable(manifest.git.commit[:12])}: rerun it there"
+            why += f"; recorded at commit {printable(manifest.git.commit[:12])}; rerun it there"
         raise RerunError(why) from wrong
 
 
 def _with_yours(run: Path, record: Mapping[str, Any], yours: Mapping[str, Path]) -> dict[str, Any]:
-    """Return a record with the user's own path for each that it has. Raises RerunError."""
+    """Return a record with every path replaced by the user's. Raises RerunError."""
     try:
         given = words(record)
     except (KeyError, ValueError):  # which reading the record tells in full
         given = {}
     has = {name: str(text) for name in YOURS if (text := given.get(name)) and is_path(name, text)}
     if without := [name for name in yours if name not in has]:
-        raise RerunError(f"{run}: was recorded without --{without[0]}; leave it out")
+        raise RerunError(f"{run}: was recorded without --{without[0]}; omit it")
     if lacking := [f"--{name}={shlex.quote(text)}" for name, text in has.items() if name not in yours]:
         raise RerunError(
-            f"{run}: was recorded with files that are not in it; if you trust them, repeat: "
+            f"{run}: was recorded with files that it does not contain; if you trust them, add: "
             f"{printable(' '.join(lacking))[:_LONGEST]}"
         )
     paths = {name: path.expanduser().resolve() for name, path in yours.items()}
     for name, path in paths.items():
         if folder := next((it for it in (run.absolute(), run.resolve()) if path.is_relative_to(it.parent)), None):
-            raise RerunError(f"--{name}: {path} came with the run, in {folder.parent}; give a file of yours")
+            raise RerunError(f"--{name}: {path} is part of the run, in {folder.parent}; give your own file")
     return {**record, **{name.replace("-", "_"): str(path) for name, path in paths.items()}}
 
 
@@ -112,7 +112,7 @@ def rerun(
     terminal: TextIO,
     yours: Mapping[str, Path] = MappingProxyType({}),
 ) -> tuple[Path, FileComparison, list[str]]:
-    """Repeat `run` on this machine, whatever engine it was made by, in the folder `results` (default: beside it).
+    """Repeat `run` on this machine, whatever its engine, in the folder `results` (default: next to it).
 
     `yours` are the paths of the options in YOURS that it was recorded with. Returns where, how the files compare, and
     what of the machine is not the same, each in words. Raises as `asked_of` and
@@ -124,7 +124,7 @@ def rerun(
         ["sojourn", "rerun", manifest.run], terminal,
     )  # fmt: skip
     fresh = read_manifest(again.path)
-    # What was pruned, or left out of a bundle, is no difference.
+    # Files that were pruned or excluded from a bundle are not differences.
     gone = manifest.bundle.left_out if manifest.bundle else ()
     files = compared(manifest.files | manifest.pruned, fresh.files, gone)
     lines = [*unlike(manifest.versions, fresh.versions), *commits(manifest, fresh), *scorers(run, again.path)]
@@ -134,7 +134,7 @@ def rerun(
 def compared(
     first: Mapping[str, FileEntry], second: Mapping[str, FileEntry], unknown: Collection[str] = ()
 ) -> FileComparison:
-    """Compare two runs' files by their hashes, but for those that tell where and when, and the `unknown` ones."""
+    """Compare two runs' files by hash, except those that depend on place and time, and the `unknown` ones."""
     names = sorted((set(first) | set(second)) - {*NOT_COMPARED, *unknown})
     both = [name for name in names if name in first and name in second]
     return FileComparison(
@@ -145,7 +145,7 @@ def compared(
 
 
 def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """What decides the bytes and is not the same in two manifests' versions: `guest: a, now b`."""
+    """Return what determines the bytes and differs in two manifests' versions: `guest: a, now b`."""
     return [
         _flags(first.get(name), second.get(name))
         if name == FLAGS
@@ -156,7 +156,7 @@ def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
 
 
 def _flags(first: str | None, second: str | None) -> str:
-    """What only one of two processors can do."""
+    """Return the features that only one of two processors has."""
     if first is None or second is None:
         return f"{FLAGS}: {'not told' if first is None else 'told'}, now {'not told' if second is None else 'told'}"
     before, now = set(first.split()), set(second.split())
@@ -166,27 +166,27 @@ def _flags(first: str | None, second: str | None) -> str:
 
 
 def commits(first: Manifest, second: Manifest) -> list[str]:
-    """Where the sources are not the same, which commit has those of the first run."""
+    """Return the commit of the first run's sources, if the sources differ."""
     name = "sources"
     if not (first.git and first.versions.get(name) != second.versions.get(name)):
         return []
-    changed = " with changes that were not committed" if first.git.dirty else ""
+    changed = " with uncommitted changes" if first.git.dirty else ""
     return [f"commit: {first.git.commit[:12]}{changed}, now {second.git.commit[:12] if second.git else 'not told'}"]
 
 
 def scorers(first: Path, second: Path) -> list[str]:
-    """What computed the scores of two runs, where that is not the same."""
+    """Return the scorers of two runs, if they differ."""
     before, now = ((stored_object(run / SCORES) or {}).get("scorer", "not told") for run in (first, second))
     return [] if before == now else [f"scorer: {printable(str(before))[:_LONGEST]}, now {now}"]
 
 
 def with_remedy(line: str, first: Manifest) -> str:
-    """Return a line of what is not the same with what to do for the bytes of the `first` run, if that is known."""
+    """Return a difference with the remedy to reproduce the bytes of the `first` run, if known."""
     name = line.partition(": ")[0]
     if name in _CACHED:
-        return f"{line}; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the copy"
+        return f"{line}; copy the cache of the machine that executed the run, and set SOJOURN_CACHE to the copy"
     if name == "commit" and first.git and first.git.commit.isalnum():
         return f"{line}; `git checkout {first.git.commit[:12]}` and rerun"
     if name == "scorer":
-        return f"{line}; `sojourn rescore RUN` computes the first run's scores again"
+        return f"{line}; run `sojourn rescore RUN` to recompute the first run's scores"
     return line

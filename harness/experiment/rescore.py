@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scores of a run computed again from its raw files, beside those that it holds."""
+"""Recompute the scores of a run from its raw files, and compare them with the stored ones."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SHOWN = 3
 
 
 class NotComputedError(StoreError):
-    """The scores of a run cannot be computed again; one line that says why."""
+    """The scores of a run cannot be recomputed; one line that says why."""
 
 
 class _Absent:
-    """What one of two scores does not have; a null is there, and says that there is no figure."""
+    """Marks a value that is missing in one of two scores; null is a value."""
 
 
 _ABSENT = _Absent()
@@ -38,31 +38,33 @@ _ABSENT = _Absent()
 
 @dataclass(frozen=True)
 class Rescored:
-    """What the raw files of a run say now."""
+    """The recomputed scores of a run."""
 
     scores: Scores
     scorer: str | None
-    """Which scorer made the stored scores."""
+    """The scorer of the stored scores."""
     differing: tuple[str, ...]
-    """A line for each stored score that differs, and for each that only one of the two has."""
+    """One line per score that differs, or that only one of the two has."""
     fields: tuple[str, ...]
-    """The same, a line a field."""
+    """The same, one line per field."""
     counted: str
-    """How many have other values, how many are new, how many are gone."""
+    """The numbers of changed, new and missing values."""
     void_now: tuple[str, ...]
-    """Reasons that the stored scores do not give."""
+    """Reasons that are not in the stored scores."""
     altered: bool
-    """Whether the stored scores are not those that the manifest holds."""
+    """Whether the stored scores differ from the manifest's hash."""
 
 
 def rescored(run: Path) -> Rescored:
     """Check the raw files of a run and score them; nothing is written.
 
-    Raises StoreError when a raw file is not as the manifest says or was pruned, RecordError when one is damaged.
+    Raises StoreError if a raw file differs from the manifest or was pruned, RecordError if one is damaged.
     """
     manifest = verify_run(run, derived=(SCORES, REPORT))
     if manifest.pruned:
-        raise NotComputedError(f"{run}: cannot be scored again: pruned to make room: {', '.join(manifest.pruned)}")
+        raise NotComputedError(
+            f"{run}: cannot be rescored, because files were pruned to free space: {', '.join(manifest.pruned)}"
+        )
     check_judges(run, manifest)
     scores, stored = score_run(run), stored_object(run / SCORES)
     known, fresh = _reasons(stored), json.loads(scores.model_dump_json())
@@ -78,40 +80,40 @@ def rescored(run: Path) -> Rescored:
 
 
 def check_judges(run: Path, manifest: Manifest) -> None:
-    """Raise NotComputedError where a package that brought gates of a run is not installed here."""
+    """Raise NotComputedError if a package with gates of the run is not installed here."""
     here = package_versions()
     if lacking := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
         raise NotComputedError(
-            f"{run}: was judged with {', '.join(lacking)}, not installed here; install it, and rescore"
+            f"{run}: was judged with {', '.join(lacking)}, which is not installed here; install it, then rescore"
         )
 
 
 def replace(run: Path, scores: Scores) -> None:
-    """Let a run hold these scores, and the status and reasons that follow from them. Raises StoreError, OSError."""
+    """Store these scores in a run, with the resulting status and reasons. Raises StoreError, OSError."""
     manifest = read_manifest(run)
     known = _reasons(stored_object(run / SCORES))
     replace_file(run / SCORES, scores.model_dump_json(indent=1).encode() + b"\n")
-    # What no gate said stays; an interrupted run tells why it ended, and no more.
+    # Reasons that are not from gates stay; an interrupted run has only the reason for its end.
     other = [reason for reason in manifest.reasons if reason not in known]
     reasons = other + [reason for reason in scores.validity.reasons if reason not in other]
     reseal(run, SCORES, reasons=manifest.reasons if manifest.status == "interrupted" else reasons)
 
 
 def renew_report(run: Path, scores: Scores) -> Path:
-    """Write the report of a run again, let its manifest hold it, and return where it is. Raises StoreError, OSError."""
+    """Regenerate a run's report, update its hash in the manifest, and return its path. Raises StoreError, OSError."""
     page = write_report(run, scores)
     reseal(run, page.name)
     return page
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:
-    """Yield one line for each leaf in which two JSON values differ; entries of a list that have names go by these."""
+    """Yield one line per leaf in which two JSON values differ; named entries of a list are matched by name."""
     for path, before, after in _changes(stored, fresh, where):
         yield f"{path}: stored {_short(before)}, now {_short(after)}"
 
 
 def fields(stored: Any, fresh: Any) -> Iterator[str]:
-    """Yield one line for each field in which two scores differ: how often, and before → after of the first places."""
+    """Yield one line per field in which two scores differ: how often, and before → after for the first places."""
     by_field: dict[str, list[tuple[str, Any, Any]]] = {}
     for path, before, after in _changes(stored, fresh, ""):
         by_field.setdefault(re.sub(r"\[[^]]*\]", "[]", path).removeprefix("."), []).append((path, before, after))
@@ -126,15 +128,15 @@ def fields(stored: Any, fresh: Any) -> Iterator[str]:
 
 
 def counted(stored: Any, fresh: Any) -> str:
-    """In how many places two documents differ, and what only one has: whether a figure that was told still holds."""
+    """Return the numbers of values that differ in two documents, or that only one has."""
     changes = [change for change in _changes(stored, fresh, "") if change[0] != ".scorer"]
     new, gone = (sum(change[side] is _ABSENT for change in changes) for side in (1, 2))
-    told = {"with other values": len(changes) - new - gone, "new": new, "gone": gone}
+    told = {"changed": len(changes) - new - gone, "new": new, "gone": gone}
     return ", ".join(f"{count} {what}" for what, count in told.items() if count) or "no value differs"
 
 
 def _changes(stored: Any, fresh: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
-    """The path, the stored and the fresh value of each leaf that differs; _ABSENT where one side has none."""
+    """Yield path, stored and fresh value of every leaf that differs; _ABSENT if one side has none."""
     if isinstance(stored, list) and isinstance(fresh, list):
         named = _named(stored), _named(fresh)
         if all(named):
@@ -153,7 +155,7 @@ def _changes(stored: Any, fresh: Any, where: str) -> Iterator[tuple[str, Any, An
 
 
 def _named(entries: list[Any]) -> dict[str, Any]:
-    """The entries of a list by what names each; empty where nothing does, or not every one alone."""
+    """Return the entries of a list by their names; empty if they have no unique names."""
     for keys in _NAMES:
         if all(isinstance(entry, dict) and all(key in entry for key in keys) for entry in entries):
             named = {" ".join(str(entry[key]) for key in keys): entry for entry in entries}
@@ -162,7 +164,7 @@ def _named(entries: list[Any]) -> dict[str, Any]:
 
 
 def _reasons(stored: dict[str, Any]) -> set[str]:
-    """What the gates of stored scores said; nothing where they are not of our kind."""
+    """Return the reasons of the gates in stored scores; empty if their format is unknown."""
     try:
         return {gate["reason"] for gate in stored["validity"]["gates"]}
     except (LookupError, TypeError):

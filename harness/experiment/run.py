@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From options to a finished evidence directory: make the lab, record, score, report, commit."""
+"""From options to a finished evidence directory: set up the lab, record, score, report, commit."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
 
 OPTIONS_FILE = "options.json"
-#: Attempts that repetitions may take beyond the valid runs that are wanted.
+#: Attempts that repetitions may take beyond the requested number of valid runs.
 SPARE = 2
 
 
 @dataclass(frozen=True)
 class Result:
-    """A committed run: where its evidence lies, what it scored, and why it is void (empty: valid)."""
+    """A committed run: the path of its evidence, its scores, and why it is invalid (empty: valid)."""
 
     path: Path
     scores: Scores
@@ -62,10 +62,10 @@ Begun = Callable[[RunDirectory], None]
 
 
 def require_ready(options: Options) -> LabFile | None:
-    """Check all that a run needs and that can be looked at before anything starts; return the lab file, if any.
+    """Check all requirements of a run that can be checked before anything starts; return the lab file, if any.
 
     Raises LabFileError, ToolError, SimulationError, ConfinementError, BrowserError, SignatureError or StoreError, with
-    the fix, for the first thing that is not there.
+    the fix, for the first missing requirement.
     """
     described = _machines(options)
     require_programs(options)
@@ -74,7 +74,7 @@ def require_ready(options: Options) -> LabFile | None:
         simulation.check_open_files(simulation.WITH_BROWSER)
     if options.lab not in PHYSICAL and options.engine == LOCAL:
         confinement()
-    if options.lab != "sim":  # a simulated machine brings its own
+    if options.lab != "sim":  # a simulated machine has its own
         DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
         if options.second_video:  # in Debian's Chromium, whatever the victim's browser
             DRIVERS[options.driver].check()
@@ -95,10 +95,10 @@ def perform(
     terminal: TextIO,
     begun: Begun = lambda _: None,
 ) -> Result:
-    """Run the experiment that `options` describe and return what it gave; progress goes to `terminal`.
+    """Run the experiment described by `options` and return its result; progress goes to `terminal`.
 
     `begun` gets the run's directory before anything is recorded. Raises whatever stops the run (each with one line
-    that says what to do); what was recorded until then is kept in a directory that ends in `.partial`.
+    that says what to do); recorded data is kept in a directory that ends in `.partial`.
     """
     described = require_ready(options)
     service = services[options.service].from_options(options)
@@ -124,9 +124,9 @@ def keep_run(
     fill: Callable[[RunDirectory], Scores],
     begun: Begun = lambda _: None,
 ) -> Result:
-    """Make the directory of a run and pass it to `begun`, have it filled as `fill_run` does, judge it, commit it.
+    """Create the directory of a run and pass it to `begun`, fill it as `fill_run` does, judge it, commit it.
 
-    Raises as `perform`, and SignatureError where the run was kept and could not be signed.
+    Raises as `perform`, and SignatureError if the run was kept but could not be signed.
     """
     with new_run(test, options, command_line, begun) as run:
         return finish_run(run, options, fill(run))
@@ -147,7 +147,7 @@ def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     void = tuple(scores.validity.reasons)
     run.void(*void)
     path = run.commit()
-    renew_report(path, scores)  # of a run that is killed before its end no page shall speak as of a finished one
+    renew_report(path, scores)  # the page of a run that is killed before its end must not describe a finished one
     if options.sign:
         replace_file(path / SIGNATURE, sign((path / MANIFEST).read_bytes(), options.sign))
     return Result(path, scores, void)
@@ -156,7 +156,7 @@ def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
 def fill_run(
     run: RecordedRun, options: Options, record: Callable[[RecordedRun], None], say: Callable[[str], None]
 ) -> Scores:
-    """Write what was asked into a run's directory, let `record` add the evidence, score it; return the scores."""
+    """Write the options to a run's directory, let `record` add the evidence, score it; return the scores."""
     (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
     run.add_versions(host_versions())
     record(run)
@@ -177,19 +177,19 @@ def replacement(void: Options, last_seed: int) -> Options:
 
 
 def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:
-    """Run an experiment by `once`, in turn, until `options.repeat` runs are valid, and yield each run.
+    """Run an experiment with `once`, in turn, until `options.repeat` runs are valid, and yield every run.
 
-    A `replacement` takes the place of a void run, `SPARE` times in all; without `options.repeat` there is one run.
-    Raises as `once` does, and StoreError at once when not all runs would fit on the disk.
+    A `replacement` takes the place of an invalid run, `SPARE` times in total; without `options.repeat` there is
+    one run. Raises as `once` does, and StoreError at once if the runs would not fit on the disk.
     """
     wanted = options.repeat or 1
-    if wanted > 1:  # one run looks itself, once all else that it was asked is found right
+    if wanted > 1:  # a single run checks this itself, after its options
         RunStore(options.results).check(options.needed_bytes * wanted)
     asked, valid = options.repetition(1), 0
     for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
         if wanted > 1:
             order = ", ".join(phase.name for phase in asked.phases if phase.contender)
-            void = f", {attempt - 1 - valid} void so far" if attempt - 1 > valid else ""
+            void = f", {attempt - 1 - valid} invalid so far" if attempt - 1 > valid else ""
             said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {asked.seed}{void}"
             Console(file=terminal).print(Text(said))
         result = once(asked)
@@ -207,7 +207,7 @@ def _recorder(
     step: Callable[[str], ProgressCallback],
     console: Console,
 ) -> Callable[[RecordedRun], None]:
-    """Build what the options' lab needs before anything starts; the result records a run there."""
+    """Build what the lab needs before anything starts; the returned function records a run there."""
     if options.lab == "sim":
         machine = simulated.prepare(options, service, step)
 
@@ -230,7 +230,7 @@ def _recorder(
 
 
 def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
-    """Build what the lab of `options` lacks, bring it up once and send a ping through it; logs go to `folder`.
+    """Build what the lab of `options` needs, start it once and send a ping through it; logs go to `folder`.
 
     Raises whatever is wrong with the lab, with one line that says what to do.
     """
@@ -247,7 +247,7 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
 
 
 def _machines(options: Options) -> LabFile | None:
-    """Return what the lab file of a physical lab says; its addresses are of the version asked for, if one was.
+    """Return the lab file of a physical lab; its addresses must have the requested IP version, if any.
 
     Raises LabFileError.
     """
@@ -256,8 +256,8 @@ def _machines(options: Options) -> LabFile | None:
     file = read_lab_file(options.lab_file, options.lab)
     if options.ip_version not in (None, file.ip_version):
         raise LabFileError(
-            f"--ip-version: the addresses of {options.lab_file} are IPv{file.ip_version}; leave it out, or give each "
-            f"host there one of IPv{options.ip_version}"
+            f"--ip-version: the addresses of {options.lab_file} are IPv{file.ip_version}; omit it, or give every "
+            f"host there an IPv{options.ip_version} address"
         )
     return file
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the stored scores of a run are those that its raw files give; what was computed once is kept in the cache."""
+"""Check the stored scores of a run against its raw files; computed scores are cached."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from sojourn.scoring.score import score_run
 
 #: Differing values that an error names.
 _SHOWN = 2
-#: Bytes of computed scores that are kept, the latest used ones; those of a run have some ten thousand, packed.
+#: Bytes of computed scores to keep, most recently used first; a run's scores have about ten thousand, compressed.
 _MOST_BYTES = 64 << 20
 _LARGEST = 64 << 20
-#: Of which the runs of experiments have one at least; others keep other scores.
+#: Runs of experiments have at least one of these; other kinds of runs have other scores.
 _OF_EXPERIMENTS = {"timeline.json", "lab.json"}
 
 
 class ScoreError(StoreError):
-    """The stored scores of a run are not those that its raw files give; one line with the first that differ."""
+    """The stored scores of a run do not match its raw files; one line with the first differences."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A bundle or a run that matches its manifest and has no other scores than its raw files give."""
+    """A bundle or a run that matches its manifest and whose scores are those that its raw files give."""
 
     checked: Checked
     not_computed: str = ""
@@ -72,9 +72,9 @@ def verified(path: Path, signers: Path | None = None, *, rescore: bool = True) -
 
 
 def check_scores(run: Path, manifest: Manifest) -> None:
-    """Compute the scores of a run again, whose files were found to be those of its manifest, and compare them.
+    """Recompute the scores of a run with verified files, and compare them.
 
-    Raises ScoreError where the stored ones differ or a file that a gate needs is missing, NotComputedError where
+    Raises ScoreError if the stored ones differ or a file that a gate needs is missing, NotComputedError if
     there is nothing to compute them from, or nothing to compare them with.
     """
     if SCORES not in manifest.files or not manifest.files.keys() & _OF_EXPERIMENTS:
@@ -102,13 +102,15 @@ def check_scores(run: Path, manifest: Manifest) -> None:
 
 
 def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:
-    """The scores that a run holds, which may be somebody else's. Raises ScoreError."""
+    """Return the scores stored in a run, which may come from a third party. Raises ScoreError."""
     with suppress(ValueError, RecursionError):
         if manifest.files[SCORES].size <= _LARGEST:
             stored = json.loads(bounded((run / SCORES).read_bytes()), object_pairs_hook=_named_once)
             if isinstance(stored, dict):
                 return stored
-    raise ScoreError(f"{run}: {SCORES}: holds no scores; `sojourn rescore --write` makes them from the raw files")
+    raise ScoreError(
+        f"{run}: {SCORES}: holds no scores; run `sojourn rescore --write` to compute them from the raw files"
+    )
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,20 +121,20 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_evidence(run: Path, manifest: Manifest) -> None:
-    """Look for the files without which a run is void.
+    """Check for the files without which a run is invalid.
 
-    Raises NotComputedError where one was pruned or left out of a bundle, StoreError where a valid run has lost it.
+    Raises NotComputedError if one was pruned or excluded from a bundle, StoreError if it is missing in a valid run.
     """
     lost = [names for names in needed(Setting.read(run)) if not manifest.files.keys() & {*names}]
     removed = {*manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
     if known := [name for names in lost for name in names if name in removed]:
-        raise NotComputedError(f"{run}: {', '.join(known)}: removed to make room, or left out of the bundle")
+        raise NotComputedError(f"{run}: {', '.join(known)}: pruned to free space, or excluded from the bundle")
     if manifest.status == "valid":
         check_complete(manifest, run, *(names[0] for names in lost))
 
 
 def _fresh(run: Path, manifest: Manifest) -> Any:
-    """The scores that the raw files give, as JSON data."""
+    """Return the scores computed from the raw files, as JSON data."""
     folder = cache.root() / "scores"
     file = folder / f"{_key(manifest)}.json.zst"
     with suppress(OSError, ValueError, RecursionError, zstandard.ZstdError, cache.BuildError):
@@ -142,7 +144,7 @@ def _fresh(run: Path, manifest: Manifest) -> Any:
         os.utime(file)
         return json.loads(kept)
     text = score_run(run).model_dump_json()
-    with suppress(OSError, cache.BuildError):  # a cache that cannot be written costs time, and no more
+    with suppress(OSError, cache.BuildError):  # a read-only cache only costs time
         cache.check_owner()
         folder.mkdir(parents=True, exist_ok=True)
         replace_file(file, zstandard.ZstdCompressor(write_checksum=True).compress(text.encode()))
@@ -151,7 +153,7 @@ def _fresh(run: Path, manifest: Manifest) -> Any:
 
 
 def _key(manifest: Manifest) -> str:
-    """Names all that decides the scores: the raw files, the scorer, its sources and packages, who else judges."""
+    """Return a digest of what determines the scores: raw files, scorer, its sources and packages, further judges."""
     raw = {name: entry.sha256 for name, entry in manifest.files.items() if name not in (SCORES, REPORT)}
     named = {"scorer": SCORER, **raw, **package_versions()}
     parts = [*source_files("sojourn.scoring.score").contents(), ("packages", LOCK.read_bytes())]
@@ -159,7 +161,7 @@ def _key(manifest: Manifest) -> str:
 
 
 def _bound(folder: Path) -> None:
-    """Remove the scores that were not used for longest, until the rest is small enough."""
+    """Remove the least recently used scores until the rest is small enough."""
     kept = sorted(((path.stat(), path) for path in folder.iterdir()), key=lambda it: it[0].st_mtime, reverse=True)
     total = 0
     for status, path in kept:

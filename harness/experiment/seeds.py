@@ -57,7 +57,7 @@ def repeat_side_by_side(
     times in all; without `--repeat` there is one run, void or not. Leaving the iteration ends what still runs. When a
     run fails the others end well, and are yielded.
 
-    Raises StoreError at once when not all runs would fit on the disk, what hinders the preparation of a run, and
+    Raises StoreError at once if the runs would not fit on the disk, errors of the preparation of a run, and
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
     `sojourn.harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
@@ -86,7 +86,7 @@ def repeat_side_by_side(
 def cluster(options: Options, service: type[Service], console: Console) -> Engine:
     """Build what runs need, and return the Dask cluster that `options` name, its workers checked.
 
-    Raises BuildError, ServiceError, EngineError where a worker would give other results.
+    Raises BuildError, ServiceError, EngineError if a worker would give other results.
     """
     from sojourn.harness.engine.dask import DaskEngine
 
@@ -97,7 +97,7 @@ def cluster(options: Options, service: type[Service], console: Console) -> Engin
 
 
 def inputs(options: Options, service: type[Service], step: Callable[[str], ProgressCallback] | None = None) -> str:
-    """Name all that decides what such a run gives, its film too; builds what is missing.
+    """Return a digest of everything that determines such a run, including its film; builds what is missing.
 
     Raises BuildError, ServiceError.
     """
@@ -108,7 +108,7 @@ def inputs(options: Options, service: type[Service], step: Callable[[str], Progr
 
 
 class SeedSeries:
-    """Which runs are to be begun yet, in the order of their seeds, and what takes the place of void ones."""
+    """The runs still to start, in order of seeds, and the replacements of invalid ones."""
 
     def __init__(self, options: Options) -> None:
         self.wanted = options.repeat or 1
@@ -117,7 +117,7 @@ class SeedSeries:
         self._last = options.seed + self.wanted - 1 + (SPARE if options.repeat else 0)
 
     def instead_of(self, void: Options) -> Options | None:
-        """Add and return a run with the next seed and the order of a void one; None when enough were tried."""
+        """Add and return a run with the next seed and the order of an invalid run; None after enough attempts."""
         if self.seeds[-1] == self._last:
             return None
         other = replacement(void, self.seeds[-1])
@@ -126,22 +126,22 @@ class SeedSeries:
         return other
 
     def title(self, asked: Options) -> str:
-        """Say in a few words which run that is."""
+        """Return a short description of a run."""
         order = ", ".join(phase.name for phase in asked.phases if phase.contender)
         number = self.seeds.index(asked.seed) + 1
-        place = f"run {number} of {self.wanted}" if number <= self.wanted else "a run more"
+        place = f"run {number} of {self.wanted}" if number <= self.wanted else "a further run"
         return f"{place}: {order or 'no contender'}"
 
     def verdict(self, asked: Options, result: Result) -> str:
-        """Say how a run ended; one more waits afterwards where it takes a void one's place."""
+        """Return how a run ended; an invalid one adds a replacement."""
         if not result.void:
             return "valid"
         other = self.instead_of(asked)
-        return "void: " + "; ".join(result.void) + (f"; seed {other.seed} takes its place" if other else "")
+        return "invalid: " + "; ".join(result.void) + (f"; replaced by seed {other.seed}" if other else "")
 
 
 def one_by_one(series: SeedSeries, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
-    """Make the runs of a series in turn by `once`, which shows each as it goes."""
+    """Execute the runs of a series one after another with `once`, which shows its progress."""
     while series.waiting:
         asked = series.waiting.popleft()
         console.print(Text(f"{series.title(asked)}; seed {asked.seed}"))
@@ -288,12 +288,12 @@ class _Reporter(ExperimentProgress):
 
 
 class _Board:
-    """What the user sees of all runs: their lines, each with its seed, and the time left."""
+    """The display of all runs: their lines, each with its seed, and the time left."""
 
     def __init__(self, series: SeedSeries, console: Console) -> None:
         self._series, self._console = series, console
         self.done: dict[int, float] = {}
-        """Seconds of the experiment that are over, by seed."""
+        """Elapsed seconds of the experiment, by seed."""
         self._ended = 0
         self._begun = self._told = time.monotonic()
         self._all = sum(phase.seconds for phase in series.waiting[0].phases)
@@ -319,7 +319,7 @@ class _Board:
         self._ended += 1
 
     def show(self) -> None:
-        """Show the time left: on a terminal always, elsewhere now and then."""
+        """Show the time left: always on a terminal, occasionally elsewhere."""
         runs, over, now = len(self._series.seeds), sum(self.done.values()), time.monotonic()
         total = runs * self._all
         worth_showing = over >= _SHOWN_SHARE * total

@@ -117,7 +117,7 @@ class ExperimentSession:
         """
         if options.engine != LOCAL and not options.repeat:
             raise OptionsError(
-                "--engine: one run is made on this machine; give --repeat=N, or leave --engine out",
+                "--engine: a single run is executed on this machine; add --repeat=N, or omit --engine",
                 code="conflict", option="engine",
             )  # fmt: skip
         if options.lab == "sim" and options.repeat:
@@ -131,7 +131,7 @@ class ExperimentSession:
                 self.results.append(result)
                 made += 1
                 if result.void:
-                    invalid.append(f"{result.path.name} is void: {'; '.join(result.void)}")
+                    invalid.append(f"{result.path.name} is invalid: {'; '.join(result.void)}")
         if made - len(invalid) < (options.repeat or 1):
             raise TooFewValidError("\n".join(invalid))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An experiment in a simulated machine, seen from outside: what it is given, what it tells, and how it ends."""
+"""An experiment in a simulated machine, seen from outside: its inputs, its events, and its end."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _VERSIONS = TypeAdapter(Annotated[dict[Text, Text], Field(max_length=1000)])
 
 
 def prepare(options: Options, service: Service, step: Callable[[str], ProgressCallback]) -> Machine:
-    """Make what such a run needs and the cache lacks, all at once: downloads beside compiling; return its machine.
+    """Build what is missing in the cache for such a run, concurrently; return its machine.
 
-    Raises BuildError, also where nothing confines the machine; ServiceError.
+    Raises BuildError, also if the machine cannot be confined; ServiceError.
     """
     try:
         confinement()
@@ -60,19 +60,19 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
 
 
 def untrusted(options: Options) -> bool:
-    """Whether a page, a script or a film of the user's, which may be a stranger's, is let into the machine."""
+    """Whether the user's page, script or film, which may come from a third party, runs in the machine."""
     return bool(options.url or options.script or options.clip)
 
 
 def machine_of(options: Options, step: Callable[[str], ProgressCallback] | None = None) -> Machine:
-    """Return what such a run needs but for its film, built if need be. Raises BuildError."""
+    """Return what such a run needs except its film, built if necessary. Raises BuildError."""
     kernel = ensure_kernel(options.kernel_source, step and named(step("kernel")))
     desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
     return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
 def check(options: Options, step: Callable[[str], ProgressCallback]) -> None:
-    """Build what the machine of such a run lacks, start it once and import all that a run needs in it.
+    """Build what the machine of such a run needs, start it once and import all modules of a run in it.
 
     Raises BuildError, SimulatedError.
     """
@@ -91,7 +91,7 @@ def check(options: Options, step: Callable[[str], ProgressCallback]) -> None:
 
 
 def films(options: Options, service: Service) -> dict[str, str]:
-    """Name the films that a prepared run shows, by what each is called in the manifest."""
+    """Return digests of the films that a prepared run shows, by their names in the manifest."""
     shown = {"film": service.clip}
     if options.second_video:
         (second := second_service(options)).prepare()
@@ -100,7 +100,7 @@ def films(options: Options, service: Service) -> dict[str, str]:
 
 
 def film_digest(clip: Clip) -> str:
-    """Names what an origin serves: the manifest, and the segments of one round of the film, of which all are copies."""
+    """Return a digest of what an origin serves: the manifest, and the segments of one loop of the film."""
     last = clip.frames // clip.fps // SEGMENT_SECONDS
     round_ = (path for path in clip.folder.glob("*/*.m4s") if int(path.stem) <= last)
     files = (clip.manifest, *clip.folder.glob("*/init.mp4"), *round_)
@@ -112,7 +112,7 @@ def _extras(options: Options) -> list[str]:
 
 
 def all_at_once(*makers: Callable[[], Any]) -> list[Any]:
-    """Call all at once in threads and return what they gave, in order.
+    """Call all concurrently in threads and return their results, in order.
 
     What the first that fails raises is raised, and so is what ends the wait; the programs that the others run are
     ended then, and they start no other tool.
@@ -141,13 +141,13 @@ def record(
     clock: SimulatedClock,
     machine: Machine,
 ) -> None:
-    """Record one run of a prepared `service` into `run`, in a machine of its own; scoring comes after.
+    """Record one run of a prepared `service` to `run`, in its own machine; scoring follows.
 
     Args:
-        clock: is set to the simulated time as the machine tells it, for the display.
+        clock: is set to the machine's simulated time, for the display.
 
     Raises:
-        SimulatedError: the experiment ended early, by what it says itself or because the machine did.
+        SimulatedError: the experiment ended early, by its own error or because the machine ended.
         StoreError: the disk is nearly full.
     """
     known = machine.versions | films(options, service) | {"confined by": confinement()}
@@ -168,7 +168,7 @@ def record(
             )  # fmt: skip
             news.pass_on()
     except BaseException:
-        with suppress(OSError):  # a full disk is what may have ended it
+        with suppress(OSError):  # a full disk may have ended it
             for name in simulation.SAID:
                 if said := simulation.last_words(job / name):
                     log_file(run.path, f"machine-{name}").write_text(said)
@@ -182,7 +182,7 @@ def record(
 
 
 def _add_versions(run: RecordedRun, job: Path, known: Mapping[str, str]) -> None:
-    """Put what the inside has told of its programs into the manifest, next to what is `known` of its machine.
+    """Add the versions of the machine's programs to the manifest, next to the `known` ones.
 
     Raises SimulatedError.
     """
@@ -190,4 +190,4 @@ def _add_versions(run: RecordedRun, job: Path, known: Mapping[str, str]) -> None
         try:
             run.add_versions({**_VERSIONS.validate_json(told), **known})
         except ValidationError as wrong:
-            raise SimulatedError(f"{VERSIONS}: {first_wrong(wrong)}; the machine wrote no versions there") from wrong
+            raise SimulatedError(f"{VERSIONS}: {first_wrong(wrong)}; the machine wrote invalid versions") from wrong

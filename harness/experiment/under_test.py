@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between the hosts of a run: a router that is set up and read back, or a box that nobody looks into."""
+"""The device between the hosts of a run: a router that is set up and read back, or a black box."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ from sojourn.harness.options.model import Options
 
 
 class Between(Protocol):
-    """What a recording asks of it."""
+    """The interface of the path under test."""
 
     places: Sequence[Place]
-    """Where it can be asked."""
+    """The places where it can be queried."""
     beside_queue: bool
-    """Whether a way leads past its queue, for a probe of the lab itself."""
+    """Whether its queue can be bypassed by a probe of the lab itself."""
 
     def apply(self) -> None:
-        """Make it what is asked. Raises `RouterError` and `ReadbackError`."""
+        """Set it up as requested. Raises `RouterError` and `ReadbackError`."""
 
     def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
-        """Return what samples its queue into `folder`, by the name under which it is watched; not begun."""
+        """Return its queue samplers, which write to `folder`, by display name; not started."""
 
     def set_rate(self, way: str, rate_bps: int) -> None:
-        """Give a direction ("down", "up") a new rate, bit/s. Raises `RouterError`."""
+        """Set a new rate (bit/s) for a direction ("down", "up"). Raises `RouterError`."""
 
     def described(self) -> dict[str, Any]:
-        """Return what lab.json says of it."""
+        """Return its description for lab.json."""
 
     def versions(self) -> dict[str, str]:
         """Return the versions of its programs."""
 
     def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return what lab.json says of it when all is over; `known` is what it says by then, `rates` the steps made.
+        """Return its final description for lab.json; `known` is the present one, `rates` the steps made.
 
-        Raises `CommandError` and `RouterError` where it does not answer.
+        Raises `CommandError` and `RouterError` if it does not answer.
         """
 
 
 def between(lab: Lab, options: Options) -> Between:
-    """Return what stands between the hosts of a lab, for a run with these options."""
+    """Return the device between the hosts of a lab, for a run with these options."""
     return _Made(lab.router, options.bottleneck) if lab.router else _Box(lab)
 
 
 class _Made:
-    """A router, which is made a bottleneck."""
+    """A router that is set up as the bottleneck."""
 
     beside_queue = True
 
@@ -93,10 +93,10 @@ class _Made:
         return {f"router {name}": text for name, text in self._router.versions().items()}
 
     def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Whether it is still set up as asked, else what differs; its last counters are left in the log."""
+        """Return whether it is still set up as requested, otherwise the differences; log its final counters."""
 
         def done(way: str) -> list[RateStep]:
-            """The steps of the rate that were made, however soon the run ended."""
+            """Return the rate steps that were made before the run ended."""
             return [RateStep(at_s=0, rate_bps=step["rate_bps"]) for step in rates if step["direction"] == way]
 
         self._router.final_statistics()
@@ -108,7 +108,7 @@ class _Made:
 
 
 class _Box:
-    """A box with a name, between two captures: what is known of it are these, and their clocks."""
+    """A named black box between two captures: only these and their clocks are known."""
 
     beside_queue = False
     places: Sequence[Place] = ()
@@ -124,7 +124,7 @@ class _Box:
         return {}
 
     def set_rate(self, way: str, rate_bps: int) -> None:
-        raise AssertionError("no steps are asked of a box")
+        raise AssertionError("a black box has no rate steps")
 
     def described(self) -> dict[str, Any]:
         return {
@@ -143,7 +143,7 @@ class _Box:
         return {"tap_clocks": [*known.get("tap_clocks", ()), self._clocks()]}
 
     def _clocks(self) -> dict[str, dict[str, float]]:
-        """How far the clocks of both captures are ahead of ours now, s; what captures on this host has ours."""
+        """Return the offsets of both captures' clocks to this host's, s; 0 for captures on this host."""
         places = {side: tap.place for side, tap in self._taps.items()}
         clocks = {side: clock_offset(place) if place.remote else Offset(0, 0) for side, place in places.items()}
         return {side: asdict(clock) for side, clock in clocks.items()}

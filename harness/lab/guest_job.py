@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job of a simulated machine, as JSON, and where host and guest find each other's files."""
+"""The job of a simulated machine, as JSON, and the paths of shared files on host and guest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sojourn.harness.options.model import Options
 
 EVIDENCE, CACHE, PACKAGES = Path("/evidence"), Path("/cache"), Path("/sojourn")
-"""Where the run's directory, the cache and the Python packages are in the guest."""
+"""The guest's paths of the run's directory, the cache and the Python packages."""
 SOURCES = PACKAGES / "sojourn"
 """What the host's CHECKOUT is in the guest."""
 NEWS, ERROR, VERSIONS = "news", "error", "versions"
@@ -28,7 +28,7 @@ JOB = "job.json"
 def write_job(job: Path, options: Options, service: Service, folders: Mapping[Path, Path]) -> None:
     """Write a run's job into its folder; `folders` maps folders of the host to those of the guest.
 
-    The job has no path of the host, and nothing that tells where, how often or by whom the run is made.
+    The job has no path of the host, and nothing about where, how often or by whom the run is executed.
     """
     known = {"options": options.for_guest(EVIDENCE).record(), "prepared": service.prepared}
     write(job, known, folders)
@@ -76,5 +76,5 @@ def work(job: Path, do: Callable[[Path], None]) -> int:
 
 
 def start_apart(seed: int) -> None:
-    """Another seed shall find player, film and clocks at other moments of their rounds."""
+    """Vary the phase of player, film and clocks with the seed."""
     time.sleep(random.Random(f"start {seed}").uniform(0, 1))

@@ -18,12 +18,12 @@ from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, PACKAGES
 
 SYSTEM_CALLS = "system calls"
-"""How the kernel takes those of its programs, in a manifest's versions: by seccomp or by ptrace."""
-#: What a machine with browsers may come to use.
+"""The kernel's method for system calls, in a manifest's versions: seccomp or ptrace."""
+#: The memory that a machine with browsers may use.
 MEMORY = "4G"
 #: Characters of what the inside says stopped it.
 _LONGEST_ERROR = 2000
-#: Folders of the cache that no machine sees.
+#: Cache folders that machines do not see.
 _OURS = {
     *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
     "venv",
@@ -46,22 +46,22 @@ cd /tmp
 
 @dataclass(frozen=True)
 class Machine:
-    """What simulated machines are made of."""
+    """The parts of a simulated machine."""
 
     kernel: Kernel
     desktop: Desktop
     memory: str = MEMORY
     untrusted: bool = False
-    """Whether pages, scripts or films that are not ours run in it (see `sojourn.hardware.node.node_command`)."""
+    """Whether third-party pages, scripts or films run in it (see `sojourn.hardware.node.node_command`)."""
 
     @property
     def bytes(self) -> int:
-        """How much memory it may come to use."""
+        """The memory that it may use."""
         return simulation.memory_bytes(self.memory)
 
     @property
     def versions(self) -> dict[str, str]:
-        """For the manifest; whoever has the same ones makes the same bytes."""
+        """Versions for the manifest; equal versions give the same bytes."""
         return {
             "kernel source": self.kernel.source,
             "kernel build": self.kernel.digest,
@@ -73,17 +73,17 @@ class Machine:
 
     @property
     def digest(self) -> str:
-        """Names all that decides what a run in it gives but its film: kernel, guest and this project's sources."""
+        """Return a digest of what determines a run, except its film: kernel, guest and this project's sources."""
         parts = (self.kernel.digest, self.kernel.source, self.desktop.digest, self.desktop.sources_digest)
         return cache.digest((str(n), text.encode()) for n, text in enumerate(parts))
 
 
 class SimulatedError(RuntimeError):
-    """The experiment did not reach its end; one line that says why."""
+    """The experiment ended early; one line that says why."""
 
 
 class _Places:
-    """How many machines this process runs at once: as many as memory was free for when the first of them began."""
+    """The number of concurrent machines of this process: as many as free memory allowed when the first began."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -95,7 +95,7 @@ _places = _Places()
 
 @contextmanager
 def place(machine: Machine) -> Iterator[None]:
-    """Wait until the memory that a machine may come to use is left by those beside it in this process."""
+    """Wait until other machines of this process leave enough memory for this one."""
     with _places.changed:
         _places.changed.wait_for(lambda: _places.taken < max(1, _places.most))
         if not _places.taken:
@@ -119,9 +119,9 @@ def start(
     watch: Callable[[], None] = lambda: None,
     timeout: float | None = None,
 ) -> None:
-    """Run a shell command in a machine to its end, `timeout` s at most of ours.
+    """Run a shell command in a machine to completion, for at most `timeout` s of real time.
 
-    Raises SimulatedError with what the inside says stopped it, or how the machine ended, and what `watch` raises.
+    Raises SimulatedError with the machine's own error, or how the machine ended, and what `watch` raises.
     """
     (job / "run").write_text(_PREPARED + command + "\n")
     (job / "run").chmod(0o755)
@@ -137,7 +137,7 @@ def start(
 
 
 def _lent() -> dict[str, Path]:
-    """What a machine sees of the cache: films, players, certificates; not what makes machines, nor our environment."""
+    """Return the parts of the cache that a machine sees: films, players, certificates; no machines or environment."""
     folders = (path for path in cache.root().iterdir() if path.is_dir() and path.name not in _OURS)
     folders = (path for path in folders if "=" not in path.name)  # at which the launcher parts NAME=PATH; none of ours
     return {f"cache/{path.name}": path for path in sorted(folders)}

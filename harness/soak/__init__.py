@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soak: cells of the main job in random rounds through a night, whatever happens to the machine meanwhile."""
+"""The soak: an unattended batch of the main job's cells in random rounds that survives faults of the machine."""

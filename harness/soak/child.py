@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of a soak, or the check of its lab, as a process: `python -m sojourn.harness.soak.child run|check JSON`.
 
-It writes the name of the run's directory to a file as soon as that exists. What it cannot do is one last line on
-standard error, with exit code 1. A run that was committed ends with 0, void or not, its outcome in a sentence on
+It writes the name of the run's directory to a file as soon as that exists. An error is one last line on
+standard error and exit code 1. A committed run ends with 0, valid or invalid, with its outcome in a sentence on
 standard output.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Task(BaseModel):
-    """What the process shall do; `folder` takes the run, or the logs of the check."""
+    """The task of the process; `folder` receives the run, or the logs of the check."""
 
     given: dict[str, str | bool]
     folder: Path
@@ -46,7 +46,7 @@ def _test(options: Options) -> str:
 
 
 def run(task: Task, options: Options) -> None:
-    """Make the run and tell its outcome."""
+    """Execute the run and print its outcome."""
     from sojourn.harness.experiment.run import perform
     from sojourn.harness.experiment.seeds import repeat_side_by_side
     from sojourn.harness.report.headline import headline
@@ -65,7 +65,7 @@ def run(task: Task, options: Options) -> None:
 
 
 def check(task: Task, options: Options) -> None:
-    """Examine this machine for the options' lab, and bring the lab up once, or ask the cluster's workers."""
+    """Check this machine for the lab, and start the lab once, or query the cluster's workers."""
     from sojourn.hardware.machine.cache import root
     from sojourn.harness.experiment.run import check_lab
     from sojourn.harness.experiment.seeds import cluster
@@ -75,7 +75,7 @@ def check(task: Task, options: Options) -> None:
     if options.engine != LOCAL:
         with cluster(options, SERVICES[options.service], Console(stderr=True)):
             return
-    # Room for results is looked after by the soak, and may be found by pruning.
+    # The soak manages space for results, and may prune.
     _, verdicts = examine(root(), root(), {options.lab: needed_by(options)})
     if (verdict := verdicts[options.lab]).verdict != "ok":
         raise RuntimeError(verdict.found)

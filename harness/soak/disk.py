@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for the next run: what is free, and the removal of files that the plan allows."""
+"""Disk space for the next run: free space, and pruning of files that the plan allows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _DAY_S = 86400
 
 
 def free_bytes(folder: Path) -> int:
-    """Return what is free on the disk of a folder."""
+    """Return the free bytes on a folder's disk."""
     return shutil.disk_usage(folder).free
 
 
 def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], tell: Callable[[str], None]) -> list[str]:
-    """Remove files that `rules` name, the oldest first, until `needed` bytes are free; return their paths.
+    """Prune files named by `rules`, oldest first, until `needed` bytes are free; return their paths.
 
-    One that cannot be removed is told. The ballast of `night` is given up if there is not even room for a manifest.
+    A failure to remove a file is reported. The ballast of `night` is released if not even a manifest fits.
     """
     results, removed = night.path.parent, list[str]()
     if free_bytes(results) >= needed:
@@ -36,17 +36,17 @@ def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], tell: 
         try:
             night.in_spite_of_a_full_disk(partial(prune, run, name))
         except (StoreError, OSError) as error:
-            tell(f"{path} cannot be removed to make room: {error}")
+            tell(f"cannot remove {path} to free space: {error}")
         else:
             removed.append(path)
     return removed
 
 
 def candidates(results: Path, rules: Sequence[Prune], now: float) -> Iterator[tuple[Path, str]]:
-    """Yield run directory and file of everything that `rules` allow to remove, the oldest runs first."""
+    """Yield run directory and file of everything that `rules` allow to remove, oldest runs first."""
     for night in nights(results):
         for run in sorted(manifest.parent for manifest in night.path.glob(f"*/{MANIFEST}")):
-            if run.suffix == PARTIAL or (run / SIGNATURE).exists():  # what is signed stays as it is
+            if run.suffix == PARTIAL or (run / SIGNATURE).exists():  # signed runs stay unchanged
                 continue
             try:
                 manifest = read_manifest(run)

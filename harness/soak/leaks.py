@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run left behind: processes, the namespaces that these hold, mounts. All that is ours is ended.
+"""Leftovers of a run: processes, the namespaces that they hold, mounts. Sojourn's own are removed.
 
-A run is started with `MARK` in its environment, which everything that it starts inherits, in whatever namespace.
-Chromium hides its environment: it is known as a descendant of what shows the mark, or of us where we adopt orphans.
+A run is started with `MARK` in its environment, which all its descendants inherit, in any namespace.
+Chromium hides its environment: it is identified as a descendant of a marked process, or of this one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS = ("net", "mnt", "pid", "user")
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Return the processes that were started under `mark`, or one that goes on after it with a slash."""
+    """Return the processes that were started under `mark`, or under `mark/…`."""
     wanted = f"{MARK}={mark}/".encode()
     processes: set[psutil.Process] = set()
     for process in psutil.process_iter():
@@ -49,12 +49,12 @@ def mounts() -> set[str]:
 
 
 def printable(text: str) -> str:
-    """Return a name of the system's in UTF-8, whatever its bytes are."""
+    """Return a system name as UTF-8, whatever its bytes."""
     return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def clean(mark: str, before: set[str], ours: Path) -> list[str]:
-    """End what a run left behind, every child of ours with it, and return what that was, a line each.
+    """Kill what a run left behind, including all children of this process, and return one line per leftover.
 
     `before` are the mount points from before it. Newer ones below the folder `ours` are undone; others stay.
     """
@@ -62,7 +62,7 @@ def clean(mark: str, before: set[str], ours: Path) -> list[str]:
 
 
 def end_marked(mark: str) -> list[str]:
-    """End what was started under `mark` while others of our children go on; return what that was, a line each."""
+    """Kill what was started under `mark`, but no other children; return one line per leftover."""
     return _end(_outlasting(marked(mark), reap=False))
 
 
@@ -82,13 +82,13 @@ def _end(left: list[psutil.Process]) -> list[str]:
     listed = ", ".join(
         f"{count} times {command}" if count > 1 else command for command, count in sorted(commands.items())
     )
-    done = f"{len(stuck)} of them cannot be ended" if stuck else "ended now"
-    held = f", in {len(spaces)} namespaces of theirs" if spaces else ""
+    done = f"{len(stuck)} of them cannot be killed" if stuck else "killed"
+    held = f", in {len(spaces)} namespaces of their own" if spaces else ""
     return [f"{len(left)} {'process' if len(left) == 1 else 'processes'} left running ({listed}){held}; {done}"]
 
 
 def _outlasting(processes: list[psutil.Process], *, reap: bool = True) -> list[psutil.Process]:
-    """Return those that still run when the grace is over. A zombie is ended: its parent may never ask for it.
+    """Return those that still run after the grace period. A zombie counts as ended: its parent may never reap it.
 
     Those that we adopted we let go of at once: the first process of a pid namespace stays until the last zombie in it
     is gone. Not without `reap`: among our children may be one whose exit code another thread waits for.

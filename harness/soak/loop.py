@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soak itself: run after run until its time is up, and what it does when one of them goes wrong."""
+"""The soak itself: run after run until its time is up, with the handling of failures."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from sojourn.harness.soak.supervise import Ended, supervise
 from sojourn.harness.store.integrity import IntegrityError, verify_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
 
-#: The process that makes a run or checks a lab; it takes `run` or `check` and a task as JSON.
+#: The process that executes a run or checks a lab; arguments: `run` or `check`, and a task as JSON.
 CHILD = (sys.executable, "-m", "sojourn.harness.soak.child")
 #: The first check may build a kernel.
 _CHECK_LIMIT_S = 3600.0
-#: How long after a failed run a physical lab may take to come back, and between two looks, s.
+#: How long a physical lab may take to recover after a failed run, and the interval of checks, s.
 _BACK_S, _AGAIN_S = 300.0, 5.0
 _LOOK_S = 0.5
 #: Of memory, for a process that waits for a run on a cluster.
 _WAITING_BYTES = 400 << 20
-#: A year; a night's end is to be a date.
+#: A year, so that a batch's end is a date.
 _MOST_H = 8784
 _KILLED = "the soak was killed, or the machine restarted, while it ran"
 
@@ -67,7 +67,7 @@ class SoakExit(IntEnum):
 
 @dataclass
 class Stop:
-    """Whether the user wants the soak to end: SIGINT, SIGTERM or SIGHUP has come."""
+    """Whether the user stopped the soak: SIGINT, SIGTERM or SIGHUP arrived."""
 
     signals: list[int] = field(default_factory=list)
 
@@ -86,17 +86,17 @@ class Stop:
 
 
 def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> NightDirectory | None:
-    """Return the night to go on with: the last one while its time is not up, else a new one of `hours`.
+    """Return the batch to continue: the last one if its time is not up, otherwise a new one of `hours`.
 
-    Without `hours` a night is only resumed: None when there is none. Raises PlanError when the last night goes on but
+    Without `hours`, a batch is only resumed: None if there is none. Raises PlanError if the last batch continues but
     was begun with another plan, or when the time is too short for one round; StateError, OSError.
     """
     last = next(reversed(state.nights(plan.results)), None)
     if last and not new and resumable(night := last.night):
         if night.plan != plan.digest:
             raise PlanError(
-                f"{plan.path}: the night {last.path.name} was begun with another plan ({last.path / state.PLAN}); "
-                "give that one, or --new for another night"
+                f"{plan.path}: the batch {last.path.name} was started with another plan ({last.path / state.PLAN}); "
+                "give that plan, or --new for a new batch"
             )
         return last
     if hours is None:
@@ -112,7 +112,7 @@ def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> NightDir
 
 
 def _round_s(plan: SoakPlan) -> float:
-    """Return about how long a round takes at least, s: in simulated time runs go side by side."""
+    """Return the approximate minimum time of a round, s: in simulated time, runs are concurrent."""
     alone = sum(cell.expected_s for cell in plan.cells if cell.options.lab != "sim")
     beside = [cell.expected_s for cell in plan.cells if cell.options.lab == "sim" and cell.options.engine == LOCAL]
     elsewhere = (cell.expected_s for cell in plan.cells if cell.options.engine != LOCAL)
@@ -120,18 +120,18 @@ def _round_s(plan: SoakPlan) -> float:
 
 
 def resumable(night: Night) -> bool:
-    """Tell whether a night ended before its time: killed, stopped, or for a lab or disk that may be well again."""
+    """Whether a batch ended before its time: killed, stopped, or by a lab or disk that may have recovered."""
     return night.code not in (SoakExit.ALL_VALID, SoakExit.SOME_NOT) and time.time() < night.until
 
 
 def killed(results: Path) -> NightDirectory | None:
-    """Return the last night of a folder of results if nobody ended it and its time is up."""
+    """Return the last batch of a results folder if it never ended and its time is up."""
     last = next(reversed(state.nights(results)), None)
     return last if last and last.night.ended is None and time.time() >= last.night.until else None
 
 
 class Soak:
-    """A night at work; `run` returns when it is over."""
+    """A running batch; `run` returns when it is over."""
 
     def __init__(
         self,
@@ -151,9 +151,9 @@ class Soak:
         self._end_s = _uptime_s() + min(night.until - time.time(), night.until - night.begun)
 
     def run(self) -> Night:
-        """Run until the time is up or something ends it, whatever that is, and return how it ended.
+        """Run until the time is up or something ends it, and return how it ended.
 
-        Raises what keeps even that from being written: StateError, OSError.
+        Raises what prevents even that from being written: StateError, OSError.
         """
         try:
             return self._run()
@@ -193,7 +193,7 @@ class Soak:
         return self._end(verdict(self._plan.file, self._attempts), "")
 
     def close(self) -> Night:
-        """End a night that was killed and whose time is up, by the plan that it had. Raises StateError, OSError."""
+        """End a killed batch whose time is up, by its plan. Raises StateError, OSError."""
         self._settle(_KILLED, "killed")
         self._verify_inherited()
         cause = "the soak was killed, and its time was up"
@@ -204,14 +204,14 @@ class Soak:
         return self._end(code, cause)
 
     def _verify_inherited(self) -> None:
-        """Have made again what is not as it was left: a power cut may have taken what the manifest vouches for."""
+        """Repeat runs that were altered: a power cut may have destroyed files that the manifest lists."""
         for attempt in [one for one in self._attempts if one.outcome in ("valid", "void") and one.run]:
             run = self._folder.path / str(attempt.run)
             try:
                 verify_run(run, derived=(REPORT,))  # a page that a kill left half made is made again from the rest
             except (IntegrityError, StoreError) as damaged:
-                why = f"when the night was resumed: {damaged}"
-                self._tell(f"run {attempt.number} is made again: {why}")
+                why = f"when the batch was resumed: {damaged}"
+                self._tell(f"run {attempt.number} is repeated: {why}")
                 if run.exists():  # kept, and no number comes of it any more
                     run = run.rename(run.with_name(run.name + PARTIAL))
                     sync_folder(self._folder.path)
@@ -219,13 +219,13 @@ class Soak:
                 self._record(attempt.model_copy(update={"outcome": "stopped", "reasons": [why], "run": run.name}))
 
     def _settle(self, why: str, otherwise: Outcome) -> None:
-        """What a soak left in midst of a run: that is ended (it died with a killed soak), and told by its records."""
+        """Settle a run that a killed soak left in progress, from its records."""
         leaks_found = self._clean(leaks.mounts())
         for attempt in [other for other in self._attempts if other.outcome == "running"]:
             self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": leaks_found}))
 
     def _clean(self, mounted: set[str]) -> list[str]:
-        """End, undo and tell what is left of a process of the soak, and return it."""
+        """Remove and report what a process of the soak left behind, and return it."""
         leaks_found = leaks.clean(self._mark, mounted, self._folder.path)
         for line in leaks_found:
             self._tell(line)
@@ -236,7 +236,7 @@ class Soak:
         return str(self._folder.path.resolve())
 
     def _attempt(self, batch: Sequence[ScheduledRun]) -> list[Attempt]:
-        """Make runs side by side and return how they ended."""
+        """Execute runs concurrently and return how they ended."""
         mounted, made = leaks.mounts(), list[Attempt]()
         with ThreadPoolExecutor(len(batch)) as pool:
             running = {pool.submit(self._supervised, due, attempt): attempt for due, attempt in map(self._begin, batch)}
@@ -258,7 +258,7 @@ class Soak:
         )  # fmt: skip
 
     def _supervised(self, due: ScheduledRun, attempt: Attempt) -> Ended:
-        """Make one run; it may go beside others, each in a thread."""
+        """Execute one run, possibly concurrently with others, each in a thread."""
         task = Task(
             given=dict(due.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=due.round,
             command_line=attempt.command_line, report=self._folder.file(attempt.number, state.RUN),
@@ -273,7 +273,7 @@ class Soak:
         return f"{self._mark}/{attempt.number}"
 
     def _end_of(self, attempt: Attempt, ended: Ended, left: list[str]) -> Attempt:
-        """Record and tell how a run ended, and return it."""
+        """Record and report how a run ended, and return it."""
         attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
         if attempt.outcome == "failed" and ended.stopped:
             attempt = attempt.model_copy(update={"outcome": "stopped"})
@@ -289,7 +289,7 @@ class Soak:
         for line in filter(None, (*attempt.reasons, attempt.headline)):
             self._tell(f"run {attempt.number}: {attempt.outcome}: {line}")
         if why := quarantined(self._plan.file, attempt.cell, self._attempts):
-            self._tell(f"{attempt.cell}: left out for the rest of the night: {'; '.join(why)}")
+            self._tell(f"{attempt.cell}: quarantined for the rest of the batch: {'; '.join(why)}")
         return attempt
 
     def _record(self, attempt: Attempt) -> Attempt:
@@ -298,33 +298,33 @@ class Soak:
         return self._folder.record(attempt)
 
     def _in_time(self, batch: list[ScheduledRun]) -> list[ScheduledRun]:
-        """Return the jobs of a batch, in order, up to one that would not end in time."""
+        """Return the jobs of a batch, in order, before one that would not end in time."""
         left_s = self._end_s - _uptime_s()
         return list(itertools.takewhile(lambda due: expected_s(self._plan, due.cell, self._attempts) <= left_s, batch))
 
     def _with_room(self, batch: list[ScheduledRun]) -> list[ScheduledRun]:
-        """Return the first of a batch and those for which the disk has room beside it as it is."""
+        """Return the first of a batch and those that also fit on the disk."""
         left = free_bytes(self._plan.results) - round(self._plan.file.disk.keep_free_gb * 1e9)
         needed = itertools.accumulate(due.cell.options.needed_bytes for due in batch)
         return batch[: max(1, sum(need <= left for need in needed))]
 
     def _no_room(self, cell: PlannedCell) -> str:
-        """Make room for a run as far as the plan allows; return why there is none."""
+        """Free space for a run as far as the plan allows; return why there is not enough."""
         disk, results = self._plan.file.disk, self._plan.results
         needed = cell.options.needed_bytes + round(disk.keep_free_gb * 1e9)
         if removed := make_room(self._folder, needed, disk.prune, self._tell):
             night = self._folder.night
             self._folder.save(night.model_copy(update={"pruned": night.pruned + removed}))
-            self._tell(f"removed to make room: {', '.join(removed)}")
+            self._tell(f"pruned to free space: {', '.join(removed)}")
         if (free := free_bytes(results)) >= needed:
             return ""
         return (
-            f"disk: {results} has {free / 1e9:.2f} GB free, the next run and [disk] keep_free_gb need "
+            f"disk: {results} has {free / 1e9:.2f} GB free, but the next run and [disk] keep_free_gb need "
             f"{needed / 1e9:.2f} GB; free some space, or allow the plan to prune"
         )
 
     def _broken(self, when: str, back_s: float = 0) -> str:
-        """Check every lab of the plan and return what is wrong with one; empty when they work.
+        """Check every lab of the plan and return the first problem; empty if all work.
 
         A physical one that does not is checked again for `back_s` seconds: its router may have been rebooted; so is a
         cluster.
@@ -342,7 +342,7 @@ class Soak:
         return ""
 
     def _check(self, cell: PlannedCell) -> str:
-        """Bring the lab of a cell up once and return why it does not work."""
+        """Start the lab of a cell once and return why it does not work."""
         stem = self._folder.file(len(self._attempts), f"-check-{cell.options.lab}")
         mounted = leaks.mounts()
         ended = supervise(
@@ -364,14 +364,14 @@ def _uptime_s() -> float:
 
 
 def verdict(plan: PlanFile, attempts: Sequence[Attempt]) -> SoakExit:
-    """Return the exit code of a night that ended well: whether every cell has a valid run and none is left out."""
+    """Return the exit code of a completed batch: whether every cell has a valid run and none is quarantined."""
     valid = {attempt.cell for attempt in attempts if attempt.outcome == "valid"}
     good = all(name in valid and not quarantined(plan, name, attempts) for name in plan.names)
     return SoakExit.ALL_VALID if good else SoakExit.SOME_NOT
 
 
 def most_at_once(cell: PlannedCell) -> int:
-    """Return how many runs like `cell`'s may go at once: one in real time, else as processors and memory allow."""
+    """Return how many runs of `cell` may be concurrent: one in real time, otherwise as processors and memory allow."""
     if cell.options.lab != "sim":
         return 1
     if cell.options.engine == LOCAL:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sojourn soak PLAN`: a night from its plan to its summary and exit code."""
+"""`sojourn soak PLAN`: a batch from its plan to its summary and exit code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sojourn.harness.store.manifest import StoreError
 
 
 def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
-    """Run or resume a night and return the exit code (`SoakExit`, or 128 and the signal that stopped it)."""
+    """Run or resume a batch and return the exit code (`SoakExit`, or 128 plus the signal that stopped it)."""
     try:
         at, planned = address(page), read_plan(plan, SERVICES)
         if resume and new:
-            raise PlanError("--resume and --new: give one of them")
+            raise PlanError("--resume and --new are mutually exclusive; give one")
         for cell in planned.cells:
             require_programs(cell.options)
         with state.held(planned.results):
@@ -37,10 +37,10 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
                 _close(planned, last)
             folder = begin(planned, hours, new=new)
             if folder is None and resume:
-                print(f"{planned.results}: no night that was cut short and whose time is not up")
+                print(f"{planned.results}: no interrupted batch with time left")
                 return SoakExit.ALL_VALID
             if folder is None:
-                raise PlanError("--hours: how long is the night? give --hours=10")
+                raise PlanError("--hours is required for a new batch, for example --hours=10")
             cache.doubt()
             adopt_orphans()
             stop = Stop()
@@ -58,7 +58,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
         return _failed(broken, SoakExit.BAD_PLAN)
     except OSError as error:
         return _failed(error, SoakExit.DISK_FULL if is_full(error) else SoakExit.BAD_PLAN)
-    except Exception as wrong:  # 1 would say that the night ended in order
+    except Exception as wrong:  # 1 would mean that the batch ended in order
         traceback.print_exc()
         return _failed(wrong, SoakExit.UNEXPECTED)
     if ended.cause:
@@ -67,7 +67,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
 
 
 def _show(stack: ExitStack, folder: NightDirectory, page: StatusPage) -> None:
-    """Serve the status page; a night is not given up because something else has its port."""
+    """Serve the status page; a batch continues even if the port is in use."""
     try:
         _tell(f"{folder.path}; status: {stack.enter_context(page).url}")
     except AddressError as taken:
@@ -75,20 +75,20 @@ def _show(stack: ExitStack, folder: NightDirectory, page: StatusPage) -> None:
 
 
 def _close(plan: SoakPlan, last: NightDirectory) -> None:
-    """End a night that was killed; the next one is not given up because this one cannot be read."""
+    """End a killed batch; the next one continues even if this one cannot be read."""
     try:
         Soak(plan, last, _tell).close()
     except state.StateError as damaged:
-        _tell(f"{last.path} stays without an end: {damaged}")
+        _tell(f"{last.path} remains without an end: {damaged}")
     _summarise(last)
 
 
 def _summarise(folder: NightDirectory) -> None:
-    """Write the summary, in a process of its own: it takes much more memory than a night's soak."""
+    """Write the summary in a separate process: it takes much more memory than the soak."""
     command = [sys.executable, "-m", "sojourn.harness.cli", "soak", "summary", str(folder.path)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     said = done.stdout.strip() if not done.returncode else f"no summary: {done.stderr.strip()}"
-    _tell(f"{said}; `sojourn soak summary {folder.path}` makes it again")
+    _tell(f"{said}; regenerate it with `sojourn soak summary {folder.path}`")
 
 
 def _tell(line: str) -> None:

@@ -33,9 +33,9 @@ from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import combined, is_path, toml_value, with_scenario
 from sojourn.harness.options.timeline import reordered
 
-#: What a run takes beyond its phases, s: set-up, warming the player up, scoring; a guess until the first one has ended.
+#: Time of a run beyond its phases, s: set-up, warm-up, scoring; a guess until the first one has ended.
 _AROUND_S = 60.0
-#: The options that the soak itself gives to its runs.
+#: The options that the soak itself sets for its runs.
 _OWN = ("seed", "repeat", "results")
 _KEPT = ("manifest.json", "scores.json", "report.html", "options.json", "timeline.json", "lab.json")
 
@@ -51,7 +51,7 @@ class _PlanTable(BaseModel):
 
 
 class Prune(_PlanTable):
-    """Which file may be removed from finished runs when the disk runs short, the oldest first."""
+    """A file that may be removed from finished runs, oldest first, if disk space runs short."""
 
     file: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)*$")
     """Its path in the run, e.g. `screen.mp4`."""
@@ -62,35 +62,35 @@ class Prune(_PlanTable):
     @classmethod
     def _is_raw(cls, name: str) -> str:
         if {".", ".."} & set(name.split("/")):
-            raise ValueError(f"{name} leads out of the run, or back into it; name a file as its manifest does")
+            raise ValueError(f"{name} leads out of the run, or back into it; give a file's path as in its manifest")
         if name in _KEPT:
-            raise ValueError(f"{name} is what a report is made of; name a recording or a capture")
+            raise ValueError(f"{name} is needed for reports; give a recording or a capture")
         return name
 
 
 class Disk(_PlanTable):
-    """What the soak does about the disk of its results."""
+    """Disk management of a soak."""
 
     keep_free_gb: float = Field(default=2, ge=0, le=1e9)
-    """Beyond what the next run needs; with less the soak prunes, then stops."""
+    """Space to keep beyond what the next run needs; with less, the soak prunes, then stops."""
     prune: tuple[Prune, ...] = ()
 
 
 class PlanFile(_PlanTable):
-    """The plan as it is written."""
+    """The plan as written."""
 
     results: str = Field(default="soak", min_length=1)
-    """Where the nights go; relative to the plan."""
+    """Folder of the batches, relative to the plan."""
     seed: int = 1
-    """Of the order of cells in each round and of contenders in each run; run r of a cell has seed + r − 1."""
+    """Determines the order of cells in a round and of contenders in a run; run r of a cell has seed + r − 1."""
     rounds: int | None = Field(default=None, ge=1)
-    """After so many rounds the soak ends before its time."""
+    """Number of rounds after which the soak ends early."""
     retries: int = Field(default=1, ge=0, le=10)
-    """How often in a round a run is made again that is void or fails."""
+    """How often an invalid or failed run is repeated in a round."""
     quarantine: int = Field(default=4, ge=1)
-    """After so many runs in a row that are void or fail a cell is left out for the rest of the night."""
+    """Consecutive invalid or failed runs after which a cell is quarantined for the rest of the batch."""
     limit_min: float | None = Field(default=None, gt=0)
-    """Time limit of one run, min; default: twice its phases and five minutes."""
+    """Time limit of a run, min; default: twice its phases plus five minutes."""
     disk: Disk = Disk()
     options: dict[str, Value] = {}
     """Options of all cells."""
@@ -123,25 +123,25 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class SoakPlan:
-    """A plan that was read and found right."""
+    """A plan that has been read and checked."""
 
     path: Path
     folder: Path
-    """What its paths are relative to."""
+    """The folder that its paths are relative to."""
     results: Path
-    """The folder of the nights."""
+    """The folder of the batches."""
     text: str
     file: PlanFile
     cells: tuple[PlannedCell, ...]
 
     @property
     def digest(self) -> str:
-        """What names the plan's content."""
+        """The digest of the plan's content."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     def limit_s(self, cell: PlannedCell) -> float:
         """Return the time limit of a run of `cell`, s."""
-        tries = 1 if cell.options.engine == LOCAL else 3  # a run whose worker is lost is begun again
+        tries = 1 if cell.options.engine == LOCAL else 3  # a run whose worker is lost is restarted
         return self.file.limit_min * 60 if self.file.limit_min else tries * (2 * cell.phases_s + 300)
 
     def cell(self, name: str) -> PlannedCell:
@@ -150,7 +150,7 @@ class SoakPlan:
 
 
 def of_round(options: Options, seed: int, round: int, results: Path) -> Options:
-    """Return the options of a cell's run in `round` (from 1 on): a seed and an order of contenders of its own."""
+    """Return the options of a cell's run in `round` (from 1), with its own seed and order of contenders."""
     return options.replace(seed=seed + round - 1, phases=tuple(reordered(options.phases, seed, round)), results=results)
 
 
@@ -168,22 +168,24 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
         _check_names(path, _table(name), table)
         for cell in _expanded(path, folder, name, table, file.options, services):
             if cell.name in cells:
-                raise PlanError(f"{path}: {_table(name)}: a second cell is named {cell.name!r}; rename one")
+                raise PlanError(f"{path}: {_table(name)}: two cells are named {cell.name!r}; rename one")
             if twin := next((other for other in cells.values() if other.options == cell.options), None):
-                raise PlanError(f"{path}: {_table(name)}: {cell.name!r} asks for the same as {twin.name!r}; drop one")
+                raise PlanError(
+                    f"{path}: {_table(name)}: {cell.name!r} and {twin.name!r} have identical options; remove one"
+                )
             cells[cell.name] = cell
     return SoakPlan(path, folder, results, text, file, tuple(cells.values()))
 
 
 def read_file(path: Path) -> tuple[str, PlanFile]:
-    """Return the text of a plan and what it says, its cells' options unchecked. Raises PlanError."""
+    """Return the text of a plan and its parsed content, with unchecked options of cells. Raises PlanError."""
     try:
         text = path.read_text()
         return text, PlanFile.model_validate(parse_toml(text.encode()))
     except OSError as missing:
         raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
     except UnicodeDecodeError as broken:
-        raise PlanError(f"{path}: no TOML: {broken}") from broken
+        raise PlanError(f"{path}: not valid TOML: {broken}") from broken
     except TomlError as broken:
         raise PlanError(f"{path}: {broken}") from broken
     except ValidationError as wrong:
@@ -198,7 +200,7 @@ def _expanded(
     shared: Mapping[str, Value],
     services: Mapping[str, type[Service]],
 ) -> Iterator[PlannedCell]:
-    """Yield the cells of a table: one, or one for each combination of the values of its lists."""
+    """Yield the cells of a table: one, or one per combination of the values in its lists."""
     if empty := next((key for key, value in table.items() if value == []), None):
         raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
     try:
@@ -229,12 +231,12 @@ def _expanded(
 
 
 def _placed(folder: Path, text: str, where: str) -> Path:
-    """Return the path that `text` names from `folder`. Raises PlanError, e.g. for the home of nobody."""
+    """Return the path of `text` relative to `folder`. Raises PlanError, e.g. for an unknown user's home."""
     try:
         path = folder / Path(text).expanduser()
         path.resolve()  # a path at all, and no loop of links
     except ValueError as wrong:  # which each Python tells in words of its own
-        raise PlanError(f"{where}: {text!r}: no path has a null character") from wrong
+        raise PlanError(f"{where}: {text!r}: a path cannot contain a null character") from wrong
     except (RuntimeError, OSError) as wrong:
         raise PlanError(f"{where}: {text!r}: {wrong}") from wrong
     return path
@@ -245,15 +247,17 @@ def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
     for name in given:
         if name in _OWN:
             raise PlanError(
-                f"{path}: {table} {name}: the soak gives it to each run; the plan's own keys stand at its top"
+                f"{path}: {table} {name}: the soak sets it for every run; the plan's own keys are at the top"
             )
         if name not in known:
-            why = f"is no option any more: {FORMER[name]}" if name in FORMER else f"no option{_near(name, known)}"
+            why = (
+                f"this option was removed: {FORMER[name]}" if name in FORMER else f"no such option{_near(name, known)}"
+            )
             raise PlanError(f"{path}: {table} {name}: {why}")
 
 
 def _located(wrong: OptionsError, name: str, table: Mapping[str, Any]) -> str:
-    """Turn a command line's error, `--rate: …`, into that of a key in its table."""
+    """Convert a command-line error, `--rate: …`, to an error about a key in its table."""
     text, option = str(wrong), f"--{wrong.option}: "
     if not text.startswith(option):  # it names the file that gives the value
         return f"{_table(name)}: {text}"
@@ -269,14 +273,14 @@ def _table(name: str) -> str:
 
 
 def _told(wrong: ValidationError) -> str:
-    """Return where and what the first error is, with the nearest key where there is no such one."""
+    """Return location and text of the first error, with the closest key if it is unknown."""
     first = wrong.errors()[0]
     # Of a value that may be of several types pydantic names each in the last places.
     steps = [str(step) for step in first["loc"] if str(step) not in ("str", "bool", "int", "float")]
     if steps[0] == "cells" and len(steps) > 1:
         where = " ".join([_table(steps[1]), *steps[2:3]])
         if len(steps) > 2:
-            return f"{where}: give text, a number, true or false, or a list of these"
+            return f"{where}: give a string, a number, true or false, or a list of these"
     else:
         *tables, key = steps
         where = f"[{'.'.join(tables)}] {key}" if tables else key

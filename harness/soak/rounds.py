@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to run next: cells in a random order each round, void runs again, cells that keep failing not at all."""
+"""The next run: cells in a random order per round, retries of invalid runs, no quarantined cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.harness.soak.state import Attempt
 
 @dataclass(frozen=True)
 class ScheduledRun:
-    """The next run: its cell, its round and which try of it in that round it is (both from 1 on)."""
+    """The next run: its cell, its round and its attempt in that round (both from 1)."""
 
     cell: PlannedCell
     round: int
@@ -28,7 +28,7 @@ def order(plan: SoakPlan, seed: int, round: int) -> list[PlannedCell]:
 
 
 def next_run(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> ScheduledRun | None:
-    """Return what is to be run after `attempts`; None when all rounds are over or every cell is in quarantine."""
+    """Return the next run after `attempts`; None if all rounds are over or every cell is quarantined."""
     counted = [attempt for attempt in attempts if attempt.outcome != "stopped"]
     left_out = {cell.name for cell in plan.cells if quarantined(plan.file, cell.name, counted)}
     if len(left_out) == len(plan.cells):
@@ -47,9 +47,9 @@ def next_run(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> Schedule
 def next_batch(
     plan: SoakPlan, seed: int, attempts: Sequence[Attempt], most: Callable[[PlannedCell], int]
 ) -> list[ScheduledRun]:
-    """Return what is to be run next, side by side: as many runs as `next_run` gives in a row if each is valid.
+    """Return the next concurrent runs: as many as `next_run` would give in a row if all were valid.
 
-    They are for one engine, in simulated time, and no more than `most` says of the first; empty when nothing is left.
+    They use one engine, in simulated time, and are at most `most` of the first; empty if nothing is left.
     """
     first = next_run(plan, seed, attempts)
     if first is None:
@@ -68,12 +68,12 @@ def next_batch(
 
 
 def _beside(first: PlannedCell, other: PlannedCell) -> bool:
-    """Tell whether runs of two cells do not mind each other."""
+    """Whether runs of two cells can be concurrent."""
     return first.options.lab == other.options.lab == "sim" and first.options.engine == other.options.engine
 
 
 def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple[str, ...]:
-    """Return why a cell is left out: the reasons of its last runs, none of them valid; empty when it is not."""
+    """Return why a cell is quarantined: the reasons of its last runs, none of them valid; empty if it is not."""
     mine = [attempt for attempt in attempts if attempt.cell == cell and attempt.outcome not in ("stopped", "running")]
     last = mine[-plan.quarantine :]
     if len(last) < plan.quarantine or any(attempt.outcome == "valid" for attempt in last):
@@ -82,7 +82,7 @@ def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple
 
 
 def expected_s(plan: SoakPlan, cell: PlannedCell, attempts: Iterable[Attempt]) -> float:
-    """Return how long the next run of `cell` takes by its valid ones, s; a guess before the first.
+    """Return the expected time of the next run of `cell` from its valid runs, s; a guess before the first.
 
     Not less than its phases nor more than its limit: a clock that was set, or a suspended host, is in those times too.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page of a soak, for a browser on this machine and for nobody else.
+"""The status page of a soak, for a browser on this machine only.
 
 It listens on a loopback address only, and answers only requests whose Host header names that address: a page from
 elsewhere cannot read it by a name that it makes resolve to 127.0.0.1 (DNS rebinding).
@@ -32,12 +32,12 @@ _HEADERS = {
 
 
 class AddressError(RuntimeError):
-    """A status page cannot be served there; one line that says what would be right."""
+    """A status page cannot be served at this address; one line that says what would be right."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A loopback address and a port; port 0 is any that is free."""
+    """A loopback address and a port; port 0 is any free port."""
 
     host: str
     port: int
@@ -60,17 +60,17 @@ def address(text: str) -> Address | None:
     try:
         loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        raise AddressError(f"--status: {host!r} is no address; give {DEFAULT}, [::1]:8470 or off") from None
+        raise AddressError(f"--status: {host!r} is not an address; give {DEFAULT}, [::1]:8470 or off") from None
     if not loopback:
         raise AddressError(
-            f"--status: {host} could be reached from elsewhere, and the page asks for no password; give {DEFAULT} or "
-            "off, and come by `ssh -L`"
+            f"--status: {host} is reachable from other machines, and the page has no password; give {DEFAULT} or "
+            "off, and use `ssh -L`"
         )
     return Address(host, int(port))
 
 
 class StatusPage:
-    """The page, served by a thread of its own while the context lasts; `at` is where it is."""
+    """The page, served by a thread while the context lasts; `at` is its address."""
 
     def __init__(self, folder: NightDirectory, at: Address) -> None:
         self._folder, self.at = folder, at
@@ -80,7 +80,7 @@ class StatusPage:
         self._thread = threading.Thread(target=self._serve, name="status page", daemon=True)
 
     def __enter__(self) -> StatusPage:
-        """Raises AddressError when something else has the port."""
+        """Start serving. Raises AddressError if the port is in use."""
         self._thread.start()
         self.at = self._ready.result(_START_S)
         return self
@@ -91,7 +91,7 @@ class StatusPage:
 
     @property
     def url(self) -> str:
-        """What to open in a browser."""
+        """The URL for a browser."""
         return f"http://{self.at}/"
 
     def _serve(self) -> None:

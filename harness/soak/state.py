@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a soak knows, as files: a night is a folder of run directories, `soak.json` and one small file an attempt.
+"""The state of a soak, as files: a batch is a folder of run directories, `soak.json` and one small file per attempt.
 
 Each is written beside its name and renamed, so that a reader, and the soak after SIGKILL or a power cut, finds the old
-or the new one. What became of an attempt is read from its run directory, never from the memory of a process.
+or the new one. The result of an attempt is read from its run directory, never from the memory of a process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RUN = ".run"
 """Suffix of an attempt's file that names its run directory, without `.partial`; its process writes it."""
 _BALLAST, _LOCK = ".ballast", ".lock"
 _TRIES = 5
-#: Kept aside for the last records and the summary of a night that ends on a full disk.
+#: Reserved for the last records and the summary of a batch that ends on a full disk.
 _BALLAST_BYTES = 4 << 20
 
 T = TypeVar("T", bound=BaseModel)
@@ -35,15 +35,15 @@ Outcome = Literal["running", "valid", "void", "failed", "killed", "stopped"]
 
 
 class StateError(RuntimeError):
-    """A folder is no night, or one of its files cannot be read; the text names it."""
+    """A folder is not a batch, or one of its files cannot be read; the message names it."""
 
 
 class BusyError(RuntimeError):
-    """Another soak has the folder."""
+    """The folder is in use by another soak."""
 
 
 class Attempt(BaseModel):
-    """One run that was begun. Times are Unix seconds."""
+    """One started run. Times are Unix seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     number: int
@@ -53,17 +53,17 @@ class Attempt(BaseModel):
     begun: UnixTime
     ended: UnixTime | None = None
     outcome: Outcome = "running"
-    """`killed`: the soak was, or the machine restarted; it is made again in its round, and counts for quarantine.
-    `stopped`: the user ended the soak; it counts for nothing."""
+    """`killed`: the soak was killed, or the machine restarted; it is repeated in its round, and counts for quarantine.
+    `stopped`: the user stopped the soak; it does not count."""
     reasons: list[str] = []
-    """Why it is void or failed."""
+    """Why it is invalid or failed."""
     run: str | None = None
     """Its run directory in the night's folder."""
     command_line: list[str] = []
     """As in its run's manifest: the soak's command and the cell."""
     headline: str = ""
     leaks: list[str] = []
-    """What it left behind, each with what was done about it."""
+    """What it left behind, and what was done about it."""
     memory_mb: float | None = None
     """Resident memory of the soak itself after it."""
     free_gb: float | None = None
@@ -71,12 +71,12 @@ class Attempt(BaseModel):
 
 
 class Night(BaseModel):
-    """`soak.json`: what was begun, until when, and how it ended. Times are Unix seconds."""
+    """`soak.json`: what was started, until when, and how it ended. Times are Unix seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     schema_version: Literal[1] = 1
     plan: str
-    """The digest of the plan's text, which is kept beside as `plan.toml`."""
+    """The digest of the plan's text, which is stored next to it as `plan.toml`."""
     plan_path: str
     seed: int
     begun: UnixTime
@@ -87,11 +87,11 @@ class Night(BaseModel):
     cause: str = ""
     """Why it ended before its time."""
     pruned: list[str] = []
-    """Files that were removed to make room, by their path under the results."""
+    """Pruned files, by their path in the results folder."""
 
 
 class NightDirectory:
-    """The folder of one night."""
+    """The folder of one batch."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -111,7 +111,7 @@ class NightDirectory:
         return [_read(file, Attempt) for file in sorted((self.path / ATTEMPTS).glob("*.json"))]
 
     def record(self, attempt: Attempt) -> Attempt:
-        """Write an attempt in place of what was known of it, and return it."""
+        """Replace the record of an attempt, and return it."""
         self._write(self.file(attempt.number, ".json"), attempt)
         return attempt
 
@@ -128,11 +128,11 @@ class NightDirectory:
         return next((run for it in (name, name + PARTIAL) if (run := self.path / it).exists()), None)
 
     def release_ballast(self) -> None:
-        """Give back the space that was kept for the last files of the night."""
+        """Release the space reserved for the last files of the batch."""
         (self.path / _BALLAST).unlink(missing_ok=True)
 
     def in_spite_of_a_full_disk(self, write: Callable[[], None]) -> None:
-        """Call `write`, and once more without the ballast where the disk is full."""
+        """Call `write`, and again without the ballast if the disk is full."""
         try:
             write()
         except OSError as error:
@@ -147,7 +147,7 @@ class NightDirectory:
 
 
 def create(plan: SoakPlan, hours: float) -> NightDirectory:
-    """Make the folder of a new night, named by this second or the next that no other one has. Raises OSError."""
+    """Create the folder of a new batch, named by this second or the next free one. Raises OSError."""
     now = time.time()
     names = (time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now + later)) for later in itertools.count())
     path = next(path for name in names if not (path := plan.results / name).exists())
@@ -166,35 +166,35 @@ def create(plan: SoakPlan, hours: float) -> NightDirectory:
 
 
 def nights(results: Path) -> list[NightDirectory]:
-    """Return the nights in a folder of results, oldest first."""
+    """Return the batches in a results folder, oldest first."""
     return [NightDirectory(file.parent) for file in sorted(results.glob(f"*/{NIGHT}")) if file.parent.suffix != PARTIAL]
 
 
 def opened(place: Path) -> NightDirectory:
-    """Return the night at `place`, or the newest of a folder of nights. Raises StateError."""
+    """Return the batch at `place`, or the newest in a folder of batches. Raises StateError."""
     if (place / NIGHT).exists():
         return NightDirectory(place)
     if folders := nights(place):
         return folders[-1]
-    raise StateError(f"{place}: neither a night of a soak nor a folder of them; give the plan's results folder")
+    raise StateError(f"{place}: neither a batch nor a folder of batches; give the plan's results folder")
 
 
 @contextmanager
 def held(results: Path) -> Iterator[None]:
-    """Keep every other soak out of a folder of results for the block. Raises BusyError, OSError."""
+    """Lock a results folder against other soaks for the block. Raises BusyError, OSError."""
     results.mkdir(parents=True, exist_ok=True)
     with (results / _LOCK).open("w") as file:
         for _ in range(_TRIES):
             if lock(file.fileno()):
                 break
-            time.sleep(0.1)  # who looks whether it is held holds it for a moment
+            time.sleep(0.1)  # a check of the lock holds it for a moment
         else:
-            raise BusyError(f"{results}: another soak is at work here; `sojourn soak status {results}` shows it")
+            raise BusyError(f"{results}: another soak is running here; see `sojourn soak status {results}`")
         yield
 
 
 def is_held(results: Path) -> bool:
-    """Tell whether a soak is at work in a folder of results."""
+    """Whether a soak is running in a results folder."""
     try:
         with (results / _LOCK).open() as file:
             return not lock(file.fileno(), shared=True)
@@ -203,7 +203,7 @@ def is_held(results: Path) -> bool:
 
 
 def settled(folder: NightDirectory, attempt: Attempt, error: str, otherwise: Outcome = "failed") -> Attempt:
-    """Return an attempt whose process has ended, with its outcome as its run directory tells it.
+    """Return an attempt whose process has ended, with the outcome from its run directory.
 
     Where there is no finished one its outcome is `otherwise`; `error` is told where there is none, or where that
     says nothing.
@@ -217,7 +217,7 @@ def settled(folder: NightDirectory, attempt: Attempt, error: str, otherwise: Out
             return attempt.model_copy(update=changes | {"reasons": [error, str(unreadable)]})
         if run.suffix != PARTIAL:
             changes |= {"outcome": manifest.status, "reasons": manifest.reasons, "ended": manifest.finished}
-        elif manifest.finished:  # it says itself why it ended
+        elif manifest.finished:  # it has its own reason
             changes["reasons"] = manifest.reasons
     return attempt.model_copy(update=changes)
 

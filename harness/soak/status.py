@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a night is, from its files alone: for the terminal, for the page, for the summary."""
+"""The progress of a batch, from its files alone: for terminal, page and summary."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from sojourn.harness.soak.rounds import expected_s, quarantined
 from sojourn.harness.soak.state import PLAN, Attempt, NightDirectory, is_held
 
 _LAST = 10
-#: The name of an exception before what it says.
+#: The name of an exception before its message.
 _ERROR = re.compile(r"^\w+Error: ")
-#: The soak's own memory is told once it is larger than after its first run by this share.
+#: The soak's memory is reported once it exceeds its first value by this share.
 _GROWN = 0.10
 
 
 @dataclass(frozen=True)
 class CellStatus:
-    """What became of a cell's runs."""
+    """The results of a cell's runs."""
 
     name: str
     valid: int
     void: int
     failed: int
     quarantine: tuple[str, ...]
-    """Why it is left out for the rest of the night; empty when it is not."""
+    """Why it is quarantined; empty if it is not."""
     last: str
     """The outcome of its last run, in words."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """A night as it stands; times are Unix seconds."""
+    """The present state of a batch; times are Unix seconds."""
 
     folder: Path
     now: float
@@ -55,7 +55,7 @@ class Status:
     cells: tuple[CellStatus, ...]
     last: tuple[Attempt, ...]
     reasons: tuple[tuple[str, int], ...]
-    """Why runs are void or failed, the most frequent first; what a gate measured is left out."""
+    """Why runs are invalid or failed, most frequent first; without measured values."""
     leaks: tuple[str, ...]
     memory: str
     pruned: int
@@ -67,12 +67,12 @@ class Status:
 
 
 def saved_plan(folder: NightDirectory) -> PlanFile:
-    """Return the plan that a night was begun with, but not whether it could be begun still. Raises PlanError."""
+    """Return the plan of a batch, without checking that it still works. Raises PlanError."""
     return read_file(folder.path / PLAN)[1]
 
 
 def status(folder: NightDirectory, now: float | None = None) -> Status:
-    """Return how a night stands. Raises StateError, PlanError."""
+    """Return the state of a batch. Raises StateError, PlanError."""
     night, attempts = folder.night, folder.attempts()
     plan = saved_plan(folder)
     now = time.time() if now is None else now
@@ -101,7 +101,7 @@ def _phase(folder: NightDirectory, attempts: Sequence[Attempt], now: float) -> s
     if night.ended is not None:
         return f"ended: {night.cause}" if night.cause else "ended"
     if not is_held(folder.path.parent):
-        return "no soak is at work here; it was killed" + ("" if now > night.until else ", and can be resumed")
+        return "no soak is running here; it was killed" + ("" if now > night.until else ", and can be resumed")
     if running := [attempt for attempt in attempts if attempt.outcome == "running"]:
         about = _expected(folder, attempts)
         return "; ".join(f"run {it.number}: {it.cell}, {now - it.begun:.0f} s{about(it.cell)}" for it in running)
@@ -109,10 +109,10 @@ def _phase(folder: NightDirectory, attempts: Sequence[Attempt], now: float) -> s
 
 
 def _expected(folder: NightDirectory, attempts: Sequence[Attempt]) -> Callable[[str], str]:
-    """Return what tells of a cell how long its runs take."""
+    """Return a function that describes the expected time of a cell's runs."""
     try:
         plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)
-    except PlanError:  # a file that it names is gone by now
+    except PlanError:  # a file that it names no longer exists
         return lambda _: ""
     return lambda cell: f" of about {expected_s(plan, plan.cell(cell), attempts):.0f} s"
 
@@ -132,7 +132,7 @@ def _cell(plan: PlanFile, name: str, attempts: Sequence[Attempt]) -> CellStatus:
 
 
 def counted_reasons(attempts: Sequence[Attempt]) -> Counter[str]:
-    """Count why runs are void or failed, by what stands before the first colon: the gate, or what went wrong."""
+    """Count why runs are invalid or failed, by the text before the first colon: the gate, or the error."""
     return Counter(
         kind
         for attempt in attempts
@@ -142,17 +142,17 @@ def counted_reasons(attempts: Sequence[Attempt]) -> Counter[str]:
 
 
 def memory(attempts: Sequence[Attempt]) -> str:
-    """Tell the soak's own memory, and whether it grows."""
+    """Return the soak's memory, and whether it grows."""
     known = [attempt.memory_mb for attempt in attempts if attempt.memory_mb]
     if not known:
-        return "not known yet"
+        return "unknown"
     grown = known[-1] / known[0] - 1
     return f"{known[-1]:.0f} MB" + (f", {grown:+.0%} since its first run: it grows" if grown > _GROWN else "")
 
 
 def print_status(told: Status, console: Console) -> None:
     """Print a night."""
-    cells = Table("cell", "valid", "void", "failed", "last run", box=None, pad_edge=False, header_style="dim")
+    cells = Table("cell", "valid", "invalid", "failed", "last run", box=None, pad_edge=False, header_style="dim")
     for cell in told.cells:
         last = Text(f"quarantined: {'; '.join(cell.quarantine)}", "red") if cell.quarantine else Text(cell.last)
         cells.add_row(Text(cell.name), *(str(count) for count in (cell.valid, cell.void, cell.failed)), last)
@@ -162,14 +162,14 @@ def print_status(told: Status, console: Console) -> None:
 
 
 def lines(told: Status) -> list[str]:
-    """Return what is to be said of a night beside its cells, a line each."""
+    """Return the state of a batch other than its cells, one line each."""
     text_lines = [
         f"{told.folder}: {told.phase}",
         f"round {told.round}; until {clock(told.until)} UTC"
         + (f", {told.left_s / 3600:.1f} h left" if told.left_s else ""),
     ]
     if told.reasons:
-        text_lines.append("void or failed: " + ", ".join(f"{reason} {count}×" for reason, count in told.reasons))
+        text_lines.append("invalid or failed: " + ", ".join(f"{reason} {count}×" for reason, count in told.reasons))
     text_lines += [f"left behind: {leak}" for leak in told.leaks]
     text_lines.append(f"memory of the soak: {told.memory}" + (f"; {told.pruned} files pruned" if told.pruned else ""))
     return text_lines

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a night gave, in the morning: a page for people, JUnit XML for other programs, and what changed since the last.
+"""The results of a batch: a page for people, JUnit XML for other programs, and changes since the last batch.
 
-All of it is made from the night's files, and can be made again (`sojourn soak summary FOLDER`).
+All of it is generated from the batch's files, and can be regenerated (`sojourn soak summary FOLDER`).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from sojourn.harness.soak.status import CellStatus, Status, clock, lines, status
 from sojourn.harness.store.manifest import StoreError
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"
-#: What XML 1.0 cannot hold.
+#: Characters that XML 1.0 does not allow.
 _UNPRINTABLE = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 _VERDICTS = {
     SoakExit.ALL_VALID: "every cell has valid runs",
-    SoakExit.SOME_NOT: "a cell has no valid run, or was left out",
+    SoakExit.SOME_NOT: "a cell has no valid run, or was quarantined",
     SoakExit.LAB_BROKEN: "the lab is broken",
     SoakExit.DISK_FULL: "the disk is full",
-    SoakExit.UNEXPECTED: "the soak itself went wrong",
+    SoakExit.UNEXPECTED: "internal error of the soak",
 }
 
 
 def write_summary(folder: NightDirectory) -> Path:
-    """Write the pages and the JUnit XML of a night and return the page. Raises StateError, PlanError, OSError."""
+    """Write the pages and the JUnit XML of a batch; return the page's path. Raises StateError, PlanError, OSError."""
     state, attempts = status(folder), folder.attempts()
     (folder.path / JUNIT).write_bytes(junit(state, attempts, folder.night.cause))
     runs, left = read_folder(folder.path)
@@ -46,12 +46,12 @@ def write_summary(folder: NightDirectory) -> Path:
         write_index_of(folder.path, repeated, left)
     last = last_night(folder)
     view = {
-        "title": f"Night of {clock(state.begun)} UTC",
+        "title": f"Batch of {clock(state.begun)} UTC",
         "verdict": verdict(state),
         "good": state.code == SoakExit.ALL_VALID,
         "lines": lines(state)[1:],
         "cells": state.cells,
-        "changed": changed(state, last) if last else ["There is no night before this one to compare with."],
+        "changed": changed(state, last) if last else ["There is no earlier batch to compare with."],
         "comparison": COMPARISON if (folder.path / COMPARISON).exists() else "",
         "experiments": [{"title": one.title, **verdict_view(one), "grids": grids(one)} for one in repeated],
         "attempts": [_row(folder, attempt) for attempt in attempts],
@@ -61,14 +61,14 @@ def write_summary(folder: NightDirectory) -> Path:
 
 
 def verdict(told: Status) -> str:
-    """Return in a line how a night ended."""
+    """Return one line on how a batch ended."""
     if told.code is None or told.code >= 128:
         return told.phase
     return _VERDICTS.get(SoakExit(told.code), "?") + (f": {told.phase}" if told.code > SoakExit.SOME_NOT else "")
 
 
 def last_night(folder: NightDirectory) -> NightDirectory | None:
-    """Return the newest night before this one that has a valid run, or may have: its files cannot be read."""
+    """Return the newest earlier batch that has a valid run, or unreadable files."""
     earlier = [night for night in nights(folder.path.parent) if night.path.name < folder.path.name]
     return next((night for night in reversed(earlier) if _may_count(night)), None)
 
@@ -76,13 +76,13 @@ def last_night(folder: NightDirectory) -> NightDirectory | None:
 def _may_count(night: NightDirectory) -> bool:
     try:
         return any(attempt.outcome == "valid" for attempt in night.attempts())
-    except StateError:  # told by changed()
+    except StateError:  # reported by changed()
         return True
 
 
 def changed(told: Status, last: NightDirectory) -> list[str]:
-    """Return what is otherwise than in an earlier night, a line each; the comparison in full is written beside."""
-    lines = [f"Against the night {last.path.name}."]
+    """Return the changes since an earlier batch, one line each; write the full comparison next to it."""
+    lines = [f"Compared with the batch {last.path.name}."]
     try:
         lines += _cells_changed(status(last), told)
     except (PlanError, StateError) as unreadable:
@@ -105,11 +105,11 @@ def _cells_changed(last: Status, told: Status) -> Iterator[str]:
 
 def _cell_changed(before: CellStatus, now: CellStatus) -> Iterator[str]:
     if now.quarantine and not before.quarantine:
-        yield f"{now.name}: left out now: {'; '.join(now.quarantine)}."
+        yield f"{now.name}: quarantined now: {'; '.join(now.quarantine)}."
     if before.quarantine and not now.quarantine:
-        yield f"{now.name}: no longer left out."
+        yield f"{now.name}: no longer quarantined."
     if bool(now.valid) != bool(before.valid):
-        yield f"{now.name}: {now.valid} valid runs, {before.valid} then."
+        yield f"{now.name}: {now.valid} valid runs, {before.valid} before."
 
 
 def _row(folder: NightDirectory, attempt: Attempt) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _row(folder: NightDirectory, attempt: Attempt) -> dict[str, Any]:
 
 
 def junit(told: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
-    """Return a night as JUnit XML: a test case a cell, a failure where it has no valid run or is left out."""
+    """Return a batch as JUnit XML: one test case per cell, a failure if it has no valid run or is quarantined."""
     suite = ElementTree.Element("testsuite", name="sojourn soak", tests=str(len(told.cells)), errors="0")
     failures = skipped = 0
     for cell in told.cells:
@@ -136,7 +136,7 @@ def junit(told: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
             ElementTree.SubElement(case, "failure", message=_text(f"quarantined: {'; '.join(cell.quarantine)}"))
         elif not cell.valid and not mine:
             skipped += 1
-            ElementTree.SubElement(case, "skipped", message=_text(cause or "the time was over"))
+            ElementTree.SubElement(case, "skipped", message=_text(cause or "the time was up"))
         elif not cell.valid:
             failures += 1
             ElementTree.SubElement(case, "failure", message=_text(f"no valid run: {cell.last}"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of the soak: in a process group of its own, with a time limit, its words in a log."""
+"""A process of the soak: in its own process group, with a time limit and a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import ENVIRONMENT, LOCAL
 from sojourn.harness.soak.leaks import MARK
 
-#: Between asking a process to end, which lets it undo everything in order, and killing it, s.
+#: Time between SIGTERM, which lets a process undo everything in order, and SIGKILL, s.
 GRACE_S = 60.0
 _LOOK_S = 0.5
 
@@ -23,7 +23,7 @@ _LOOK_S = 0.5
 class Ended:
     """How a process ended, and when (`at`, Unix s).
 
-    `error` is empty when it ended well, `said` what it wrote to standard output; `stopped`: the soak ended it.
+    `error` is empty on success, `said` is its standard output; `stopped`: the soak stopped it.
     """
 
     def __init__(self, error: str, said: str, *, stopped: bool = False) -> None:
@@ -39,10 +39,10 @@ def supervise(
     stopped: Callable[[], bool],
     grace_s: float = GRACE_S,
 ) -> Ended:
-    """Run `command` to its end and return how that was; it dies with us, and so does all that it started by Place.
+    """Run `command` to completion and return how it ended; it and what it started through Place die with this process.
 
-    After `limit_s` seconds, or when `stopped` says so, it is asked to end by SIGTERM, and killed with its group
-    `grace_s` seconds later. Its standard error goes to `log`. Raises OSError when it cannot be started.
+    After `limit_s` s, or when `stopped` returns True, it gets SIGTERM, and its group is killed
+    `grace_s` s later. Its standard error goes to `log`. Raises OSError if it cannot be started.
     """
     out = log.with_suffix(".out")
     with log.open("ab") as err, out.open("wb") as said:
@@ -60,7 +60,7 @@ def supervise(
         if stop := stopped():
             why = "the soak was stopped"
         elif time.monotonic() > end:
-            why = f"not over after {limit_s:.0f} s, its time limit"
+            why = f"exceeded its time limit of {limit_s:.0f} s"
         if why:
             _end(process, grace_s)
             break
@@ -80,15 +80,15 @@ def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        with suppress(subprocess.TimeoutExpired):  # in the kernel for good: told as left running
+        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: reported as left running
             process.wait(grace_s)
 
 
 def _told(code: int | None, words: str) -> str:
-    """Say why a process ended that did not end well: in its own words, unless it was killed in the midst of others."""
+    """Return why a process failed: its last line, unless it was killed."""
     if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}" + (f"; its last words: {words}" if words else "")
-    return words or f"ended with {code} without a word"
+        return f"killed by {signal.Signals(-code).name}" + (f"; its last output: {words}" if words else "")
+    return words or f"exited with {code} without output"
 
 
 def last_words(log: Path) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who makes a folder of results, when several processes would: mkdir is the lock, rename the commit.
+"""Claims on result folders for concurrent processes: mkdir is the lock, rename the commit.
 
-The folder that is being made ends in `.partial` and is locked with flock(2), which the kernel undoes when its holder
-dies: what a killed process leaves behind is taken over at once, by exactly one other.
+A folder in progress ends in `.partial` and is locked with flock(2), which the kernel releases when its holder
+dies: exactly one other process takes over a killed process's leftovers at once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ FAILED = ".failed"
 
 
 class Claim:
-    """The right to make `final`; write into `folder`, then end it by commit, fail or release."""
+    """The right to create `final`; write to `folder`, then call commit, fail or release."""
 
     def __init__(self, final: Path, folder: Path, lock: int) -> None:
         self.final, self.folder, self._lock = final, folder, lock
         self._failed = final.with_name(final.name + FAILED)
 
     def commit(self) -> Path:
-        """Give the folder its name, in place of what had it or had failed, and return it."""
+        """Rename the folder to its final name, replacing an old or failed one, and return it."""
         aside = self.final.with_name(self.final.name + ".old")
         shutil.rmtree(aside, ignore_errors=True)
         flush(self.folder)
@@ -39,7 +39,7 @@ class Claim:
         return self.final
 
     def fail(self, error: str) -> Path:
-        """Keep the folder beside its name, with the error in `error.txt`, and return it."""
+        """Keep the folder under a name for failures, with the error in `error.txt`, and return it."""
         shutil.rmtree(self._failed, ignore_errors=True)
         (self.folder / "error.txt").write_text(error + "\n")
         self.folder.rename(self._failed)
@@ -47,15 +47,15 @@ class Claim:
         return self._failed
 
     def release(self) -> None:
-        """Give it up; what was written is removed."""
+        """Release the claim and remove what was written."""
         shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 
 
 def claim(final: Path, *, wait: bool = False) -> Claim | None:
-    """Return the right to make `final`; None when another process that lives has it.
+    """Return the right to create `final`; None if another living process has it.
 
-    The folder may hold what a killed process wrote. With `wait` it blocks until the other one is done; `final`
+    The folder may hold what a killed process wrote. With `wait`, block until the other process is done; `final`
     may exist by then. Raises OSError.
     """
     folder = final.with_name(final.name + PARTIAL)
@@ -69,7 +69,7 @@ def claim(final: Path, *, wait: bool = False) -> Claim | None:
             if not lock(held, wait=wait):
                 os.close(held)
                 return None
-            # Between open and lock its holder may have renamed or removed it.
+            # Between open and lock, its holder may have renamed or removed it.
             if os.path.samestat(os.fstat(held), folder.stat()):
                 return Claim(final, folder, held)
         except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to a finished run: its manifest, its scores and what was asked for."""
+"""Access to a finished run: its manifest, scores and options."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, hash_f
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.validity import Gate, Validity
 
-#: What was asked for that makes no other experiment of it.
+#: Options that do not change the experiment.
 _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
 
 #: Bytes of a JSON file.
 _LARGEST = 64 << 20
-#: Beside the scores, what decides which runs are repetitions of one experiment.
+#: Besides the options, what determines which runs are repetitions of one experiment.
 _ASKED = ("options.json", "lab.json")
 
 
@@ -36,12 +36,12 @@ _PHASES = TypeAdapter(list[_AskedPhase])
 
 
 class LoadError(StoreError):
-    """A run holds no scores of our kind; the text names it and says what makes them."""
+    """A run holds no valid scores; the message names it and the remedy."""
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run: where it is, what it scored, what was asked for (options.json; empty where that is not kept)."""
+    """A run: its path, its scores, its options (options.json; empty if not kept)."""
 
     path: Path
     scores: Scores
@@ -49,29 +49,29 @@ class LoadedRun:
     manifest: Manifest
 
     def sealed(self, *names: str) -> LoadedRun:
-        """Return the run; raises LoadError where one of these of its files is not the one that its manifest holds."""
+        """Return the run. Raises LoadError if one of these files differs from its manifest."""
         for name in names:
             check_seal(self.path, name, self.manifest)
         return self
 
     def whole(self, *derived: str) -> LoadedRun:
-        """Return the run; raises LoadError where any of its files but the `derived` ones is not as recorded."""
+        """Return the run. Raises LoadError if any file other than the `derived` ones differs from its manifest."""
         return self.sealed(*(name for name in self.manifest.files if name not in derived))
 
     def drawable(self, *further: str) -> LoadedRun:
-        """Return the run as `sealed` does, of the files that its series are drawn from and of `further` ones."""
-        from sojourn.scoring.time_series import FILES  # with polars, which few need
+        """Return the run after checking, as `sealed` does, the files of its series and `further` ones."""
+        from sojourn.scoring.time_series import FILES  # needs polars, which few callers do
 
         return self.sealed(*FILES, *further)
 
     @property
     def service(self) -> str:
-        """Which service was the victim; empty where that is not kept."""
+        """The victim's service; empty if unknown."""
         return str(self.options.get("service", ""))
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked for and who scored it; runs that have all of it alike are repetitions of one experiment."""
+        """Options and scorer; runs in which all of them are equal are repetitions of one experiment."""
         asked = {name: value for name, value in self.options.items() if name not in _APART}
         # The same phases in another order are the same experiment.
         phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
@@ -83,36 +83,36 @@ class LoadedRun:
 
 
 def load_run(path: Path) -> LoadedRun:
-    """Return a finished run, valid or void, as it was sealed: the one door to its figures.
+    """Return a finished run, valid or invalid, with verified files: the only access to its figures.
 
-    Raises LoadError for a run that did not reach its end, has no scores, or whose scores or options are not those that
+    Raises LoadError for a run that did not finish, has no scores, or whose scores or options differ from those that
     its manifest holds; StoreError when it has no manifest or a bad one.
     """
     manifest = read_manifest(path)
     if path.suffix == PARTIAL or manifest.status == "interrupted" or manifest.finished is None:
         why = f": {manifest.reasons[0]}" if manifest.reasons else ""
-        raise LoadError(f"{path}: the run is not finished{why}; it has no figures, what it recorded is kept")
+        raise LoadError(f"{path}: the run is not finished{why}; it has no figures, but its recorded files are kept")
     scores = load_scores(path)
     for name in (SCORES, *_ASKED):
         check_seal(path, name, manifest)
     options = _asked_of(path)
-    # Where none is asked for a call takes the bit rate that the machine holds, which makes another experiment of it.
+    # By default, a call uses the bit rate that the machine sustains, which changes the experiment.
     if options.get("call_bitrate_bps", 0) is None:
         options["call_bitrate_bps"] = (stored_object(path / "lab.json").get("call") or {}).get("bitrate_bps")
     return LoadedRun(path, judged(scores, manifest), options, manifest)
 
 
 def load_valid_run(path: Path) -> LoadedRun:
-    """Return a valid run. Raises as `load_run`, and LoadError for a void one."""
+    """Return a valid run. Raises as `load_run`, and LoadError for an invalid one."""
     run = load_run(path)
     if not run.scores.validity.valid:
         why = "; ".join(run.scores.validity.reasons) or "no gate says why"
-        raise LoadError(f"{path}: a void run has no figures: {why}; its report.html shows what was recorded")
+        raise LoadError(f"{path}: an invalid run has no figures: {why}; its report.html shows what was recorded")
     return run
 
 
 def judged(scores: Scores, manifest: Manifest) -> Scores:
-    """Return the scores as they may be told: void and without harm where the manifest does not call the run valid."""
+    """Return the scores to present: invalid and without harm if the manifest does not say that the run is valid."""
     if manifest.status == "valid":
         return scores
     known = scores.validity.reasons
@@ -127,37 +127,39 @@ def judged(scores: Scores, manifest: Manifest) -> Scores:
 
 
 def check_seal(path: Path, name: str, manifest: Manifest) -> None:
-    """Raise LoadError where a file is not the one that the manifest holds; what neither has is not missed."""
+    """Raise LoadError if a file differs from the manifest; a file that neither has is not missing."""
     file, sealed = path / name, manifest.files.get(name)
     if sealed is None and not file.exists():
         return
     if not file.exists():
-        raise LoadError(f"{path}: {name} is missing, which the manifest holds")
+        raise LoadError(f"{path}: {name} is missing, but the manifest lists it")
     try:
         same = hash_file(file) == sealed
     except OSError as error:
         raise LoadError(f"{path}: {name}: {error.strerror}") from error
     if not same:
-        mended = "`sojourn rescore --write` makes it again from the raw files" if name == SCORES else "it was altered"
-        raise LoadError(f"{path}: {name} is not the one that the manifest holds; {mended}")
+        remedy = (
+            "run `sojourn rescore --write` to recompute it from the raw files" if name == SCORES else "it was altered"
+        )
+        raise LoadError(f"{path}: {name} does not match the manifest; {remedy}")
 
 
 def load_scores(run: Path) -> Scores:
-    """Return the scores stored in a run, whatever became of it: for what writes runs, never to be told.
+    """Return the scores stored in a run, whatever its status: for code that writes runs, never to present.
 
     Raises LoadError.
     """
     try:
         return Scores.model_validate_json(_content(run / SCORES))
     except OSError as error:
-        raise LoadError(f"{run}: {SCORES}: {error.strerror}; `sojourn rescore` makes it") from error
+        raise LoadError(f"{run}: {SCORES}: {error.strerror}; run `sojourn rescore` to create it") from error
     except ValueError as error:
         why = first_wrong(error) if isinstance(error, ValidationError) else error
-        raise LoadError(f"{run}: {SCORES}: {why}; `sojourn rescore` makes it") from error
+        raise LoadError(f"{run}: {SCORES}: {why}; run `sojourn rescore` to recreate it") from error
 
 
 def _asked_of(run: Path) -> dict[str, Any]:
-    """Return options.json, empty where it is not kept; what is read of it here is of its kind. Raises LoadError."""
+    """Return options.json, empty if not kept; the parts used here have the right types. Raises LoadError."""
     options = stored_object(run / "options.json")
     try:
         _PHASES.validate_python(options.get("phases", []), strict=True)
@@ -167,7 +169,7 @@ def _asked_of(run: Path) -> dict[str, Any]:
 
 
 def stored_object(file: Path) -> dict[str, Any]:
-    """Return the JSON object in a file of a run; an empty one where there is none."""
+    """Return the JSON object in a file of a run; empty if there is none."""
     try:
         stored = json.loads(_content(file))
     except (OSError, ValueError, RecursionError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`manifest.json`: what a run is, how it ended, and the hash of each of its files."""
+"""`manifest.json`: what a run is, how it ended, and the hash of every file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANIFEST = "manifest.json"
 #: Bytes of one; those of runs have some tens of thousands.
 LARGEST = 2 << 20
 MOST_FILES = 10_000
-#: Whoever signed a bundle signed its manifest; this lies beside it (harness/store/signature.py).
+#: A bundle's signature signs its manifest and is stored next to it (harness/store/signature.py).
 SIGNATURE = "manifest.json.sig"
 Status = Literal["valid", "void", "interrupted"]
 PARTIAL = ".partial"
@@ -30,18 +30,18 @@ BALLAST = ".ballast"
 
 
 class StoreError(RuntimeError):
-    """The results folder or a run directory cannot be used; the message names it and what would help."""
+    """The results folder or a run directory cannot be used; the message names it and the remedy."""
 
 
 class FileEntry(BaseModel):
-    """What the manifest says of one file: its SHA-256 in hex and its size in bytes."""
+    """A file's entry in the manifest: SHA-256 in hex and size in bytes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     size: int = Field(ge=0)
 
 
-#: Text that may come from somebody else, and is printed and shown in pages.
+#: Text that may come from a third party, and is printed and shown in pages.
 Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable)]
 
 
@@ -54,7 +54,7 @@ class GitState(BaseModel):
 
 
 class Bundled(BaseModel):
-    """What the manifest in a bundle says of its making: of which manifest (SHA-256 in hex), and what is not in it."""
+    """The origin of a bundle's manifest: the original manifest (SHA-256 in hex), and the excluded files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     source: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -64,36 +64,36 @@ class Bundled(BaseModel):
 
 
 def _plain_name(run: str) -> str:
-    # It becomes the name of a folder, also when the manifest comes from somebody else.
+    # It becomes the name of a folder, even if the manifest comes from a third party.
     if not re.fullmatch(r"\w[\w.-]{0,200}", run, re.ASCII) or run.endswith(PARTIAL):
-        raise ValueError(f"{run!r}: is no name of a run")
+        raise ValueError(f"{run!r}: is not a name of a run")
     return run
 
 
 _LONGEST_PATH, _DEEPEST = 1000, 16
 _CHUNK = 1 << 20
-#: One part of a path: no control characters, nothing that another system takes for a separator or a drive.
+#: One part of a path: no control characters, nothing that another system treats as a separator or a drive.
 _PART = re.compile(r"[^\x00-\x1f\x7f\\:]{1,200}")
 
 
 class _Paths:
-    """Paths that a manifest may hold."""
+    """The paths allowed in a manifest."""
 
     def __init__(self) -> None:
         self._taken, self._folders = {MANIFEST, SIGNATURE}, set[str]()
 
     def add(self, path: str) -> None:
-        """Raise ValueError for what leads out of the run, or is one with another path where case does not count."""
+        """Raise ValueError for a path that leads out of the run, or equals another path when case is ignored."""
         parts = path.split("/")
         bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) or not part.isprintable() for part in parts)
         if bad or len(path) > _LONGEST_PATH or len(parts) > _DEEPEST:
-            raise ValueError(f"{path[:100]!r}: leads outside of the run, or is no plain path")
+            raise ValueError(f"{path[:100]!r}: leads outside the run, or is not a plain path")
         if parts[-1].endswith(FRESH) or path == BALLAST:
             raise ValueError(f"{path!r}: is the name of a file that is being written")
         folded = unicodedata.normalize("NFC", path).casefold()
         above = {folded[: at.start()] for at in re.finditer("/", folded)}
         if folded in self._taken or folded in self._folders or above & self._taken:
-            raise ValueError(f"{path!r}: is the same as another path where case does not count")
+            raise ValueError(f"{path!r}: equals another path when case is ignored")
         self._taken.add(folded)
         self._folders |= above
 
@@ -130,11 +130,11 @@ class Manifest(BaseModel):
     """Files that a run of this kind must have, noted when it was recorded."""
     bundle: Bundled | None = None
     pruned: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
-    """Files that were removed later to make room, as they were (see `prune`)."""
+    """The former entries of files that were pruned later (see `prune`)."""
 
 
 def check_complete(manifest: Manifest, where: object, *further: str) -> None:
-    """Raise StoreError where a required file, or one of `further`, was taken out of folder and manifest."""
+    """Raise StoreError if a required file, or one of `further`, was removed from folder and manifest."""
     left_out = manifest.bundle.left_out if manifest.bundle else []
     known = {*manifest.files, *manifest.pruned, *left_out}
     if gone := [name for name in dict.fromkeys((*manifest.required, *further)) if name not in known]:
@@ -144,14 +144,14 @@ def check_complete(manifest: Manifest, where: object, *further: str) -> None:
 
 
 def read_manifest(run: Path) -> Manifest:
-    """Return the manifest of a run directory. Raises StoreError when it has none or a bad one."""
+    """Return the manifest of a run directory. Raises StoreError if it is missing or invalid."""
     try:
         with open(run / MANIFEST, "rb", opener=plain) as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
-        raise StoreError(f"{run}: no run directory: {MANIFEST}: {error.strerror}") from error
+        raise StoreError(f"{run}: not a run directory: {MANIFEST}: {error.strerror}") from error
     if len(text) > LARGEST:
-        raise StoreError(f"{run}: {MANIFEST}: is larger than the {LARGEST} bytes that one may have")
+        raise StoreError(f"{run}: {MANIFEST}: is larger than the allowed {LARGEST} bytes")
     return parse_manifest(text, str(run))
 
 
@@ -169,24 +169,24 @@ def manifest_text(manifest: Manifest) -> bytes:
 
 
 def write_manifest(run: Path, manifest: Manifest) -> None:
-    """Write `manifest.json` in one step, so that a reader sees the old or the new one. Raises OSError."""
+    """Write `manifest.json` atomically, so that a reader sees the old or the new one. Raises OSError."""
     replace_file(run / MANIFEST, manifest_text(manifest))
 
 
 def hash_files(
     run: Path, known: dict[str, FileEntry] | None = None, look: Callable[[], None] = lambda: None
 ) -> dict[str, FileEntry]:
-    """Return path and hash of every file but the manifest, sorted.
+    """Return path and hash of every file except the manifest, sorted.
 
-    Those in `known` are not hashed again, and each new one is entered there. `look` is called often; what it raises
-    ends this. Raises StoreError on a link, and on what no manifest can hold.
+    Files in `known` are not hashed again, and new ones are added to it. `look` is called often; its exceptions
+    are raised. Raises StoreError for a link, and for anything that a manifest cannot hold.
     """
     entries, paths = {} if known is None else known, _Paths()
-    refused: StoreError | None = None  # what else was recorded is hashed all the same
+    refused: StoreError | None = None  # the other files are still hashed
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink():
-            refused = refused or StoreError(f"{printable(str(path))}: a link; a run holds plain files only")
+            refused = refused or StoreError(f"{printable(str(path))}: is a link; a run may hold only plain files")
             continue
         if not path.is_file() or name in (MANIFEST, SIGNATURE, BALLAST) or name.endswith(FRESH):
             continue
@@ -197,7 +197,7 @@ def hash_files(
             continue
         if name not in entries:
             if len(entries) == MOST_FILES:
-                raise StoreError(f"{run}: more than {MOST_FILES} files; a run has {MOST_FILES} at most")
+                raise StoreError(f"{run}: more than {MOST_FILES} files; a run has at most {MOST_FILES}")
             entries[name] = hash_file(path, look)
     if refused:
         raise refused
@@ -217,7 +217,7 @@ def hash_file(path: Path, look: Callable[[], None] = lambda: None) -> FileEntry:
 
 @contextmanager
 def _alone(run: Path) -> Iterator[None]:
-    """Be the only one that changes a finished run's manifest; else one of two changes may be lost. Raises OSError."""
+    """Lock a finished run's manifest for changes, so that no change is lost. Raises OSError."""
     held = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # no locks there
@@ -228,7 +228,7 @@ def _alone(run: Path) -> Iterator[None]:
 
 
 def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None:
-    """Hash the derived files `names` (report, scores) again; all others stay as recorded.
+    """Rehash the derived files `names` (report, scores); all others stay as recorded.
 
     `reasons`, when given, replace those of the manifest, and with them its status: void with reasons, else
     valid; an interrupted run stays interrupted.
@@ -252,6 +252,6 @@ def prune(run: Path, name: str) -> None:
         if name in manifest.files:
             manifest.pruned[name] = manifest.files.pop(name)
             write_manifest(run, manifest)
-        elif name not in manifest.pruned:  # that were removed from there, but for a kill
-            raise StoreError(f"{run}: {name}: the manifest does not hold it")
+        elif name not in manifest.pruned:  # a kill may have interrupted an earlier removal
+            raise StoreError(f"{run}: {name}: not in the manifest")
         (run / name).unlink(missing_ok=True)

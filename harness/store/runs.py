@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run store: one directory a run, made by mkdir, finished by rename, never overwritten.
+"""The run store: one directory per run, created by mkdir, finished by rename, never overwritten.
 
 A run writes into `<date>-<time>Z-<test>-<cell>.partial`; `RunDirectory.commit` hashes every file into
-`manifest.json` and drops the suffix. A run that fails or is killed keeps its directory, its suffix and what
+`manifest.json` and removes the suffix. A run that fails or is killed keeps its directory, its suffix and what
 it recorded; one that has recorded nothing leaves nothing.
 """
 
@@ -36,9 +36,9 @@ from sojourn.harness.store.manifest import (
     write_manifest,
 )
 
-#: Below this a running experiment stops, while its files can still be closed properly.
+#: Free space below which a running experiment stops, while its files can still be closed properly.
 FLOOR_BYTES = 32 << 20
-#: Kept aside in the run directory, so that a manifest can be written when the disk is full.
+#: Reserved in the run directory, so that a manifest can be written even if the disk is full.
 _BALLAST_BYTES = 256 << 10
 #: Characters of test and cell in the name of a run: an archive's headers hold 155 of a folder's name.
 _LONGEST = 100
@@ -48,16 +48,16 @@ _SPARE_FILES = 4
 _OF_SET_UP = (MANIFEST, BALLAST, "options.json")
 _NEVER_ENDED = "the run did not reach its end (killed?)"
 _NOT_HASHED = "not all files were hashed: stopped by the user"
-#: How long whoever presses Ctrl-C may wait until a run's files are hashed, s: those of most runs are within one.
+#: How long Ctrl-C may wait for a run's files to be hashed, s: most runs take less than one.
 _PATIENCE_S = 5.0
 
 
 class _Hurried(RuntimeError):
-    """Who presses Ctrl-C does not want to wait for the files' hashes any longer."""
+    """Hashing took too long after Ctrl-C."""
 
 
 def _patience(came: Sequence[int]) -> Callable[[], None]:
-    """Return what raises _Hurried once one of the signals that `came` has waited for long enough."""
+    """Return a function that raises _Hurried once a signal in `came` has waited long enough."""
     since: list[float] = []
 
     def look() -> None:
@@ -70,12 +70,12 @@ def _patience(came: Sequence[int]) -> Callable[[], None]:
 
 
 def stopped_by(signal: KeyboardInterrupt) -> str:
-    """Say what ended a run: Ctrl-C, or the signal that was turned into it."""
+    """Return what ended a run: Ctrl-C, or the signal that was converted to it."""
     return f"stopped by {str(signal) or 'Ctrl-C'}"
 
 
 class RunDirectory:
-    """A run being recorded; leaving it as a context by an exception interrupts it, with the reason."""
+    """A run being recorded; an exception that leaves the context interrupts it, with the reason."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
@@ -86,23 +86,23 @@ class RunDirectory:
         self._lock = _locked(path)
 
     def add_versions(self, versions: Mapping[str, str]) -> None:
-        """Add versions (kernel, tc, Chromium, player, …) to what the manifest will hold."""
+        """Add versions (kernel, tc, Chromium, player, …) to the manifest."""
         self.manifest.versions.update(versions)
 
     def void(self, *reasons: str) -> None:
-        """Mark the run void: it will be committed, with the reasons instead of a verdict."""
+        """Mark the run void (invalid): it will be committed, with the reasons instead of a verdict."""
         self.manifest.reasons.extend(reasons)
 
     def require(self, *names: str) -> None:
-        """Note files that such a run must have; one that was not recorded is left to the gates."""
+        """Add files that such a run must have; gates judge files that were not recorded."""
         self.manifest.required.extend(names)
 
     def check_space(self, floor: int = FLOOR_BYTES) -> None:
-        """Raise StoreError when fewer than `floor` bytes are free; to be called while recording."""
+        """Raise StoreError if fewer than `floor` bytes are free; call it while recording."""
         check_space(self.path, floor)
 
     def commit(self) -> Path:
-        """Hash every file, write the manifest, drop `.partial` and return the final path.
+        """Hash every file, write the manifest, remove `.partial` and return the final path.
 
         The status is `void` if `void` gave reasons, else `valid`. Raises StoreError if the disk is full, the final
         name was taken or a file cannot be part of a run, and what Ctrl-C raises where hashing takes longer than one
@@ -148,7 +148,7 @@ class RunDirectory:
 
     def fail(self, reason: str) -> None:
         """End the run early, as `interrupt` or, where it has recorded nothing, `discard`. Raises StoreError."""
-        with deferred_signals():  # whoever presses Ctrl-C once more waits for the manifest
+        with deferred_signals():  # a further Ctrl-C waits for the manifest
             if _has_recorded(self.path):
                 self.interrupt(reason)
             else:
@@ -163,7 +163,7 @@ class RunDirectory:
         """Hash what is not hashed yet. Raises StoreError, OSError, and _Hurried from when `look` first did."""
         while self._spare:
             os.close(self._spare.pop())
-        for own in (BALLAST, MANIFEST):  # in whose place a machine may have put a folder
+        for own in (BALLAST, MANIFEST):  # a machine may have replaced it by a folder
             if (self.path / own).is_dir():
                 remove_tree(self.path / own)
         (self.path / BALLAST).unlink(missing_ok=True)
@@ -181,7 +181,7 @@ class RunDirectory:
         self.manifest.required = sorted(self.manifest.files.keys() & {*self.manifest.required})
         self.manifest.finished = time.time()
         self.manifest.status = status
-        flush(self.path)  # what the manifest vouches for is on the disk before it is
+        flush(self.path)  # the listed files must be on disk before the manifest
         write_manifest(self.path, self.manifest)
 
     def __enter__(self) -> RunDirectory:
@@ -207,7 +207,7 @@ def check_space(folder: Path, floor: int = FLOOR_BYTES) -> None:
     if (free := shutil.disk_usage(folder).free) < floor:
         raise StoreError(
             f"disk full: {_mb(free)} left at {folder}, recording stops below {_mb(floor)}; "
-            "what was recorded is kept; free some space or give another --results"
+            "recorded files are kept; free some space or give another --results"
         )
 
 
@@ -218,7 +218,7 @@ class RunStore:
         self.results = results
 
     def check(self, needed: int = FLOOR_BYTES) -> None:
-        """Raise StoreError when the folder cannot be made and written, or has not `needed` bytes free."""
+        """Raise StoreError if the folder cannot be created and written, or has fewer than `needed` bytes free."""
         try:
             self.results.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.results).close()
@@ -227,7 +227,7 @@ class RunStore:
             raise _explained(error, self.results) from error
         if free < needed:
             raise StoreError(
-                f"--results {self.results}: {_mb(free)} free, a run needs {_mb(needed)}; "
+                f"--results {self.results}: {_mb(free)} free, but a run needs {_mb(needed)}; "
                 "free some space or give another folder"
             )
 
@@ -273,7 +273,7 @@ class RunStore:
         return run
 
     def _sweep(self) -> None:
-        """Remove what runs left that were killed before they had recorded anything; one that lives has its lock."""
+        """Remove leftovers of runs that were killed before they recorded anything; a living run holds its lock."""
         for run in (ballast.parent for ballast in self.results.glob(f"*{PARTIAL}/{BALLAST}")):
             if (held := _locked(run)) is not None:
                 if not _has_recorded(run):
@@ -281,18 +281,18 @@ class RunStore:
                 os.close(held)
 
     def _make(self, stem: str) -> Path:
-        # mkdir is the lock: of two runs in one second one gets the next number.
+        # mkdir is the lock: of two runs in the same second, one gets the next number.
         for number in range(1, 1000):
             name = stem if number == 1 else f"{stem}-{number}"
             if (self.results / name).exists():
                 continue
             path = self.results / (name + PARTIAL)
             try:
-                path.mkdir(mode=0o700)  # what a page showed is for nobody else
+                path.mkdir(mode=0o700)  # pages may show private content
             except FileExistsError:
                 continue
             return path
-        raise StoreError(f"--results {self.results}: a thousand runs are named {stem}; clear the folder")
+        raise StoreError(f"--results {self.results}: a thousand runs have the name {stem}; clear the folder")
 
     def runs(self) -> list[Path]:
         """Return the directories of all committed runs, oldest first."""
@@ -300,7 +300,7 @@ class RunStore:
 
 
 def _locked(run: Path) -> int | None:
-    """Lock a run's directory and return its descriptor; None where another has it, or where there are no locks."""
+    """Lock a run's directory and return its descriptor; None if it is locked, or if locks are not supported."""
     with suppress(OSError):
         descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
         with suppress(OSError):
@@ -311,7 +311,7 @@ def _locked(run: Path) -> int | None:
 
 
 def _has_recorded(run: Path) -> bool:
-    """Return whether a directory holds more than what was asked and what programs said, or cannot be looked into."""
+    """Return whether a directory holds more than options and programs' messages, or cannot be read."""
     try:
         files = [path for path in run.rglob("*") if path.is_file()]
         return any(
@@ -345,11 +345,11 @@ def _mb(count: int) -> str:
 
 def _explained(error: OSError, where: Path) -> StoreError:
     if is_full(error):
-        return StoreError(f"disk full at {where}; what was recorded is kept; free some space or give another --results")
+        return StoreError(f"disk full at {where}; recorded files are kept; free some space or give another --results")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return StoreError(f"{where}: {error.strerror}; what was recorded is kept; raise the limit (`ulimit -n 4096`)")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StoreError(f"--results {where}: cannot be written ({error.strerror}); give a folder that you own")
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return StoreError(f"--results {where}: is no folder, or lies inside a file; give a folder")
+        return StoreError(f"--results {where}: is not a folder, or is inside a file; give a folder")
     return StoreError(f"{where}: {error.strerror or error}")

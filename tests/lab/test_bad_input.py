@@ -52,7 +52,7 @@ def test_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (file := tmp_path / "file").write_text("not a folder")
     done = run_main_job(file / "results")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert f"--results {file / 'results'}: is no folder, or lies inside a file" in done.stderr
+    assert f"--results {file / 'results'}: is not a folder, or is inside a file" in done.stderr
     assert "FAILURES" not in done.stdout
 
 

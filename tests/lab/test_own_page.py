@@ -70,7 +70,7 @@ ENDS = {
     "in mid-run": (
         "document.querySelector('button').click(); window.told ??= setTimeout(() => window.__sojourn.keep("
         "{ t: Date.now() / 1000, event: 'failed', detail: 'the plan has ended' }), 15000)",
-        r"the player ended in mid-run: the plan has ended",
+        r"the player ended during the run: the plan has ended",
     ),
 }
 

@@ -67,7 +67,7 @@ def test_a_lab_file_of_ipv6_addresses(nodes: Bench, tmp_path: Path) -> None:
         amiss = [it for it in examine(read_lab_file(file), ["dualpi2"]) if it.verdict != "ok"]
         assert all(it.verdict == "note" and it.subject.endswith(": clock") for it in amiss), amiss
         refused = run_main_job(tmp_path, "--lab=apu", f"--lab-file={file}", *ASKED, "--ip-version=4")
-        assert f"--ip-version: the addresses of {file} are IPv6; leave it out, or give each" in refused.stderr
+        assert f"--ip-version: the addresses of {file} are IPv6; omit it, or give every" in refused.stderr
         told = run_main_job(tmp_path, "--lab=apu", f"--lab-file={file}", *ASKED)
     carried(recorded(tmp_path, told.stdout))
     assert not nodes.shaped() and not nodes.traces()

@@ -43,7 +43,7 @@ def test_stopped_router_in_mid_run_keeps_what_was_recorded(tmp_path: Path) -> No
     finally:
         process.kill()
     assert process.returncode != 0
-    assert "the router ended in mid-run" in said, said
+    assert "the router ended during the run" in said, said
     assert "conftest.py" not in said
     (run,) = tmp_path.iterdir()
     manifest = read_manifest(run)

@@ -100,9 +100,9 @@ def test_a_router_lost_in_mid_run_is_told_and_clean_for_the_next(nodes: Bench, t
         (run,) = tmp_path.iterdir()
         manifest = read_manifest(run)
         print(manifest_line(run))
-        assert process.returncode != 0 and "in mid-run: router: " in said, said
+        assert process.returncode != 0 and "during the run: router: " in said, said
         assert run.suffix == PARTIAL and manifest.status == "interrupted"
-        assert "in mid-run: router: " in manifest.reasons[0]
+        assert "during the run: router: " in manifest.reasons[0]
         assert {"timeline.json", "screen.mp4", "qdisc.jsonl", CLOCK} <= set(manifest.files)
         if lost == "cut off":
             assert "router: could not be restored: router: " in said and f"within {LEASE_S} s" in said

@@ -174,7 +174,7 @@ def test_without_computing_a_changed_number_passes_and_each_command_says_so(whol
 def test_what_has_no_recording_any_more_is_not_called_the_same(whole: Path) -> None:
     bundle = export(whole, request=ExportRequest(without_video=True))
     prune(whole, "screen.mp4")
-    says = "screen.mp4: removed to make room, or left out of the bundle"
+    says = "screen.mp4: pruned to free space, or excluded from the bundle"
     for place in (whole, bundle):
         done = ask("bundle", "verify", place)
         assert done.exit_code == 0 and done.stdout.splitlines()[-1] == f"scores NOT recomputed: {says}"

@@ -174,7 +174,7 @@ BOMBS = {
     "reasons": ('"reasons": [' + ",".join(['""'] * 600_000) + "]", "reasons"),
     "files": ('"files": {' + ",".join(f'"{n}": {ENTRY}' for n in range(17_000)) + "}", "files"),
     "pruned": ('"pruned": {' + ",".join(f'"{n}": {ENTRY}' for n in range(17_000)) + "}", "pruned"),
-    "deep": ('"files": {' + ",".join(f'"{n:04}/{"a/" * 480}a": {ENTRY}' for n in range(1900)) + "}", "no plain path"),
+    "deep": ('"files": {' + ",".join(f'"{n:04}/{"a/" * 480}a": {ENTRY}' for n in range(1900)) + "}", "not a plain p"),
     "nested": ('"x": ' + "[" * 900_000 + "]" * 900_000, "manifest.json"),
     "large": ('"more": "' + "x" * (3 << 20) + '"', "too many for a manifest"),
 }

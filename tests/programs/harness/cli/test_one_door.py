@@ -232,7 +232,7 @@ def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], 
 def test_a_picture_is_made_of_sealed_files_alone(run: Path, reader: str) -> None:
     (run / "qdisc.jsonl").write_text('{"t": 1, "dev": "lan", "qdiscs": []}\n')
     done = ask(READERS[reader](run))
-    assert done.exit_code == 1 and "qdisc.jsonl is not the one that the manifest holds" in done.stderr
+    assert done.exit_code == 1 and "qdisc.jsonl does not match the manifest" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -119,9 +119,10 @@ def test_a_valid_run_in_simulated_time_is_taken(make: Make) -> None:
 
 
 def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
-    with pytest.raises(RerunError, match=r"is void \(too late\): only a valid run can be made again"):
+    with pytest.raises(RerunError, match=r"is void \(too late\): only a valid run can be repeated"):
         asked_of(make("too late"), SERVICES)
-    with pytest.raises(RerunError, match="was made in the virtual lab: only simulated time gives the same bytes again"):
+    real_time = "was executed in the virtual lab: only simulated time can reproduce the bytes"
+    with pytest.raises(RerunError, match=real_time):
         asked_of(make(lab="virtual"), SERVICES)
     with RunStore(tmp_path).create("video-harm", "cell") as left:
         (left.path / "player.jsonl").write_text("{}\n")
@@ -130,7 +131,7 @@ def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     (edited := make()).joinpath("player.jsonl").write_text("[]\n")
     with pytest.raises(IntegrityError, match=r"player\.jsonl: differs from the manifest"):
         asked_of(edited, SERVICES)
-    with pytest.raises(StoreError, match="no run directory"):
+    with pytest.raises(StoreError, match="not a run directory"):
         asked_of(tmp_path, SERVICES)
     manifest = read_manifest(masked := make())
     write_manifest(masked, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=True)}))
@@ -236,7 +237,7 @@ def test_a_lab_file_of_a_simulated_runs_record_is_never_read(own: tuple[Path, di
 @pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"[" * 100_000, b"\xff", b" " * (LARGEST + 1)])
 def test_a_record_that_is_none_is_refused(own: tuple[Path, dict[str, Any]], content: bytes) -> None:
     replaced(own[0], content)
-    with pytest.raises(RerunError, match=r"options\.json: holds no options; was the file changed\?$"):
+    with pytest.raises(RerunError, match=r"options\.json: holds no options; was the file altered\?$"):
         asked_of(own[0], SERVICES)
 
 
@@ -273,7 +274,7 @@ def test_a_path_in_a_record_counts_only_when_it_is_repeated(
     with pytest.raises(RerunError) as refused:
         asked_of(run, SERVICES)
     assert str(refused.value) == (
-        f"{run}: was recorded with files that are not in it; if you trust them, repeat: --{name}={source}"
+        f"{run}: was recorded with files that it does not contain; if you trust them, add: --{name}={source}"
     )
     if field == "script":  # no option of this service
         with pytest.raises(RerunError, match=r"script: .* is not possible for a youtube run in the sim lab"):
@@ -281,7 +282,7 @@ def test_a_path_in_a_record_counts_only_when_it_is_repeated(
     else:
         options = asked_of(run, SERVICES, {name: source})[1]
         assert str(getattr(options, field)) == str(source)
-    with pytest.raises(RerunError, match=r"was recorded without --(clip|url); leave it out"):
+    with pytest.raises(RerunError, match=r"was recorded without --(clip|url); omit it"):
         asked_of(run, SERVICES, {name: source, "url" if field == "clip" else "clip": source})
 
 
@@ -296,7 +297,7 @@ def test_nothing_that_came_with_a_run_is_read_or_built(
     named = Path(inside.name) if where == "next to it" else inside
     if where == "by a link":
         (named := tmp_path / "yours" / "link").symlink_to(inside)
-    with pytest.raises(RerunError, match=f"^--kernel-source: .* came with the run, in {run.parent}; give a file of yo"):
+    with pytest.raises(RerunError, match=f"^--kernel-source: .* is part of the run, in {run.parent}; give your own fi"):
         asked_of(run, SERVICES, {"kernel-source": named})
 
 
@@ -351,17 +352,17 @@ def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make
     replaced(run, json.dumps(json.loads((run / OPTIONS_FILE).read_text()) | {"weeks": 3}).encode())
     git = GitState(commit="a" * 40, dirty=False)
     write_manifest(run, read_manifest(run).model_copy(update={"git": git}))
-    with pytest.raises(RerunError, match=f"version of Sojourn: weeks; recorded at commit {'a' * 12}: rerun it there$"):
+    with pytest.raises(RerunError, match=f"version of Sojourn: weeks; recorded at commit {'a' * 12}; rerun it there$"):
         asked_of(run, SERVICES)
 
 
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [
-        ("kernel build: 1, now 2", "; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the"),
-        ("guest: 1, now 2", "; copy the cache of the machine that made the run, and let SOJOURN_CACHE name the copy"),
+        ("kernel build: 1, now 2", "; copy the cache of the machine that executed the run, and set SOJOURN_CACHE to"),
+        ("guest: 1, now 2", "; copy the cache of the machine that executed the run, and set SOJOURN_CACHE to the copy"),
         ("commit: 1, now 2", f"; `git checkout {'a' * 12}` and rerun"),
-        ("scorer: 2.1, now 2.2", "; `sojourn rescore RUN` computes the first run's scores again"),
+        ("scorer: 2.1, now 2.2", "; run `sojourn rescore RUN` to recompute the first run's scores"),
         ("processor: 1, now 2", ""),
     ],
 )

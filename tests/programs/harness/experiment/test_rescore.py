@@ -85,7 +85,7 @@ def test_fields_tell_before_and_after_by_name_wherever_an_entry_stands() -> None
 def test_what_is_new_is_told_from_what_has_another_value() -> None:
     stored = {"scorer": "2.0", "phases": [{"name": "solo", "p50": 20.0, "p99": None, "gone": 1}]}
     fresh = {"scorer": "2.1", "phases": [{"name": "solo", "p50": 21.0, "p99": 30.0, "new": None}]}
-    assert counted(stored, fresh) == "2 with other values, 1 new, 1 gone"
+    assert counted(stored, fresh) == "2 changed, 1 new, 1 gone"
     assert counted(fresh, {**fresh, "scorer": "2.2"}) == "no value differs"
     assert list(fields(stored, fresh))[1:4] == [
         "phases[].new: solo: absent → null",
@@ -98,4 +98,4 @@ def test_what_another_package_judged_is_not_scored_without_it(bare: Path) -> Non
     manifest = read_manifest(bare)
     write_manifest(bare, manifest.model_copy(update={"versions": {"package sojourn-strict": "1.0"}}))
     code, _, err = sojourn("rescore", bare, "--write")
-    assert code == 1 and "was judged with package sojourn-strict, not installed here" in err
+    assert code == 1 and "was judged with package sojourn-strict, which is not installed here" in err

@@ -38,7 +38,8 @@ def test_a_void_run_gives_its_place_and_order_to_the_next_seed(tmp_path: Path) -
     assert [other.seed for other in others if other] == [8, 9] and others[-1] is None
     assert all(contenders(other) == contenders(second) for other in others if other)
     assert series.seeds == [5, 6, 7, 8, 9]
-    assert series.title(second).startswith("run 2 of 3: ") and series.title(series.waiting[-1]).startswith("a run more")
+    assert series.title(second).startswith("run 2 of 3: ")
+    assert series.title(series.waiting[-1]).startswith("a further run")
 
 
 def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
     said = StringIO()
     results = list(one_by_one(SeedSeries(asked(tmp_path, 1)), once, Console(file=said)))
     assert made == [1, 2] and [bool(result.void) for result in results] == [True, False]
-    assert "seed 1: void: too late; seed 2 takes its place" in said.getvalue()
+    assert "seed 1: invalid: too late; replaced by seed 2" in said.getvalue()
 
 
 def outcome(folder: Path, scores: Scores, wanted: int, workers: int = 2, **does: Any) -> tuple[list[int], str, str]:
@@ -70,8 +71,8 @@ def outcome(folder: Path, scores: Scores, wanted: int, workers: int = 2, **does:
 def test_runs_come_in_order_of_their_seeds_whichever_ends_first(scores: Scores, tmp_path: Path) -> None:
     seeds, said, why = outcome(tmp_path, scores, 3, void=(2,), slow=(1,))
     assert (seeds, why) == ([1, 2, 3, 4], "")
-    assert said.index("seed 2: void: too late; seed 4 takes its place") < said.index("seed 1: valid")
-    assert "seed 1: run 1 of 3: " in said and "seed 4: a run more: " in said and "seed 3: a phase is over" in said
+    assert said.index("seed 2: invalid: too late; replaced by seed 4") < said.index("seed 1: valid")
+    assert "seed 1: run 1 of 3: " in said and "seed 4: a further run: " in said and "seed 3: a phase is over" in said
 
 
 def test_a_run_is_committed_with_what_its_job_reports(scores: Scores, tmp_path: Path) -> None:

@@ -40,5 +40,5 @@ def test_it_is_said_once(
         env=os.environ | {"SOJOURN_DEFAULTS": ""} | environment,
     )  # fmt: skip
     printed = done.stdout + done.stderr
-    assert done.returncode == code and "--engine: one run is made on this machine" in printed, printed
+    assert done.returncode == code and "--engine: a single run is executed on this machine" in printed, printed
     assert done.stdout.count(LINE) == times, done.stdout

@@ -66,7 +66,7 @@ def test_an_edited_raw_file_gives_no_table(run: Path) -> None:
     (run / "qdisc.jsonl").write_text((run / "qdisc.jsonl").read_text().replace("fq_codel", "dualpi2"))
     data = sojourn.load(run)
     assert data.probes.height
-    with pytest.raises(LoadError, match=r"qdisc\.jsonl is not the one that the manifest holds"):
+    with pytest.raises(LoadError, match=r"qdisc\.jsonl does not match the manifest"):
         _ = data.queue
     with pytest.raises(LoadError, match="qdisc"):
         _ = data.queue  # not only the first time
@@ -74,7 +74,7 @@ def test_an_edited_raw_file_gives_no_table(run: Path) -> None:
 
 def test_a_void_run_is_opened_only_where_that_is_asked_for(run: Path) -> None:
     reseal(run, reasons=["jitter"])
-    with pytest.raises(LoadError, match="a void run has no figures"):
+    with pytest.raises(LoadError, match="an invalid run has no figures"):
         sojourn.load(run)
     assert sojourn.load(run, void=True).probes.height
 

@@ -101,5 +101,5 @@ def test_what_cannot_be_made_into_a_film_is_one_clear_line(recorded: Recorded, t
     assert "screen.mp4" in export("--composite", run)[2]
     (run / "screen.mp4").unlink()
     code, _, err = export("--composite", run)
-    assert code == 1 and "screen.mp4 is missing, which the manifest holds" in err
+    assert code == 1 and "screen.mp4 is missing, but the manifest lists it" in err
     assert not list(run.parent.glob("*composite*"))

@@ -62,5 +62,5 @@ def test_a_void_run_has_none(run: Path, scores: Scores) -> None:
     void = scores.model_copy(update={"validity": scores.validity.model_copy(update={"valid": False})})
     (run / SCORES).write_text(void.model_dump_json())
     seal(run)
-    with pytest.raises(LoadError, match="void run"):
+    with pytest.raises(LoadError, match="an invalid run"):
         opinion_scores.scores(run)

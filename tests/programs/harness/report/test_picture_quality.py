@@ -86,7 +86,7 @@ def test_of_each_span_the_first_new_picture_that_can_be_read_is_taken() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"validity": {"valid": False, "gates": []}}, "a void run has no figures"),
+        ({"validity": {"valid": False, "gates": []}}, "an invalid run has no figures"),
         ({"picture": "player"}, "did not show Sojourn's film"),
     ],
 )

@@ -47,13 +47,13 @@ def test_a_night_is_told_in_the_terminal(soak_place: Path) -> None:
     running = folder.attempts()[-1].model_copy(update={"number": 3, "outcome": "running", "ended": None, "run": None})
     folder.record(running)
     folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
-    assert "no soak is at work here; it was killed, and can be resumed" in told(folder)
+    assert "no soak is running here; it was killed, and can be resumed" in told(folder)
     for place in (folder.path, folder.path.parent):  # a night, or the folder of the nights
         assert CliRunner().invoke(app, ["soak", "status", str(place)]).exit_code == 0
     night = json.loads(CliRunner().invoke(app, ["soak", "status", str(folder.path), "--json"]).stdout)
     assert {"phase", "cells", "left_s"} <= set(night)
     result = CliRunner().invoke(app, ["soak", "status", str(soak_place)])
-    assert result.exit_code == 1 and "neither a night of a soak nor a folder of them" in result.stderr
+    assert result.exit_code == 1 and "neither a batch nor a folder of batches" in result.stderr
 
 
 def test_a_cell_may_have_any_name(soak_place: Path) -> None:
@@ -94,10 +94,10 @@ def test_the_page_answers_this_machine_only(soak_place: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("0.0.0.0:8470", "0.0.0.0 could be reached from elsewhere"),
-        ("192.0.2.1:80", "192.0.2.1 could be reached from elsewhere"),
-        ("[::]:80", ":: could be reached from elsewhere"),
-        ("myhost:80", "'myhost' is no address"),
+        ("0.0.0.0:8470", "0.0.0.0 is reachable from other machines"),
+        ("192.0.2.1:80", "192.0.2.1 is reachable from other machines"),
+        ("[::]:80", ":: is reachable from other machines"),
+        ("myhost:80", "'myhost' is not an address"),
         ("127.0.0.1", "has no port"),
         ("127.0.0.1:99999", "has no port"),
     ],
@@ -117,7 +117,7 @@ def test_loopback_addresses() -> None:
 def test_the_morning_tells_the_night_and_what_changed(soak_place: Path) -> None:
     first, _ = soak(soak_place, CELLS, TOP)
     page = write_summary(first).read_text()
-    assert "a cell has no valid run, or was left out" in page and "no night before this one" in page
+    assert "a cell has no valid run, or was quarantined" in page and "There is no earlier batch" in page
     assert not (first.path / COMPARISON).exists() and (first.path / "index.html").exists()
 
     cells = CELLS.replace("[cells.void]\nbuffer = 3", "[cells.other]\nbuffer = 2\nrate = '5mbit'")
@@ -126,7 +126,7 @@ def test_the_morning_tells_the_night_and_what_changed(soak_place: Path) -> None:
     second, night = soak(soak_place, cells, TOP)
     page = write_summary(second).read_text()
     assert night.code == SoakExit.ALL_VALID and "every cell has valid runs" in page
-    assert "Against the night 20200101-000000Z." in page
+    assert "Compared with the batch 20200101-000000Z." in page
     assert "other: a new cell." in page and "void: no longer in the plan." in page
     assert "Valid runs: 1 in A, 1 in B." in page and (second.path / COMPARISON).exists()
 
@@ -182,10 +182,10 @@ def test_junit_of_a_broken_lab_skips_the_rest_with_its_cause(soak_place: Path) -
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        (["{plan}"], 2, "--hours: how long is the night?"),
+        (["{plan}"], 2, "--hours is required for a new batch"),
         (["{plan}", "--resume"], 0, ""),
-        (["{plan}", "--resume", "--new"], 2, "--resume and --new: give one of them"),
-        (["{plan}", "--hours=1", "--status=0.0.0.0:80"], 2, "--status: 0.0.0.0 could be reached"),
+        (["{plan}", "--resume", "--new"], 2, "--resume and --new are mutually exclusive"),
+        (["{plan}", "--hours=1", "--status=0.0.0.0:80"], 2, "--status: 0.0.0.0 is reachable"),
         (["{plan}", "--hours=0.02"], 2, "give more --hours than 0.02"),
         (["{plan}", "--hours=inf"], 2, "--hours: inf: give at most 8784"),
         (["{plan}", "--hours=1e9"], 2, "--hours: 1e+09: give at most 8784"),
@@ -232,9 +232,9 @@ def test_a_killed_night_that_cannot_be_read_holds_up_no_later_one(
     damage(folder)
     (soak_place / "plan.toml").write_text(cells)
     result = CliRunner().invoke(app, ["soak", str(soak_place / "plan.toml"), "--resume", "--status=off"])
-    assert result.exit_code == 0 and "no night that was cut short" in result.stdout, result.output
+    assert result.exit_code == 0 and "no interrupted batch" in result.stdout, result.output
     assert folder.night.code == code and cause in folder.night.cause
-    assert folder.night.ended or "stays without an end" in result.stdout
+    assert folder.night.ended or "remains without an end" in result.stdout
     assert soak(soak_place, cells)[1].code == SoakExit.ALL_VALID
 
 

@@ -170,7 +170,7 @@ def judge_rescore(place: Path, bench: Bench, ended_well: bool) -> None:
         told = load_run(run).scores
         assert told in (bench.scores, bench.other) and (told == bench.other or not ended_well)
     except LoadError as refused:
-        assert "is not the one that the manifest holds" in str(refused) and not ended_well
+        assert "does not match the manifest" in str(refused) and not ended_well
     assert perform(place, "rescore").returncode == 0
     assert load_run(run).scores == bench.other
 

@@ -332,11 +332,11 @@ def test_a_manifest_that_announces_absurd_sizes_or_paths_is_refused(run: Path, t
         ({"..\\a": entry}, "leads outside"),
         ({"logs//a": entry}, "leads outside"),
         ({"a\n": entry}, "leads outside"),
-        ({"SCORES.json": entry}, "where case does not count"),
-        ({"Manifest.json": entry}, "where case does not count"),
-        ({"logs": entry}, "where case does not count"),
-        ({"scores.json/a": entry}, "where case does not count"),
-        ({"caf\u00e9": entry, "cafe\u0301": entry}, "where case does not count"),
+        ({"SCORES.json": entry}, "when case is ignored"),
+        ({"Manifest.json": entry}, "when case is ignored"),
+        ({"logs": entry}, "when case is ignored"),
+        ({"scores.json/a": entry}, "when case is ignored"),
+        ({"caf\u00e9": entry, "cafe\u0301": entry}, "when case is ignored"),
         ({f"{n}": entry for n in range(10_001)}, "files: Dictionary should have at most 10000 items"),
     ]:
         manifest = json.loads(good[key])
@@ -350,7 +350,7 @@ def test_a_run_whose_name_is_a_path_is_refused(run: Path, tmp_path: Path, name: 
     manifest = json.loads(good.pop(f"{run.name}/{MANIFEST}")) | {"run": name}
     members = {f"{name}/{MANIFEST}": json.dumps(manifest).encode()}
     members |= {f"{name}/{key.split('/', 1)[1]}": content for key, content in good.items()}
-    refused(pack(tmp_path / "bad.tar.zst", members), "is no name of a run|not a bundle")
+    refused(pack(tmp_path / "bad.tar.zst", members), "is not a name of a run|not a bundle")
 
 
 def test_a_member_that_holds_more_than_announced_is_never_read(run: Path, tmp_path: Path) -> None:

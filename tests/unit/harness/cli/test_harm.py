@@ -67,10 +67,11 @@ def test_what_is_named_makes_the_options_and_the_command_line_of_the_runs(
 
 
 def test_all_services_are_run_whatever_becomes_of_one(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls.stop = TooFewValidError("run-1 is void: too late\nrun-2 is void: too late")
+    calls.stop = TooFewValidError("run-1 is invalid: too late\nrun-2 is invalid: too late")
     done = harm(monkeypatch, "--service=all", "--qdisc=dualpi2")
     assert (done.exit_code, calls.finished, len(calls.options)) == (ExitCode.TOO_FEW_VALID, 1, 3)
-    assert done.stderr.splitlines() == ["sojourn: run-1 is void: too late", "sojourn: run-2 is void: too late"] * 3
+    lines = ["sojourn: run-1 is invalid: too late", "sojourn: run-2 is invalid: too late"]
+    assert done.stderr.splitlines() == lines * 3
 
 
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (KeyboardInterrupt("SIGTERM"), 143)])

@@ -45,7 +45,7 @@ def test_a_void_run_is_made_again_with_its_seed_and_order(scores: Scores, tmp_pa
     made, results, said = outcomes(asked(tmp_path, "3", seed="5"), scores, void=[2])
     assert [run.seed for run in made] == [5, 6, 6, 7] and made[1] == made[2]
     assert sum(not result.void for result in results) == 3
-    assert said.count("run 2 of 3: ") == 2 and "; seed 6, 1 void so far" in said
+    assert said.count("run 2 of 3: ") == 2 and "; seed 6, 1 invalid so far" in said
     order = ", ".join(p.name for p in made[0].phases if p.contender)
     assert f"run 1 of 3: {order}; seed 5\n" in said
 

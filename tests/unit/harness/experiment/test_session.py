@@ -103,11 +103,11 @@ def test_too_few_valid_runs_name_each_invalid_one_and_keep_all(
     session = of(tmp_path, seed="666", results=str(tmp_path))
     with pytest.raises(TooFewValidError) as few:
         session.run(session.requested[0], StringIO())
-    assert str(few.value) == "run-1 is void: too late" and [it.path.name for it in session.results] == ["run-1"]
+    assert str(few.value) == "run-1 is invalid: too late" and [it.path.name for it in session.results] == ["run-1"]
     session = of(tmp_path, seed="665", repeat="3", results=str(tmp_path))
     with pytest.raises(TooFewValidError) as few:
         session.run(session.requested[0], StringIO())
-    assert str(few.value).splitlines() == ["run-3 is void: too late", "run-4 is void: too late"]
+    assert str(few.value).splitlines() == ["run-3 is invalid: too late", "run-4 is invalid: too late"]
     assert len(session.results) == 3
 
 

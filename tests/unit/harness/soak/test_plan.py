@@ -72,7 +72,7 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
         ("[disk]\nkeep_free = 2\n[cells.a]\n", "plan.toml: [disk] keep_free: no such key; did you mean keep_free_gb?"),
         (
             '[[disk.prune]]\nfile = "scores.json"\nolder_than_days = 1\n[cells.a]\n',
-            "plan.toml: [disk.prune.0] file: scores.json is what a report is made of",
+            "plan.toml: [disk.prune.0] file: scores.json is needed for reports",
         ),
         (
             '[[disk.prune]]\nfile = "../x/screen.mp4"\nolder_than_days = 1\n[cells.a]\n',
@@ -85,17 +85,17 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
         ("[disk]\nkeep_free_gb = inf\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be a finite number"),
         ("[disk]\nkeep_free_gb = 1e300\n[cells.a]\n", "plan.toml: [disk] keep_free_gb: input should be less than"),
         ('results = "~nosuchuser/n"\n[cells.a]\n', "plan.toml: results: '~nosuchuser/n': Could not determine home"),
-        ('results = "a\\u0000b"\n[cells.a]\n', "plan.toml: results: 'a\\x00b': no path has a null character"),
+        ('results = "a\\u0000b"\n[cells.a]\n', "plan.toml: results: 'a\\x00b': a path cannot contain a null character"),
         (
             '[cells.a]\nlab = "apu"\nlab-file = "~nosuchuser/lab.toml"\n',
             "plan.toml: [cells.a] lab-file: '~nosuchuser/lab.toml': Could not determine home",
         ),
-        ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no option; did you mean qdisc?"),
+        ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no such option; did you mean qdisc?"),
         (
             '[cells.a]\nprobe-ecn = "ect1"\n',
-            "plan.toml: [cells.a] probe-ecn: is no option any more: every run has both",
+            "plan.toml: [cells.a] probe-ecn: this option was removed: every run has both",
         ),
-        ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak gives it to each run"),
+        ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak sets it for every run"),
         (
             '[cells.a]\nengine = "tls://far:8786"\nlab = "virtual"\n',
             "plan.toml: [cells.a] engine: the virtual lab runs on this machine",
@@ -106,12 +106,12 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
         ('[cells.a]\ncontenders = "cubicc"\n', "plan.toml: [cells.a] contenders: unknown contender 'cubicc'"),
         ('[cells.a]\nlive = "yes"\n', "plan.toml: [cells.a] live: give true or false"),
         ("[cells.a]\nrate = []\n", "plan.toml: [cells.a] rate: an empty list"),
-        ("[cells.a]\nrate = {}\n", "plan.toml: [cells.a] rate: give text, a number, true or false, or a list"),
+        ("[cells.a]\nrate = {}\n", "plan.toml: [cells.a] rate: give a string, a number, true or false, or a list"),
         ('[cells.a]\nservice = "youtub"\n', "plan.toml: [cells.a] service: unknown 'youtub'"),
-        ("[cells.a]\n[cells.b]\n", "plan.toml: [cells.b]: 'b' asks for the same as 'a'"),
+        ("[cells.a]\n[cells.b]\n", "plan.toml: [cells.b]: 'b' and 'a' have identical options"),
         (
             '[cells."a 2"]\nbuffer = 3\n[cells.a]\nbuffer = [2]\n',
-            "plan.toml: [cells.a]: a second cell is named 'a 2'",
+            "plan.toml: [cells.a]: two cells are named 'a 2'",
         ),
     ],
 )

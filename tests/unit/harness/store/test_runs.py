@@ -90,7 +90,9 @@ def test_commit_never_replaces_another_run(tmp_path: Path) -> None:
     assert (taken / "old").read_text() == "precious" and run.path.is_dir()
 
 
-@pytest.mark.parametrize(("folder", "says"), [("/sys/sojourn", "cannot be written"), ("/etc/hostname/x", "no folder")])
+@pytest.mark.parametrize(
+    ("folder", "says"), [("/sys/sojourn", "cannot be written"), ("/etc/hostname/x", "is not a folder")]
+)
 def test_an_unwritable_folder_is_one_clear_line(folder: str, says: str) -> None:
     with pytest.raises(StoreError, match=says) as error:
         RunStore(Path(folder)).create("t", "c")
