@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
-from sojourn.bottleneck import lacking, nat, readback, shaper, spec
+from sojourn.bottleneck import nat, readback, remedies, shaper, spec
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.machine.place import CommandError, Place
 
@@ -143,6 +143,6 @@ class Router:
             line = _FAILED_LINE.search(failed.stderr)
             command = " ".join(commands[int(line[1]) - 1]) if line else "-batch -"
             reason = _FAILED_LINE.sub("", failed.stderr).strip().replace("\n", " ")
-            if missing := lacking.remedy(command, reason):
+            if missing := remedies.remedy(command, reason):
                 reason = f"{reason.partition(' Usage:')[0]}; {missing}"
             raise RouterError(f"{self.place.name}: {program} {command}: {reason}") from failed

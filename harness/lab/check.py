@@ -16,9 +16,9 @@ from typing import Any
 import polars as pl
 
 from sojourn.bottleneck import nat
-from sojourn.bottleneck.lacking import modules_of, words_of
 from sojourn.bottleneck.lease import owner_of
 from sojourn.bottleneck.qdiscs import KINDS, parse_qdisc
+from sojourn.bottleneck.remedies import modules_of, words_of
 from sojourn.bottleneck.router import Router, RouterError
 from sojourn.captures.packets import PacketCapture
 from sojourn.hardware.images import tc_objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.bottleneck import lacking
+from sojourn.bottleneck import remedies
 
 ADD = "qdisc add dev lan parent 1:10 handle 10: "
 UNPARSABLE = 'Unknown qdisc "{}", hence option "{}" is unparsable'
@@ -38,16 +38,16 @@ UNPARSABLE = 'Unknown qdisc "{}", hence option "{}" is unparsable'
     ],
 )
 def test_what_a_router_lacks_is_told_with_what_to_install(queue: str, said: str, missing: str) -> None:
-    told = lacking.remedy(ADD + queue, said)
+    told = remedies.remedy(ADD + queue, said)
     head, _, tail = missing.partition(".*")
     assert told.startswith(head) and told.endswith(tail) if tail else told.startswith(missing)
 
 
 def test_another_refusal_is_none_of_ours() -> None:
-    assert lacking.remedy(ADD + "fq offload_horizon 1s", "Error: no device here can.") == ""
-    assert lacking.remedy("filter add dev lan parent 1: flower", "Error: Specified qdisc kind is unknown.") == ""
+    assert remedies.remedy(ADD + "fq offload_horizon 1s", "Error: no device here can.") == ""
+    assert remedies.remedy("filter add dev lan parent 1: flower", "Error: Specified qdisc kind is unknown.") == ""
 
 
 def test_several_queues_words_are_told_together() -> None:
-    assert lacking.words_of(["dualpi2", "cake"]).startswith("install iproute2 7 or newer there; as root there, in ")
-    assert lacking.words_of(["cake", "cnq_cobalt"]).count(" && ") == 1 and lacking.words_of([]) == ""
+    assert remedies.words_of(["dualpi2", "cake"]).startswith("install iproute2 7 or newer there; as root there, in ")
+    assert remedies.words_of(["cake", "cnq_cobalt"]).count(" && ") == 1 and lacking.words_of([]) == ""
