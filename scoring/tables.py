@@ -57,8 +57,8 @@ class Table:
         schema = {name: kind for name, (kind, _) in self.columns.items()}
         if table is None:
             return pl.DataFrame(schema=schema)
-        lacking = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in table.columns]
-        return table.with_columns(lacking).select(list(schema)).cast(schema)  # type: ignore[arg-type]
+        missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in table.columns]
+        return table.with_columns(missing).select(list(schema)).cast(schema)  # type: ignore[arg-type]
 
 
 def _phases(_: Path, setting: Setting) -> pl.DataFrame:

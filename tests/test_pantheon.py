@@ -71,7 +71,7 @@ def cell(scheme: str, path: str) -> Cell:
         seconds=30,
         per_packet=True,
         probes=(Probe(rtt_us=RTT * 1000, ecn="ect1" if scheme.startswith("prague") else "not-ect"),),
-        needs=program.lacking() if program else "",
+        needs=program.missing_tools() if program else "",
     )
 
 

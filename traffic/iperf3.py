@@ -159,6 +159,6 @@ def check(place: Place) -> str:
     except CommandError as failed:
         raise requirements.ToolError(str(failed)) from failed
     if "TCP congestion algorithm" not in features:
-        lacks = "cannot set the congestion control; install a Linux build"
-        raise requirements.ToolError(f"{place.name}: iperf3 {lacks}")
+        problem = "cannot set the congestion control; install a Linux build"
+        raise requirements.ToolError(f"{place.name}: iperf3 {problem}")
     return ".".join(map(str, have))

@@ -31,7 +31,7 @@ class Program:
     sender: str
     ensure: Callable[[], Path]
     """Return the executable, for the guest's libc or static; raises `sojourn.hardware.machine.cache.BuildError`."""
-    lacking: Callable[[], str] = lambda: ""
+    missing_tools: Callable[[], str] = lambda: ""
     """Return what is missing on this machine for `ensure`, empty if nothing."""
 
     def digest(self) -> str:
@@ -50,7 +50,7 @@ class Program:
 
 def _ours(name: str, source: str, words: str) -> Program:
     sender = f"{{program}} send {{address}} {{port}} {{from_port}} {words}"
-    return Program(name, "{program} receive {address} {port}", sender, lambda: rust.ensure(source), rust.lacking)
+    return Program(name, "{program} receive {address} {port}", sender, lambda: rust.ensure(source), rust.missing_tools)
 
 
 # The maximum that a WebRTC call in Chromium sends at 640x480, the default camera size.

@@ -112,8 +112,8 @@ def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, st
             SUITE, str(root), str(archive.sources),
         ], env={**ENVIRONMENT, "TMPDIR": str(root.parent)})  # fmt: skip
     versions = dict(sorted(_name_version(deb.name) for deb in (root / "var/cache/apt/archives").glob("*.deb")))
-    if lacking := [name for name in packages if name not in versions]:
-        raise BuildError(f"missing in the guest: {', '.join(lacking)}")
+    if absent := [name for name in packages if name not in versions]:
+        raise BuildError(f"missing in the guest: {', '.join(absent)}")
     cache.remove_tree(root / "var")
     return {f"archive of {suite}": f"{date:%Y-%m-%d}" for suite, date in archive.dates().items()} | versions
 

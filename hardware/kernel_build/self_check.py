@@ -74,11 +74,11 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
 def judge(out: str, err: str = "") -> None:
     """Raise BuildError unless the job's output (`name: value` lines) shows every feature that the labs need."""
     values = dict(re.findall(r"^(\w+): ?(.*)$", out, re.MULTILINE))
-    lacking = [name for name in CONGESTION_CONTROLS if name not in values.get("controls", "").split()]
+    missing = [name for name in CONGESTION_CONTROLS if name not in values.get("controls", "").split()]
     if values.get("qdisc") != "dualpi2":
-        lacking.append("dualpi2")
-    if lacking:
-        raise BuildError(f"missing in the built kernel: {', '.join(lacking)}")
+        missing.append("dualpi2")
+    if missing:
+        raise BuildError(f"missing in the built kernel: {', '.join(missing)}")
     if "data_ect1" not in values:
         raise BuildError(f"a TCP Prague flow fails on the built kernel: {err.strip()[-_CONSOLE_END:]!r}")
     syn, data, ect1 = (int(values[name]) for name in ("accecn_syn", "data", "data_ect1"))

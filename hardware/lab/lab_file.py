@@ -261,9 +261,9 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
             errors.append("`sojourn lab init` creates a complete file; see docs/physical-lab.md")
         raise LabFileError(f"--lab-file: {path}: {'; '.join(errors)}") from wrong
     if lab and file.lab != lab:
-        has, lacks = ("[box]", "[router]") if file.box else ("[router]", "[box]")
+        has, needed = ("[box]", "[router]") if file.box else ("[router]", "[box]")
         raise LabFileError(
-            f"--lab-file: {path}: describes a {has}; use --lab={file.lab}, or give a file with a {lacks}"
+            f"--lab-file: {path}: describes a {has}; use --lab={file.lab}, or give a file with a {needed}"
         )
     return file
 

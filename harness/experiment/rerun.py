@@ -93,10 +93,10 @@ def _with_yours(run: Path, record: Mapping[str, Any], yours: Mapping[str, Path])
     has = {name: str(text) for name in YOURS if (text := given.get(name)) and is_path(name, text)}
     if without := [name for name in yours if name not in has]:
         raise RerunError(f"{run}: was recorded without --{without[0]}; omit it")
-    if lacking := [f"--{name}={shlex.quote(text)}" for name, text in has.items() if name not in yours]:
+    if missing := [f"--{name}={shlex.quote(text)}" for name, text in has.items() if name not in yours]:
         raise RerunError(
             f"{run}: was recorded with files that it does not contain; if you trust them, add: "
-            f"{printable(' '.join(lacking))[:_LONGEST]}"
+            f"{printable(' '.join(missing))[:_LONGEST]}"
         )
     paths = {name: path.expanduser().resolve() for name, path in yours.items()}
     for name, path in paths.items():

@@ -82,9 +82,9 @@ def rescored(run: Path) -> Rescored:
 def check_judges(run: Path, manifest: Manifest) -> None:
     """Raise NotComputedError if a package with gates of the run is not installed here."""
     here = package_versions()
-    if lacking := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
+    if missing := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
         raise NotComputedError(
-            f"{run}: was judged with {', '.join(lacking)}, which is not installed here; install it, then rescore"
+            f"{run}: was judged with {', '.join(missing)}, which is not installed here; install it, then rescore"
         )
 
 

@@ -227,8 +227,8 @@ def _forwarding(place: Place, version: IpVersion) -> str:
 
 def _offloads(place: Place, *devices: str) -> str:
     there = _addresses(place, 4)
-    if lacking := [device for device in devices if device not in there]:
-        raise Wrong(f"no interface {', '.join(lacking)}", f"available: {', '.join(sorted(there))}")
+    if missing := [device for device in devices if device not in there]:
+        raise Wrong(f"no interface {', '.join(missing)}", f"available: {', '.join(sorted(there))}")
     still_on = offloads_on(place, *devices)
     if still_on is None:
         raise Wrong("unknown", "as root there: apt-get install ethtool", "note")
@@ -247,18 +247,18 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
     script = f"ip link add {_TRY} type ifb || exit 0; echo ifb\n"
     script += "".join(f"{command} && echo {kind}; {undo}\n" for kind, command in tries.items())
     accepted = place.run(["sh", "-c", script + f"ip link del {_TRY}"], check=False).split()
-    if lacking := [kind for kind in ("ifb", *_NEEDED) if kind not in accepted]:
-        yield Finding("router: needs", "missing", f"no {', '.join(lacking)}", _fix(lacking))
-        if "ifb" in lacking:
+    if missing := [kind for kind in ("ifb", *_NEEDED) if kind not in accepted]:
+        yield Finding("router: needs", "missing", f"no {', '.join(missing)}", _fix(missing))
+        if "ifb" in missing:
             return
     else:
         yield Finding("router: needs", "ok", f"ifb, {', '.join(_NEEDED)}")
     kinds = [kind for kind in KINDS if kind in accepted]
-    lacking = [kind for kind in KINDS if kind not in accepted]
-    must = [kind for kind in lacking if kind in wanted]
-    text = ", ".join(kinds) + (f"; no {', '.join(lacking)}" if lacking else "")
-    verdict: Verdict = "missing" if must else "note" if lacking else "ok"
-    yield Finding("router: queues", verdict, text, _fix(must or lacking) if lacking else "")
+    missing = [kind for kind in KINDS if kind not in accepted]
+    must = [kind for kind in missing if kind in wanted]
+    text = ", ".join(kinds) + (f"; no {', '.join(missing)}" if missing else "")
+    verdict: Verdict = "missing" if must else "note" if missing else "ok"
+    yield Finding("router: queues", verdict, text, _fix(must or missing) if missing else "")
 
 
 def _fix(kinds: Sequence[str]) -> str:

@@ -11,13 +11,13 @@ LABS = ("sim", "virtual", "apu")
 """In order of preference."""
 
 
-def lacking(cell: Cell, lab: str) -> str:
+def missing_capability(cell: Cell, lab: str) -> str:
     """Return what `lab` lacks for `cell`, such as `no short flows`; empty if nothing."""
     if lab == "sim":
         return ""
     boxes = working_hops(cell)
     first = boxes[0] if boxes else Hop()
-    lacks = {
+    missing = {
         f"only one middlebox, not {len(boxes)}": len(boxes) > 1,
         "no middlebox that shapes one direction alone": not (first.down and first.up),
         "no middlebox that changes the ECN field or DSCP": bool(first.mangle),
@@ -38,7 +38,7 @@ def lacking(cell: Cell, lab: str) -> str:
             way.path.slot_us or way.path.jitter_us for way in (first.down, first.up) if way
         ),
     }
-    return next((what for what, true in lacks.items() if true), "")
+    return next((what for what, true in missing.items() if true), "")
 
 
 def working_hops(cell: Cell) -> list[Hop]:

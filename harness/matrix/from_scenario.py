@@ -99,7 +99,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     beside = [part.contender for part in phase.load if not part.bulk]
     calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
     calls += [Call(rtt_us=rtt)] * beside.count(CALL)
-    lacks = {"a player for its second video": VIDEO in beside, "a second call": len(calls) > 1}
+    missing = {"a player for its second video": VIDEO in beside, "a second call": len(calls) > 1}
     return Cell(
         name=name,
         flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.bulk),
@@ -111,7 +111,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         probes=tuple(
             Probe(rtt_us=rtt, ecn=probe.codepoint, interval_s=INTERVAL_MS / 1e3, round_trip=True) for probe in PROBES
         ),
-        needs=", ".join(what for what, true in lacks.items() if true),
+        needs=", ".join(what for what, true in missing.items() if true),
     )
 
 

@@ -39,9 +39,9 @@ def matrices_table(known: Iterable[Matrix]) -> Table:
         labs = ", ".join(one["labs"])
         table.add_row(one["name"], one["title"], cells, str(one["runs"]), _hours(one["seconds"]), labs)
     runs, seconds = (sum(one[key] for one in listed) for key in ("runs", "seconds"))
-    lacking = "; (+N): cells that cannot run here" if any(one["lacking"] for one in listed) else ""
+    missing = "; (+N): cells that cannot run here" if any(one["lacking"] for one in listed) else ""
     table.caption = (
-        f"{len(listed)} matrices, {runs} runs, {_hours(seconds)} of lab time{lacking}. "
+        f"{len(listed)} matrices, {runs} runs, {_hours(seconds)} of lab time{missing}. "
         "List the cells of one: `sojourn matrix NAME --list`; run it: `sojourn matrix NAME`."
     )
     table.caption_justify = "left"
@@ -52,8 +52,8 @@ def cells_list(plan: Campaign) -> list[dict[str, Any]]:
     """Return the cells of a plan, and what the matrix's other cells need; `seconds` of lab time."""
     done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))
     cells = [{"cell": it.name, "seconds": it.seconds, "finished": done[it.name], "needs": ""} for it in plan.cells]
-    lacking = (it for it in plan.matrix.cells if it.needs)
-    return cells + [{"cell": it.name, "seconds": it.seconds, "finished": 0, "needs": it.needs} for it in lacking]
+    missing = (it for it in plan.matrix.cells if it.needs)
+    return cells + [{"cell": it.name, "seconds": it.seconds, "finished": 0, "needs": it.needs} for it in missing]
 
 
 def cells_table(plan: Campaign) -> Table:

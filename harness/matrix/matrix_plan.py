@@ -25,7 +25,7 @@ from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.lab.contract import Lab, LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
-from sojourn.harness.matrix.capabilities import LABS, lacking
+from sojourn.harness.matrix.capabilities import LABS, missing_capability
 from sojourn.harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, perform, real_time_inputs_digest
 from sojourn.harness.matrix.complete import Outcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
@@ -82,8 +82,8 @@ class Campaign:
         """What the lab lacks → names of the cells that need it."""
         cells: dict[str, list[str]] = {}
         for cell in self.cells:
-            if lacks := lacking(cell, self.lab):
-                cells.setdefault(lacks, []).append(cell.name)
+            if missing := missing_capability(cell, self.lab):
+                cells.setdefault(missing, []).append(cell.name)
         return cells
 
 
@@ -97,14 +97,16 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
 
     Raises MatrixError, EngineError, ToolError, ConfinementError or BuildError.
     """
-    matrix, cells = plan.matrix, [cell for cell in plan.cells if not lacking(cell, plan.lab)]
+    matrix, cells = plan.matrix, [cell for cell in plan.cells if not missing_capability(cell, plan.lab)]
     if not cells:
         reasons = "; ".join(plan.left_out)
         others = " or ".join(f"--lab={lab}" for lab in matrix.labs)
         raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; give {others}")
     # All of its cells by the same code: the cost of a call is measured against cells without one.
     real_calls = (
-        plan.lab == "sim" and any(cell.call for cell in cells) and not any(lacking(cell, "virtual") for cell in cells)
+        plan.lab == "sim"
+        and any(cell.call for cell in cells)
+        and not any(missing_capability(cell, "virtual") for cell in cells)
     )
     _refuse(plan, real_calls=real_calls)
     require_programs_of_cells(plan.lab, calls=any(cell.call for cell in cells) and (plan.lab != "sim" or real_calls))
@@ -226,8 +228,8 @@ def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
     """Run a plan with a progress display and return the outcome of every run; the longest start first."""
     console = console or Console(stderr=True)
     jobs, engine = prepare(plan, console)
-    for lacks, names in plan.left_out.items():
-        console.print(Text(f"{len(names)} cells skipped: the {plan.lab} lab has {lacks}"))
+    for missing, names in plan.left_out.items():
+        console.print(Text(f"{len(names)} cells skipped: the {plan.lab} lab has {missing}"))
     if plan.lab == "sim":
         jobs.sort(key=lambda job: -job.work)
     with MatrixProgress(plan.matrix.name, jobs, console) as progress:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sojourn.harness.experiment.plugin import SESSION, one_line_failures
-from sojourn.harness.matrix.capabilities import lacking
+from sojourn.harness.matrix.capabilities import missing_capability
 from sojourn.harness.options.model import Options
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def measure(selected: Selected, matrix_session: MatrixSession) -> Callable[..., 
     """Run a cell of a matrix and return what it does not meet."""
 
     def run(matrix: Matrix, cell: Cell) -> list[str]:
-        if lacks := lacking(cell, lab := matrix_session.lab(matrix)):
-            pytest.skip(f"the {lab} lab has {lacks}")
+        if missing := missing_capability(cell, lab := matrix_session.lab(matrix)):
+            pytest.skip(f"the {lab} lab has {missing}")
         with one_line_failures():
             return matrix_session.measure(matrix, cell, selected(matrix))
 
@@ -53,8 +53,8 @@ def missed(selected: Selected, matrix_session: MatrixSession) -> Callable[..., l
         if len(cells) < len(matrix.runnable):
             pytest.skip(f"{len(cells)} of {len(matrix.runnable)} cells are selected")
         lab = matrix_session.lab(matrix)
-        if lacks := next(filter(None, (lacking(cell, lab) for cell in cells)), ""):
-            pytest.skip(f"the {lab} lab has {lacks}")
+        if missing := next(filter(None, (missing_capability(cell, lab) for cell in cells)), ""):
+            pytest.skip(f"the {lab} lab has {missing}")
         with one_line_failures():
             return matrix_session.missed(matrix, cells)
 

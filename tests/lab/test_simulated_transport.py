@@ -414,8 +414,8 @@ def test_single_packets_tell_what_the_receiver_got_and_what_the_queue_dropped(tm
 
 
 def test_a_program_is_a_contender_and_repeats_with_its_seed(tmp_path: Path) -> None:
-    if lacks := PROGRAMS["quic-cubic"].lacking():
-        pytest.skip(f"needs {lacks}")
+    if missing := PROGRAMS["quic-cubic"].missing_tools():
+        pytest.skip(f"needs {missing}")
     flow = Flow(contender="quic-cubic", rtt_us=RTT, stop_s=4)
     hop = Hop(down=way(10, "pfifo limit 100"))
     # Longer than quinn's receiver would wait for a sender that has stopped.
@@ -426,8 +426,8 @@ def test_a_program_is_a_contender_and_repeats_with_its_seed(tmp_path: Path) -> N
 
 
 def test_media_takes_what_its_queue_gives_it_and_repeats_with_its_seed(tmp_path: Path) -> None:
-    if lacks := PROGRAMS["webrtc"].lacking():
-        pytest.skip(f"needs {lacks}")
+    if missing := PROGRAMS["webrtc"].missing_tools():
+        pytest.skip(f"needs {missing}")
     flows = [Flow(contender=name, rtt_us=RTT) for name in ("webrtc", "scream")]
     asked = Cell(name="media", flows=flows, hops=(Hop(down=way(2, "fq_codel")),), seconds=20, per_packet=True)
     one, other = (run(asked, tmp_path, name) for name in ("one", "other"))

@@ -25,14 +25,14 @@ _LEAST = (1, 88)
 _INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs or the distribution's packages"
 
 
-def lacking() -> str:
+def missing_tools() -> str:
     """Return what is missing on this machine to compile them, empty if nothing."""
     return "" if shutil.which("cargo") else f"cargo ({_INSTALL})"
 
 
 def ensure(name: str) -> Path:
     """Return the program of that name, compiled now if it is not in the cache. Raises BuildError if that fails."""
-    if missing := lacking() or _too_old():
+    if missing := missing_tools() or _too_old():
         raise BuildError(f"not installed: {missing}")
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
     sources = [HERE / "Cargo.toml", HERE / LOCK, *sorted(HERE.glob("*.rs"))]

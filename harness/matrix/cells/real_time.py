@@ -23,7 +23,7 @@ from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab import instruments
 from sojourn.harness.lab.contract import Lab
 from sojourn.harness.lab.instruments import Side
-from sojourn.harness.matrix.capabilities import lacking, working_hops
+from sojourn.harness.matrix.capabilities import missing_capability, working_hops
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.real_call import arrived, browser_call, marked, talks
 from sojourn.scoring.gates.captures import capture_drops, offloads
@@ -67,9 +67,9 @@ def run_cell(
         RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError, ServiceError: a
             part failed.
     """
-    lacks, router = cell.needs or lacking(cell, lab.name), lab.router
-    if lacks or not router:
-        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {lacks or 'no router'}")
+    missing, router = cell.needs or missing_capability(cell, lab.name), lab.router
+    if missing or not router:
+        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {missing or 'no router'}")
     evidence = folder / EVIDENCE
     evidence.mkdir()
     asked = bottleneck(cell)

@@ -50,4 +50,4 @@ def test_another_refusal_is_none_of_ours() -> None:
 
 def test_several_queues_words_are_told_together() -> None:
     assert remedies.words_of(["dualpi2", "cake"]).startswith("install iproute2 7 or newer there; as root there, in ")
-    assert remedies.words_of(["cake", "cnq_cobalt"]).count(" && ") == 1 and lacking.words_of([]) == ""
+    assert remedies.words_of(["cake", "cnq_cobalt"]).count(" && ") == 1 and remedies.words_of([]) == ""

@@ -9,7 +9,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import Slots
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.capabilities import lacking
+from sojourn.harness.matrix.capabilities import missing_capability
 from sojourn.harness.matrix.cells.real_time import bottleneck, path_rtt_ms
 
 
@@ -22,9 +22,9 @@ def cell(path: Impairment) -> Cell:
 @pytest.mark.parametrize("path", [dumbbell.bursts(16), Impairment(delay_us=5000, jitter_us=5000)])
 @pytest.mark.parametrize("lab", ["virtual", "apu"])
 def test_a_path_in_bursts_would_void_every_run_in_real_time(path: Impairment, lab: str) -> None:
-    assert "bursts" in lacking(cell(path), lab)
-    assert lacking(cell(path), "sim") == ""
-    assert lacking(cell(Impairment(delay_us=200)), lab) == ""
+    assert "bursts" in missing_capability(cell(path), lab)
+    assert missing_capability(cell(path), "sim") == ""
+    assert missing_capability(cell(Impairment(delay_us=200)), lab) == ""
 
 
 def test_slots_programs_and_single_packets_are_simulated() -> None:
@@ -36,13 +36,13 @@ def test_slots_programs_and_single_packets_are_simulated() -> None:
         "single packets": plain.model_copy(update={"per_packet": True}),
     }
     for what, asked in others.items():
-        assert what in lacking(asked, "virtual") and not lacking(asked, "sim")
+        assert what in missing_capability(asked, "virtual") and not missing_capability(asked, "sim")
 
 
 @pytest.mark.parametrize("lab", ["virtual", "apu"])
 def test_senders_are_paced_otherwise_in_simulated_time_alone(lab: str) -> None:
     paced = cell(Impairment()).model_copy(update={"pacing_percent": (100, 40)})
-    assert "pacing" in lacking(paced, lab) and not lacking(paced, "sim")
+    assert "pacing" in missing_capability(paced, lab) and not missing_capability(paced, "sim")
 
 
 def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:

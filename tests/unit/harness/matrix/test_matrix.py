@@ -90,8 +90,8 @@ def test_an_unknown_matrix_is_told_with_its_neighbours() -> None:
 
 
 def test_cells_are_selected_by_every_word_and_those_that_cannot_run_are_left_out() -> None:
-    lacking = cell("b 3").model_copy(update={"needs": "the SCE kernel"})
-    whole = matrix(cells=(cell("a"), cell("B 2"), lacking))
+    unmet = cell("b 3").model_copy(update={"needs": "the SCE kernel"})
+    whole = matrix(cells=(cell("a"), cell("B 2"), unmet))
     assert [it.name for it in whole.select()] == ["a", "B 2"]
     assert [it.name for it in whole.select("2 b")] == ["B 2"]
     with pytest.raises(MatrixError, match="no cell's name contains '3'"):

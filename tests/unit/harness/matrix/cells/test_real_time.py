@@ -11,7 +11,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.capabilities import lacking
+from sojourn.harness.matrix.capabilities import missing_capability
 from sojourn.harness.matrix.cells.real_time import bottleneck
 from sojourn.traffic.spec import Flow, Probe, ShortFlows
 
@@ -45,12 +45,12 @@ def cell(flows: tuple[Flow, ...] = PAIR, hops: tuple[Hop, ...] = (BOX,), **more:
     ],
 )
 def test_what_real_time_lacks_is_told(asked: Cell, says: str) -> None:
-    assert lacking(asked, "virtual") == lacking(asked, "apu") == says
+    assert missing_capability(asked, "virtual") == missing_capability(asked, "apu") == says
 
 
 def test_simulated_time_lacks_nothing() -> None:
     asked = (cell(hops=(BOX, BOX)), cell(tunnel="ipsec"), cell(tunnel="fou"))
-    assert [lacking(one, "sim") for one in asked] == ["", "", ""]
+    assert [missing_capability(one, "sim") for one in asked] == ["", "", ""]
 
 
 def test_the_flows_rtt_is_the_paths_delay_in_halves() -> None:
