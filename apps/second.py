@@ -48,5 +48,5 @@ class SecondViewer(Application):
     def failure(self) -> str | None:
         return self._service.failure
 
-    def told(self) -> dict[str, Any]:
+    def result_record(self) -> dict[str, Any]:
         return {"sender": self._victims.address, "sender_port": ports.SECOND}

@@ -169,18 +169,18 @@ def outcome(known: Known) -> Outcome:
     def spans(found: Iterable[stills.Still], frozen: bool | None = True) -> list[Span]:
         return [(s.onset, s.onset + s.length) for s in found if s.frozen is frozen]
 
-    told = viewer.heights(seen, place)
+    reported = viewer.heights(seen, place)
     rungs = resolution.classes(resolution.LADDER, resolution.video_lines(place.height, place.width))
     truth = [(a, b, min([height, max(rungs)])) for a, b, height in known.heights]
     renditions = []
-    for second, height in told.items():
+    for second, height in reported.items():
         shown = {rung for a, b, rung in truth if a < second + 1 and b > second}
         if len(shown) == 1:
             renditions += [(name, next(iter(shown)), height) for name in known.families]
     true_at = [start for (*_, before), (start, _, after) in pairwise(truth) if before != after]
-    told_at = [float(b) for (a, x), (b, y) in pairwise(told.items()) if x != y]
-    near = [any(abs(a - b) <= 1 for b in told_at) for a in true_at]
-    wrong = [not any(abs(a - b) <= 1 for b in true_at) for a in told_at]
+    changes = [float(b) for (a, x), (b, y) in pairwise(reported.items()) if x != y]
+    near = [any(abs(a - b) <= 1 for b in changes) for a in true_at]
+    wrong = [not any(abs(a - b) <= 1 for b in true_at) for a in changes]
     return Outcome(
         true_freezes(known),
         {"picture": spans(alone), "picture and player": spans(helped), "freezedetect": freezedetect(known.video)},
@@ -231,10 +231,10 @@ def rendition_table(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Share of seconds told right, by codec, noise and display."""
     of: dict[str, list[bool]] = defaultdict(list)
     for it in outcomes:
-        for family, true, told in it.renditions:
-            of[family].append(true == told)
+        for family, true, reported in it.renditions:
+            of[family].append(true == reported)
             if family == it.families[0]:
-                of["all"].append(true == told)
+                of["all"].append(true == reported)
     return [
         {"family": name, "seconds": len(right), "right": sum(right) / len(right)} for name, right in sorted(of.items())
     ]

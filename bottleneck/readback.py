@@ -187,8 +187,8 @@ def slotted(dev: str, queue: Qdisc, found: State) -> list[str]:
     The kernel shows the trace itself elsewhere (`sojourn.bottleneck.delivery_trace.differences`).
     """
     lines = _placed(dev, found, "1:", "slots", None) + _placed(dev, found, "10:", queue.kind, "1:1")
-    told = _qdisc(found, dev, "10:").get("options", {})
-    return lines or [f"{dev}: {queue.kind} {line}" for line in queue.differences(told)]
+    shown = _qdisc(found, dev, "10:").get("options", {})
+    return lines or [f"{dev}: {queue.kind} {line}" for line in queue.differences(shown)]
 
 
 def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[str] = ()) -> list[str]:

@@ -100,7 +100,7 @@ class ObsRecorder(ScreenRecorder):
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
-        slate = [tuple(edge) for edge in _told(run)["slate"]]
+        slate = [tuple(edge) for edge in _facts(run)["slate"]]
         width, height = (round(side * scale) for side in size)
         # Written now, so that a killed run still has the times of its frames.
         write(run, ObsScreen(slate[0][1], fps, width, height, frames=0, expected=0, missing=0, slate=slate))
@@ -127,7 +127,7 @@ def finish(run: Path) -> ObsScreen:
         if _part(run).exists():
             remux(_part(run), whole)
             _part(run).parent.rmdir()
-        facts = _told(run)
+        facts = _facts(run)
         progress_file(run).unlink(missing_ok=True)
         times = frame_times(whole)
         seen = slate_seen(whole, slate[-1][2] - slate[0][1] + 2 * _SEARCH_S)
@@ -190,7 +190,7 @@ def _part(run: Path) -> Path:
     return run / "obs" / "screen.part.mkv"
 
 
-def _told(run: Path) -> dict[str, Any]:
+def _facts(run: Path) -> dict[str, Any]:
     """Return the newest value of every key that obs_control.py has written."""
     facts: dict[str, Any] = {}
     file = progress_file(run)

@@ -136,27 +136,27 @@ def clap(client: ReqClient, fps: int) -> list[tuple[bool, float, float]]:
 def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextIO) -> None:
     """Record until `ending` is set and write `progress`. Raises ObsError if OBS stops before that."""
 
-    def tell(**what: object) -> None:
+    def write_facts(**what: object) -> None:
         progress.write(json.dumps(what) + "\n")
 
-    def tell_frames() -> None:
+    def write_frame_count() -> None:
         stats = client.get_stats()
         lost = {
             "lagged": stats.render_skipped_frames - before.render_skipped_frames,
             "skipped": stats.output_skipped_frames - before.output_skipped_frames,
         }
-        tell(frames=stats.output_total_frames, **lost)
+        write_facts(frames=stats.output_total_frames, **lost)
 
     client.start_record()
     await_frames(client)
-    tell(obs=client.get_version().obs_version, slate=clap(client, fps))
+    write_facts(obs=client.get_version().obs_version, slate=clap(client, fps))
     before = client.get_stats()
     print("recording", file=sys.stderr)
     while not ending.wait(_TELL_S):
         if not client.get_record_status().output_active:
             raise ObsError("OBS has stopped recording")
-        tell_frames()
-    tell_frames()
+        write_frame_count()
+    write_frame_count()
     client.stop_record()
     deadline = time.monotonic() + _STOP_S
     while client.get_record_status().output_active and time.monotonic() < deadline:

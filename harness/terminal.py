@@ -24,9 +24,9 @@ class ProgressCallback(Protocol):
     def __call__(self, share: float, what: str = "") -> None: ...
 
 
-def named(tell: ProgressCallback) -> Callable[[str, float], None]:
-    """Return `tell` for builders that pass the activity before the share done."""
-    return lambda what, share: tell(share, what)
+def named(update: ProgressCallback) -> Callable[[str, float], None]:
+    """Return `update` for builders that pass the activity before the share done."""
+    return lambda what, share: update(share, what)
 
 
 @contextmanager
@@ -48,22 +48,22 @@ def steps(console: Console | None = None) -> Iterator[Callable[[str], ProgressCa
     )
 
     def step(name: str) -> ProgressCallback:
-        task, begun, last_told = None, 0.0, 0.0
+        task, begun, last_update = None, 0.0, 0.0
 
-        def tell(share: float, what: str = "") -> None:
-            nonlocal task, begun, last_told
+        def update(share: float, what: str = "") -> None:
+            nonlocal task, begun, last_update
             if task is None:
                 task, begun = bars.add_task(name, total=1.0), time.monotonic()
-                last_told = begun
+                last_update = begun
                 if not console.is_terminal:
                     console.print(Text(f"setup: {name}"))
-            elif not console.is_terminal and (now := time.monotonic()) - last_told > QUIET_S and share > 0:
-                last_told = now
+            elif not console.is_terminal and (now := time.monotonic()) - last_update > QUIET_S and share > 0:
+                last_update = now
                 left = clock_text((now - begun) * (1 - share) / share)
                 console.print(Text(f"setup: {name} {what}: {share:.0%}, about {left} left".replace(" :", ":")))
             bars.update(task, completed=min(max(share, 0.0), 1.0), description=f"{name} {what}".rstrip())
 
-        return tell
+        return update
 
     with bars:
         yield step

@@ -133,7 +133,7 @@ def _besides_bulk(found: RunEvidence) -> dict[str, dict[str, Any]]:
     """What competed besides bulk flows had of each phase, by its name."""
     of_phase = {p.name: [record for record in found.bulk if record["phase"] == p.name] for p in found.setting.phases}
     return {
-        name: applications.told(records, found.second_player, found.measured[name])
+        name: applications.phase_fields(records, found.second_player, found.measured[name])
         for name, records in of_phase.items()
     }
 

@@ -148,7 +148,7 @@ def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
     rows = [
         {"t": sample["t"], "dev": sample["dev"], **qdisc, "backlog_bytes": qdisc.get("backlog")}
         | {"marks": marks(qdisc), "sce_marks": sce_marks(qdisc)}
-        | {name: _ms(qdisc.get(told)) for name, told in (("delay_c_ms", "delay-c"), ("delay_l_ms", "delay-l"))}
+        | {name: _ms(qdisc.get(key)) for name, key in (("delay_c_ms", "delay-c"), ("delay_l_ms", "delay-l"))}
         for sample in records.read_lines(file, records.QDISC)
         for qdisc in sample["qdiscs"]
     ]

@@ -54,7 +54,7 @@ MATRIX = Matrix(
 
 @pytest.mark.experiment
 @pytest.mark.parametrize("cell", MATRIX.cells, ids=[cell.name for cell in MATRIX.cells])
-def test_labs_agree(cell: Cell, scores_in: Callable[..., list[dict[str, Any]]], tell: Callable[[str], None]) -> None:
+def test_labs_agree(cell: Cell, scores_in: Callable[..., list[dict[str, Any]]], notify: Callable[[str], None]) -> None:
     """D_SS of each flow and of both together, means of the runs, differ by 5 % at most, or by 0.5 Mbit/s."""
     shares = {
         lab: [[flow["d_ss_mbps"] for flow in run["flows"]] for run in scores_in(MATRIX, cell, lab)]
@@ -63,7 +63,7 @@ def test_labs_agree(cell: Cell, scores_in: Callable[..., list[dict[str, Any]]], 
     means = {lab: [fmean(flow) for flow in zip(*runs, strict=True)] for lab, runs in shares.items()}
     told = " | ".join(" : ".join(f"{it:.2f}" for it in flows) for flows in means.values())
     ratios = [real / simulated for simulated, real in zip(*means.values(), strict=True)]
-    tell(f"| {cell.name} | {told} | {' : '.join(f'{it:.3f}' for it in ratios)} |")
+    notify(f"| {cell.name} | {told} | {' : '.join(f'{it:.3f}' for it in ratios)} |")
     sim, real = means["sim"], means["virtual"]
     for ours, theirs in zip(real, sim, strict=True):
         assert ours == pytest.approx(theirs, rel=WITHIN, abs=FLOOR_MBPS)

@@ -68,13 +68,13 @@ class Application(ABC):
         self._end_s = time.time()
 
     @abstractmethod
-    def told(self) -> dict[str, Any]:
+    def result_record(self) -> dict[str, Any]:
         """Its results when it has ended, serialisable as JSON."""
 
     def record(self, phase: str) -> dict[str, Any]:
         """Return its entry in bulk.json."""
         span = {"start": self._start_s, "end": self._end_s}
-        return {"contender": self.contender, "phase": phase, **span, **self.told()}
+        return {"contender": self.contender, "phase": phase, **span, **self.result_record()}
 
 
 class Programs(Application):
@@ -122,7 +122,7 @@ class WebUser(Programs):
         stack.callback(self._run("serve", ends.server, web, "serve", *at, ready="listening").stop, signal.SIGTERM)
         stack.callback(self._run("fetch", ends.client, web, "fetch", *at, f"--seed={self._seed}").stop)
 
-    def told(self) -> dict[str, Any]:
+    def result_record(self) -> dict[str, Any]:
         return {
             "sender": self._ends.server_address, "sender_port": self._port, "receiver": self._ends.client_address,
             "draw": self._seed, "fetches": self._lines("fetch"),
@@ -145,7 +145,7 @@ class CallPrograms(Programs):
         for way, (talker, _, *to) in ways.items():
             stack.callback(self._run(f"talk-{way}", talker, call_traffic, "talk", *to, f"--seconds={_TALK_S}").stop)
 
-    def told(self) -> dict[str, Any]:
+    def result_record(self) -> dict[str, Any]:
         return {
             "sender": self._ends.server_address, "receiver": self._ends.client_address, "receiver_port": ports.TALK,
             "heard": {way: self._heard(way) for way in ("down", "up")},
@@ -155,8 +155,8 @@ class CallPrograms(Programs):
         """The summary of what was received; without delays if the two ends have different clocks."""
         remote = self._ends.server.remote or self._ends.client.remote
         heard = next(iter(self._lines(f"hear-{way}")), {})
-        told: dict[str, Any] = heard.get("summary", {})
-        return {name: value for name, value in told.items() if not (remote and name.startswith("delay"))}
+        summary: dict[str, Any] = heard.get("summary", {})
+        return {name: value for name, value in summary.items() if not (remote and name.startswith("delay"))}
 
 
 def _let_end(listener: Process) -> None:

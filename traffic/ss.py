@@ -109,10 +109,10 @@ class SsSampler(PeriodicSampler):
             flow = parse(line)
             if flow is None:
                 continue
-            self._tell(moment, flow)
+            self._report_throughput(moment, flow)
             yield json.dumps({"t": round(moment, 6), "place": self.place.name, **flow}).encode() + b"\n"
 
-    def _tell(self, moment: float, flow: dict[str, Any]) -> None:
+    def _report_throughput(self, moment: float, flow: dict[str, Any]) -> None:
         before = self._last.get(flow["flow"])
         self._last[flow["flow"]] = (moment, flow["bytes_acked"])
         if before and self.on_throughput and moment > before[0]:

@@ -24,10 +24,10 @@ def tso_2020(places: Sequence[Place], on: bool) -> Iterator[None]:
     try:
         for place in places:
             script = f"[ -e {SWITCH_2020} ] || exit 0; cat {SWITCH_2020}; echo {on:d} >{SWITCH_2020}; cat {SWITCH_2020}"
-            told = place.run(["sh", "-c", script], check=False).split()
-            if told:
-                before.append((place, told[0]))
-            if (bool(told) and told[-1] in _ON) is not on:
+            output = place.run(["sh", "-c", script], check=False).split()
+            if output:
+                before.append((place, output[0]))
+            if (bool(output) and output[-1] in _ON) is not on:
                 what = f"{'has no TSO as in 2020' if on else 'always uses TSO as in 2020'} ({SWITCH_2020})"
                 raise ContenderError(
                     f"{place.name}: its kernel {what}; use root there, with the kernel of `sojourn build`"

@@ -77,7 +77,7 @@ def ensure_clip(
         raise ClipError(str(wrong)) from wrong
 
 
-def _ensured(tell: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None) -> Clip:
+def _ensured(progress: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None) -> Clip:
     if seconds <= 0 or seconds % SEGMENT_SECONDS:
         raise ValueError(f"clip seconds={seconds} is invalid; give a positive multiple of {SEGMENT_SECONDS}")
     strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
@@ -85,7 +85,7 @@ def _ensured(tell: Progress, seconds: int, ladder: tuple[Rung, ...], film_second
     recipe = hashlib.sha256(repr((_command(Path(), ladder, size), strips)).encode())
     recipe.update(own.digest.encode() if own else Path(scenes.__file__).read_bytes())
     base = cache.root() / "clip" / recipe.hexdigest()[:16]
-    cache.build_once(base, lambda work: _encode(work, _pictures(seconds, size, own), size, strips, ladder, tell))
+    cache.build_once(base, lambda work: _encode(work, _pictures(seconds, size, own), size, strips, ladder, progress))
     loops = max(1, -(-film_seconds // seconds))
     film = base.with_name(f"{base.name}-x{loops}-settled")
     cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder)))

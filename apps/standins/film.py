@@ -67,18 +67,18 @@ class Film:
         asked = ["-select_streams", "v:0", "-show_entries", "format=duration:stream=codec_type", "-of", "csv=p=0"]
         with tempfile.TemporaryFile() as said, decoder("ffprobe", [self.path]) as ready:
             probe = [*ready.command, *QUIET, *asked, *_ONLY, "-i", f"file:{ready.names[self.path]}"]
-            told = subprocess.run(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, check=False)
+            output = subprocess.run(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, check=False)
             said.seek(0)
             text = said.read(4000).decode(errors="replace").strip()
         why = text.splitlines()[-1] if text else "no video in it"
         if codec := _NOT_LISTED.search(text):
             why = f"its codec {codec[1]} is not supported; give a film in a common codec, such as H.264"
-        lines = told.stdout.decode(errors="replace").split()
+        lines = output.stdout.decode(errors="replace").split()
         try:
             length = float(lines[-1])
         except (IndexError, ValueError):
             length = 0.0
-        if told.returncode or not lines or lines[0].strip(",") != "video":
+        if output.returncode or not lines or lines[0].strip(",") != "video":
             raise FilmError(f"{self.path}: not a film: {why}")
         if length < _LEAST_S:
             raise FilmError(f"{self.path}: {length:g} s long; give at least {_LEAST_S} s")

@@ -115,13 +115,13 @@ class Archive:
 
         Suites without that field are omitted.
         """
-        told = {}
+        values = {}
         for file in (self.folder / "state/lists").glob("*Release"):
             named = (line for line in file.read_text().splitlines() if re.match(r"[A-Z][\w-]+: ", line))
             fields = dict(line.split(": ", 1) for line in named)
             if field in fields:
-                told[fields.get("Codename", file.name)] = parsedate_to_datetime(fields[field])
-        return told
+                values[fields.get("Codename", file.name)] = parsedate_to_datetime(fields[field])
+        return values
 
     def _tell_age(self) -> None:
         """Warn of suites whose archive has expired or is no longer updated.
@@ -164,15 +164,15 @@ class Archive:
         out = call(["apt-cache", *self.options(), "show", "--no-all-versions", package], env=self._environment())
         return next(fields["Version"] for fields in stanzas(out))
 
-    def download(self, package: str, folder: Path, tell: Callable[[float], None]) -> Path:
-        """Fetch a package file into `folder`; `tell` receives the fraction done. apt verifies the file."""
+    def download(self, package: str, folder: Path, progress: Callable[[float], None]) -> Path:
+        """Fetch a package file into `folder`; `progress` receives the fraction done. apt verifies the file."""
         folder.mkdir(parents=True, exist_ok=True)
         command = ["apt-get", *self.options(), "-q", "-o", "APT::Status-Fd=1", "download", package]
         with started(command, cwd=folder, env=self._environment()) as apt:
             assert apt.stdout is not None and apt.stderr is not None
             for line in apt.stdout:
                 if match := re.match(r"dlstatus:\d+:([\d.]+):", line):
-                    tell(float(match[1]) / 100)
+                    progress(float(match[1]) / 100)
             error = apt.stderr.read()
         if apt.returncode:
             raise BuildError(f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}")

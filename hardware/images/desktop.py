@@ -68,34 +68,34 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     Raises:
         BuildError: a tool is missing, or packages or distributions are not available.
     """
-    tell = progress or (lambda _what, _fraction: None)
+    report = progress or (lambda _what, _fraction: None)
     packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
     lock = locked_lines(DISTRIBUTIONS, LOCK.read_text())
     inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
     parts = [*((name, text.encode()) for name, text in inputs.items()), *tc_objects.inputs()]
     entry = cache.build_once(
-        cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, tell)
+        cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, report)
     )
     made = json.loads((entry / "made.json").read_text())
     sources, name = _ensure_sources(entry)
     return Desktop(entry / "root", sources, made["versions"], made["content"], name)
 
 
-def _build(scratch: Path, packages: tuple[str, ...], lock: str, tell: Progress) -> None:
+def _build(scratch: Path, packages: tuple[str, ...], lock: str, report: Progress) -> None:
     root = scratch / "root"
-    versions = extract(root, packages, tell)
-    tell("fetching its Python distributions", 0.6)
+    versions = extract(root, packages, report)
+    report("fetching its Python distributions", 0.6)
     for name in _UNREAD:
         cache.remove_tree(root / name)
     prepare(root)
     versions |= _install(root, lock, scratch / "lock.txt")
-    tell("compiling its Python modules", 0.8)
+    report("compiling its Python modules", 0.8)
     _compile(root, root, root / "usr/lib/python3", root / _python(root).replace("bin", "lib"))
-    tell("hashing the guest", 0.95)
+    report("hashing the guest", 0.95)
     cache.settle(root)
     made = {"versions": versions, "content": tree_digest(root)}
     (scratch / "made.json").write_text(json.dumps(made, indent=1) + "\n")
-    tell("guest ready", 1.0)
+    report("guest ready", 1.0)
 
 
 def locked_lines(names: Iterable[str], lock: str) -> str:

@@ -74,36 +74,36 @@ def ensure_guest(progress: Progress | None = None) -> Guest:
     parts = [("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *PACKAGES)).encode())]
     parts += [("etc", repr((ETC, POWEROFF)).encode()), *tc_objects.inputs()]
     digest = cache.digest(parts)
-    tell = progress or (lambda _what, _fraction: None)
-    entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, tell), secret=[_KEY])
+    report = progress or (lambda _what, _fraction: None)
+    entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, report), secret=[_KEY])
     versions = json.loads((entry / "versions.json").read_text())
     return Guest(entry / "root", entry / _KEY, entry / "known_hosts", versions, digest)
 
 
-def _build(scratch: Path, tell: Progress) -> None:
+def _build(scratch: Path, report: Progress) -> None:
     if not shutil.which("ssh-keygen"):
         raise BuildError(f"not installed: ssh-keygen; as root: {APT_LINE}")
     root = scratch / "root"
-    versions = extract(root, PACKAGES, tell)
-    tell("preparing the guest", 0.9)
+    versions = extract(root, PACKAGES, report)
+    report("preparing the guest", 0.9)
     prepare(root)
     _keys(scratch, root)
     (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
-    tell("guest ready", 1.0)
+    report("guest ready", 1.0)
 
 
-def extract(root: Path, packages: Sequence[str], tell: Progress) -> dict[str, str]:
+def extract(root: Path, packages: Sequence[str], report: Progress) -> dict[str, str]:
     """Unpack `packages` of SUITE and their dependencies to `root`; return all versions by name.
 
     Works as root and as a plain user. Raises BuildError.
     """
     if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
         raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}")
-    tell("reading the package lists", 0.0)
+    report("reading the package lists", 0.0)
     archive = Archive(cache.root() / "apt", (SUITE,))
     with archive.locked():
         archive.update()
-        tell("fetching the guest's packages", 0.2)
+        report("fetching the guest's packages", 0.2)
         # Extraction runs no maintainer scripts, so chrootless is safe, and needs neither subuids nor root.
         call([
             "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",

@@ -72,9 +72,9 @@ def ensure_image(
     parts = [(str(file.relative_to(USERLAND)), file.read_bytes()) for file in files]
     asked = (SUITE, PACKAGES, SIZE, board.name, board.console, kernel.digest)
     digest = cache.digest([*parts, *tc_objects.inputs(), ("asked", repr(asked).encode())])
-    tell = progress or (lambda _what, _fraction: None)
+    report = progress or (lambda _what, _fraction: None)
     entry = cache.build_once(
-        cache.root() / "image" / digest, lambda scratch: _build(scratch, board, kernel, digest, tell)
+        cache.root() / "image" / digest, lambda scratch: _build(scratch, board, kernel, digest, report)
     )
     made = json.loads((entry / "versions.json").read_text())
     return Image(entry / "disk.img", kernel, made, digest)
@@ -142,12 +142,12 @@ def authorized_keys(files: Sequence[Path]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, tell: Progress) -> None:
+def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report: Progress) -> None:
     signature = int(digest[:8], 16)
     words = f"root=PARTUUID={disk.part_uuid(signature)} rootwait ro console={board.console}"
     tar = scratch / "root.tar"
     files = _own_files(scratch, kernel)
-    tell("fetching the image's packages", 0.05)
+    report("fetching the image's packages", 0.05)
     archive = Archive(cache.root() / "image-apt", (SUITE,))
     with archive.locked():
         archive.update()
@@ -164,7 +164,7 @@ def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, tell: 
             f"--customize-hook=download {VERSIONS} {scratch}/versions",
             SUITE, str(tar), str(archive.sources),
         ])  # fmt: skip
-    tell("making the filesystem", 0.9)
+    report("making the filesystem", 0.9)
     image = scratch / "disk.img"
     with image.open("wb") as file:
         file.truncate(SIZE)
@@ -174,7 +174,7 @@ def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, tell: 
     (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
     for leftover in (tar, files, *(scratch / name for name in ("boot.img", "core.img", "versions"))):
         leftover.unlink()
-    tell("image ready", 1.0)
+    report("image ready", 1.0)
 
 
 def _own_files(scratch: Path, kernel: BoardKernel) -> Path:

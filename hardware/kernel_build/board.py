@@ -69,17 +69,17 @@ def ensure_board_kernel(board: Board, source: Path | None = None, progress: Prog
     """
     given = identify(source) if source else None
     digest = kbuild.digest_with_modules(board.recipe, given)
-    tell = progress or (lambda _what, _fraction: None)
+    report = progress or (lambda _what, _fraction: None)
     folder = cache.root() / "board-kernel"
-    entry = cache.build_once(folder / digest, lambda scratch: _build(board, scratch, given, folder, tell))
+    entry = cache.build_once(folder / digest, lambda scratch: _build(board, scratch, given, folder, report))
     made = json.loads((entry / "kernel.json").read_text())
     return BoardKernel(entry / "vmlinuz", entry / "modules", made["version"], made["source"], digest)
 
 
-def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path, tell: Progress) -> None:
+def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path, report: Progress) -> None:
     log = folder / f"{scratch.name.strip('.')}.log"
-    tree = kbuild.compile_kernel(board.recipe, scratch, given, log, tell)
-    tell("compiling the modules", 0.98)
+    tree = kbuild.compile_kernel(board.recipe, scratch, given, log, report)
+    report("compiling the modules", 0.98)
     *_, prague = kbuild.compile_modules(board.recipe, tree, scratch / "made", log)
     kbuild.call(["strip", "--strip-debug", str(prague)], log)
     (updates := scratch / "modules/lib/modules" / tree.version / "updates").mkdir(parents=True)
@@ -90,4 +90,4 @@ def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path
     cache.remove_tree(scratch / "made")
     tree.remove()
     log.unlink()
-    tell("kernel ready", 1.0)
+    report("kernel ready", 1.0)

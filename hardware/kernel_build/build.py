@@ -36,29 +36,29 @@ def ensure_kernel(source: Path | None = None, progress: Progress | None = None, 
     """
     given = identify(source) if source else None
     digest = kbuild.digest(recipe, given)
-    tell = progress or (lambda _what, _fraction: None)
+    report = progress or (lambda _what, _fraction: None)
     entry = cache.build_once(
-        cache.root() / "kernel" / digest, lambda scratch: _build(recipe, scratch, given, digest, tell)
+        cache.root() / "kernel" / digest, lambda scratch: _build(recipe, scratch, given, digest, report)
     )
     made = json.loads((entry / "kernel.json").read_text())
     return Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
 
 
-def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, tell: Progress) -> None:
+def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, report: Progress) -> None:
     log = cache.root() / "kernel" / f"{digest}.log"
     guest = ensure_guest()
 
     def train(linux: Path, profile: Path) -> None:
         training.train(Kernel(linux, scratch / "config", "", "", digest), guest, profile)
 
-    tree = kbuild.compile_kernel(recipe, scratch, given, log, tell, train)
+    tree = kbuild.compile_kernel(recipe, scratch, given, log, report, train)
     shutil.copy(tree.objects / "linux", scratch / "linux")
     shutil.copy(tree.objects / ".config", scratch / "config")
-    tell("trying the kernel", 0.98)
+    report("trying the kernel", 0.98)
     kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
     # Only a kernel that passes enters the cache, so a warm start needs no check.
     self_check(Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest), guest)
     (scratch / "kernel.json").write_text(json.dumps({"version": tree.version, "source": tree.name}, indent=1) + "\n")
     tree.remove()
     log.unlink()
-    tell("kernel ready", 1.0)
+    report("kernel ready", 1.0)

@@ -120,7 +120,7 @@ def compile_kernel(
     scratch: Path,
     given: KernelSource | None,
     log: Path,
-    tell: Progress,
+    report: Progress,
     train: Callable[[Path, Path], None] | None = None,
 ) -> Tree:
     """Compile a kernel in `scratch`; the tools' output goes to `log`.
@@ -138,8 +138,8 @@ def compile_kernel(
         missing.append(str(recipe.header))
     if missing:
         raise BuildError(f"not installed: {', '.join(missing)}; as root: {recipe.apt_line}")
-    with _tarball(given, scratch, tell) as (tarball, name), log.open("wb") as out:
-        tell("unpacking the kernel source", 0.07)
+    with _tarball(given, scratch, report) as (tarball, name), log.open("wb") as out:
+        report("unpacking the kernel source", 0.07)
         tree, objects = scratch / "source", scratch / "objects"
         tree.mkdir()
         objects.mkdir()
@@ -151,7 +151,7 @@ def compile_kernel(
         for file, folder in ADDED.items():
             shutil.copy(kconfig.FRAGMENTS / file, tree / folder)
 
-        tell("configuring the kernel", 0.12)
+        report("configuring the kernel", 0.12)
         wanted = scratch / "wanted.config"
         wanted.write_text(kconfig.fragment(recipe.fragments))
         make = ["make", "-C", str(tree), f"O={objects}", f"ARCH={recipe.arch}"]
@@ -171,20 +171,20 @@ def compile_kernel(
         if recipe.hot and train:
             (compiler.parent / "hot").write_text("".join(f"{file}.o\n" for file in recipe.hot))
             try:
-                _compile(recipe, jobs, out, tell, "generate")
-                tell("training the compiler", 0.9)
+                _compile(recipe, jobs, out, report, "generate")
+                report("training the compiler", 0.9)
                 train(objects / "linux", compiler.parent / "profile")
-                _compile_again(recipe, jobs, objects, out, tell, "use")
+                _compile_again(recipe, jobs, objects, out, report, "use")
             except BuildError as failed:
                 print(f"the kernel will be slower, compiled without a profile: {failed}", file=sys.stderr)
-                _compile_again(recipe, jobs, objects, out, tell)
+                _compile_again(recipe, jobs, objects, out, report)
         else:
-            _compile(recipe, jobs, out, tell)
+            _compile(recipe, jobs, out, report)
     version = (objects / "include/config/kernel.release").read_text().strip()
     return Tree(tree, objects, version, name)
 
 
-def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], tell: Progress, profile: str = "") -> None:
+def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: Progress, profile: str = "") -> None:
     compiled, log = 0, Path(out.name)
     with started(jobs, stderr=subprocess.STDOUT, env=_environment(profile)) as build:
         assert build.stdout is not None
@@ -192,20 +192,20 @@ def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], tell: Progress, pr
             out.write(line.encode())
             if line.startswith("  CC "):
                 compiled += 1
-                tell("compiling the kernel", 0.13 + 0.77 * min(1, compiled / recipe.files))
+                report("compiling the kernel", 0.13 + 0.77 * min(1, compiled / recipe.files))
     out.flush()
     if build.returncode:
         raise BuildError(f"the kernel does not compile (see {log}): {_last_error(log)}")
 
 
 def _compile_again(
-    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], tell: Progress, profile: str = ""
+    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], report: Progress, profile: str = ""
 ) -> None:
     """Recompile the hot files, with or without a profile, and link."""
     what = f"compiling the packet path {'with its profile' if profile else 'without a profile'}"
     for file in recipe.hot:
         (objects / f"{file}.o").unlink(missing_ok=True)
-    _compile(recipe, jobs, out, lambda _what, _fraction: tell(what, 0.93), profile)
+    _compile(recipe, jobs, out, lambda _what, _fraction: report(what, 0.93), profile)
 
 
 def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list[Path]:
@@ -221,10 +221,10 @@ def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list
 
 
 @contextmanager
-def _tarball(given: KernelSource | None, scratch: Path, tell: Progress) -> Iterator[tuple[Path, str]]:
+def _tarball(given: KernelSource | None, scratch: Path, report: Progress) -> Iterator[tuple[Path, str]]:
     """Yield the kernel source and its name for the evidence; remove a download or a copy afterwards."""
     if given and given.path.is_dir():
-        tell("copying the kernel source", 0.0)
+        report("copying the kernel source", 0.0)
         copied = scratch / "source.tar"
         pack(given, copied)
         yield copied, given.name
@@ -233,7 +233,7 @@ def _tarball(given: KernelSource | None, scratch: Path, tell: Progress) -> Itera
     if given:
         yield given.path, given.name
         return
-    tell("reading the package lists", 0.0)
+    report("reading the package lists", 0.0)
     archive = Archive(cache.root() / "apt")
     with archive.locked():
         archive.update()
@@ -242,7 +242,7 @@ def _tarball(given: KernelSource | None, scratch: Path, tell: Progress) -> Itera
         deb = archive.download(
             package,
             scratch / "deb",
-            lambda done: tell(f"downloading {package} {version}", 0.01 + 0.05 * done),
+            lambda done: report(f"downloading {package} {version}", 0.01 + 0.05 * done),
         )
     call(["dpkg-deb", "-x", str(deb), str(deb.parent)], scratch / "dpkg.log")
     tarball = next((deb.parent / "usr/src").glob("linux-source-*.tar.*"))

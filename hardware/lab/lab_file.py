@@ -256,7 +256,7 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
     except TomlError as broken:
         raise LabFileError(f"--lab-file: {path}: {broken}") from broken
     except ValidationError as wrong:
-        errors = [_told(error) for error in wrong.errors()]
+        errors = [_error_text(error) for error in wrong.errors()]
         if any(error.endswith(_NO_TABLE) for error in errors):
             errors.append("`sojourn lab init` creates a complete file; see docs/physical-lab.md")
         raise LabFileError(f"--lab-file: {path}: {'; '.join(errors)}") from wrong
@@ -268,7 +268,7 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
     return file
 
 
-def _told(error: ErrorDetails) -> str:
+def _error_text(error: ErrorDetails) -> str:
     """Return one error as `[table] key: what is wrong; what would be right`."""
     where = [str(part) for part in error["loc"] if not isinstance(part, int)]
     fields = _fields(where[:-1])

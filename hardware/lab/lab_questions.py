@@ -38,7 +38,7 @@ Tables = dict[str, dict[str, Any]]
 #: Asks one question, with a proposal ("": none), and returns the answer.
 Ask = Callable[[str, str], str]
 #: Prints a line.
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 #: Returns the ports of an ssh destination, or of this machine (""). Raises CommandError.
 Look = Callable[[str], Sequence[Port]]
 
@@ -49,34 +49,34 @@ def ports_of(ssh: str) -> list[Port]:
     words = [word for option in options for word in ("-o", option)]
     place = Place(ssh, ("ssh", *words, ssh), remote=True) if ssh else LOCAL
 
-    def told(*what: str) -> list[Any]:
+    def read(*what: str) -> list[Any]:
         return list(json.loads(place.run(["ip", "-j", *what], timeout=2 * _GREET_S) or "[]"))
 
-    away = {route.get("dev") for version in IP_VERSIONS for route in told(f"-{version}", "route", "show", "default")}
+    away = {route.get("dev") for version in IP_VERSIONS for route in read(f"-{version}", "route", "show", "default")}
     return [
         Port(link["ifname"], ip_interface(f"{entry['local']}/{entry['prefixlen']}"), link["ifname"] in away)
-        for link in told("address")
+        for link in read("address")
         for entry in link.get("addr_info", [])
         if link["ifname"] != "lo" and entry["scope"] != "link"
     ]
 
 
-def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> Tables:
+def ask_lab(ask: Ask, show: Show, look: Look = ports_of) -> Tables:
     """Ask for router or box, and for hosts; return the tables of a lab file. Invalid answers are asked for again."""
-    middle = _answer(ask, tell, "between the two sides: router (Linux, by ssh) or box (any device)", "router", _Middle)
-    tables, networks = _router(ask, tell, look) if middle == "router" else (_box(ask, tell), {})
-    here = _seen(look, tell, "")
+    middle = _answer(ask, show, "between the two sides: router (Linux, by ssh) or box (any device)", "router", _Middle)
+    tables, networks = _router(ask, show, look) if middle == "router" else (_box(ask, show), {})
+    here = _seen(look, show, "")
     for name in (*NEAR, *FAR):
-        tell(_WHERE[name])
+        show(_WHERE[name])
         # All addresses have the IP version of the first.
         of_one = {ip_version(table["address"]) for host, table in tables.items() if "address" in table} or IP_VERSIONS
         first = tables.get("client" if name in NEAR else "server", {})
         ssh = ""
         if name != "client":
             question = f"{name}: ssh destination (-: this machine)"
-            ssh = _answer(ask, tell, question, first.get("ssh", "-"), SshName)
+            ssh = _answer(ask, show, question, first.get("ssh", "-"), SshName)
             ssh = "" if ssh == "-" else ssh
-        its = _seen(look, tell, ssh) if ssh else here
+        its = _seen(look, show, ssh) if ssh else here
         # The networks of a box are unknown; the default route is rarely one of them.
         side = networks.get("lan" if name in NEAR else "wan", [port.address.network for port in its if not port.away])
         fitting = [port for port in its if port.address.network in side and port.address.version in of_one]
@@ -84,29 +84,29 @@ def ask_lab(ask: Ask, tell: Tell, look: Look = ports_of) -> Tables:
         # film.
         taken = {table["address"] for host, table in tables.items() if host in NEAR}
         proposal = next((str(port.address.ip) for port in fitting if str(port.address.ip) not in taken), "")
-        address = _answer(ask, tell, f"{name}: address on that side of the {middle}", proposal, Address, taken)
+        address = _answer(ask, show, f"{name}: address on that side of the {middle}", proposal, Address, taken)
         tables[name] = ({"ssh": ssh} if ssh else {}) | {"address": address}
         if name in ("client", "server"):
             device = next((port.name for port in its if str(port.address.ip) == address), "-" if networks else "")
             where = f"{name}: interface to capture on{' (-: at the router)' if networks else ''}"
-            device = _answer(ask, tell, where, device, InterfaceName)
+            device = _answer(ask, show, where, device, InterfaceName)
             tables[name] |= {"interface": device} if device != "-" else {}
     return tables
 
 
-def _box(ask: Ask, tell: Tell) -> Tables:
-    tell("A box is neither configured nor read: packets are captured on both sides, at client and server.")
-    return {"box": {"name": _answer(ask, tell, "box: its name in the evidence", "box", BoxName)}}
+def _box(ask: Ask, show: Show) -> Tables:
+    show("A box is neither configured nor read: packets are captured on both sides, at client and server.")
+    return {"box": {"name": _answer(ask, show, "box: its name in the evidence", "box", BoxName)}}
 
 
-def _router(ask: Ask, tell: Tell, look: Look) -> tuple[Tables, dict[str, list[IPv4Network | IPv6Network]]]:
+def _router(ask: Ask, show: Show, look: Look) -> tuple[Tables, dict[str, list[IPv4Network | IPv6Network]]]:
     """The router's table, and the networks on each side of it."""
-    ssh = _answer(ask, tell, "router: ssh destination", "", SshName)
-    ports = _seen(look, tell, ssh)
+    ssh = _answer(ask, show, "router: ssh destination", "", SshName)
+    ports = _seen(look, show, ssh)
     inner = [port.name for port in ports if not port.away]
-    lan = _answer(ask, tell, "router: interface towards the client", (*inner, "")[0], InterfaceName)
+    lan = _answer(ask, show, "router: interface towards the client", (*inner, "")[0], InterfaceName)
     others = [name for name in (*inner, *(port.name for port in ports)) if name != lan]
-    wan = _answer(ask, tell, "router: interface towards the server", (*others, "")[0], InterfaceName, {lan})
+    wan = _answer(ask, show, "router: interface towards the server", (*others, "")[0], InterfaceName, {lan})
     networks = {
         side: [port.address.network for port in ports if port.name == name]
         for side, name in (("lan", lan), ("wan", wan))
@@ -122,19 +122,19 @@ def written(tables: Tables) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _seen(look: Look, tell: Tell, ssh: str) -> Sequence[Port]:
+def _seen(look: Look, show: Show, ssh: str) -> Sequence[Port]:
     """Print and return a machine's ports, to choose from. Empty, with a message, if it does not respond."""
     try:
         ports = look(ssh)
     except (CommandError, ValueError) as failed:
-        tell(f"{ssh or 'this machine'} did not list its interfaces: {failed}")
+        show(f"{ssh or 'this machine'} did not list its interfaces: {failed}")
         return []
     shown = ", ".join(f"{port.name} {port.address}{' (default route)' if port.away else ''}" for port in ports)
-    tell(f"{ssh or 'this machine'} has {shown or 'no interface with an IP address'}")
+    show(f"{ssh or 'this machine'} has {shown or 'no interface with an IP address'}")
     return ports
 
 
-def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken: Collection[str] = ()) -> str:
+def _answer(ask: Ask, show: Show, question: str, proposal: str, kind: Any, taken: Collection[str] = ()) -> str:
     """Ask until the answer is valid in a lab file and not `taken`."""
     while True:
         text = ask(question, proposal).strip()
@@ -143,8 +143,8 @@ def _answer(ask: Ask, tell: Tell, question: str, proposal: str, kind: Any, taken
         try:
             value = str(TypeAdapter(kind).validate_python(text))
         except ValidationError as wrong:
-            tell(wrong.errors()[0]["msg"].removeprefix("Value error, "))
+            show(wrong.errors()[0]["msg"].removeprefix("Value error, "))
             continue
         if value not in taken:
             return value
-        tell(f"{value} is already in use; a machine with both roles needs a second address (`ip address add`)")
+        show(f"{value} is already in use; a machine with both roles needs a second address (`ip address add`)")

@@ -252,8 +252,8 @@ def _stamps(tree: Path) -> str:
     total = hashlib.sha256()
     for path in sorted(_files(tree)):
         status = os.lstat(path)
-        told = (os.path.relpath(path, tree), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-        total.update(repr(told).encode())
+        entry = (os.path.relpath(path, tree), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        total.update(repr(entry).encode())
     return total.hexdigest()
 
 

@@ -127,10 +127,10 @@ def _listener(asking: socket.socket, core: int) -> list[str]:
     """Return the owner of the claim on a core; empty if it is this process."""
     try:
         asking.connect(f"\0sojourn-real-time-{core}")
-        told = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     except OSError:  # it is ending
         return [f"on core {core}"]
-    pid, user, _ = struct.unpack("3i", told)
+    pid, user, _ = struct.unpack("3i", credentials)
     if pid == os.getpid():
         return []
     return [f"process {pid} of {psutil.Process(pid).username() if psutil.pid_exists(pid) else f'user {user}'}"]

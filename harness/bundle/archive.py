@@ -124,7 +124,7 @@ def pack(
     files: Mapping[str, Path | bytes],
     into: IO[bytes],
     signature: bytes | None = None,
-    tell: BytesDone = lambda _: None,
+    done: BytesDone = lambda _: None,
 ) -> None:
     """Write the `files` of a run (by their paths in it) as one archive.
 
@@ -144,7 +144,7 @@ def pack(
                 info.size = len(content) if isinstance(content, bytes) else content.stat().st_size
                 info.mode = 0o644
                 with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
-                    tar.addfile(info, _Counted(file, tell))
+                    tar.addfile(info, _Counted(file, done))
     except ValueError as error:
         raise BundleError(f"{manifest.run}: {error}") from error
 
@@ -152,12 +152,12 @@ def pack(
 class _Counted:
     """A file that counts the bytes read."""
 
-    def __init__(self, file: IO[bytes], tell: BytesDone) -> None:
-        self._file, self._tell = file, tell
+    def __init__(self, file: IO[bytes], done: BytesDone) -> None:
+        self._file, self._done = file, done
 
     def read(self, size: int = -1) -> bytes:
         content = self._file.read(size)
-        self._tell(len(content))
+        self._done(len(content))
         return content
 
 

@@ -150,7 +150,7 @@ def export(
         left_out = [*(before.left_out if before else [])]
         files = {name: run / name for name in manifest.files if name != CRATE}
         manifest.run = request.name(manifest.run)
-        tell = begin(run, sum(manifest.files[name].size for name in files))
+        done = begin(run, sum(manifest.files[name].size for name in files))
         if request.anonymise:
             from sojourn.harness.bundle.anonymise import anonymise
 
@@ -168,7 +168,7 @@ def export(
         )
         described = _describe(manifest, files)
         signature = _signed(manifest_text(manifest), request.key) if request.key else None
-        pack(manifest, {**files, CRATE: described}, archive, signature, tell)
+        pack(manifest, {**files, CRATE: described}, archive, signature, done)
     return output
 
 

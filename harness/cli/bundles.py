@@ -85,9 +85,9 @@ def bundle_verify(
     checked, manifest, why_not = result.checked, result.checked.manifest, result.not_computed
     scores = f"scores NOT recomputed: {why_not}" if why_not else "scores recomputed: unchanged"
     if as_json:
-        told: dict[str, object] = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons}
-        told |= {"files": manifest.files, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer}
-        print_json({**told, "scores": scores, "other_page": result.other_page})
+        record: dict[str, object] = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons}
+        record |= {"files": manifest.files, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer}
+        print_json({**record, "scores": scores, "other_page": result.other_page})
         return
     why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""

@@ -36,9 +36,9 @@ def rescore(
     for reason in outcome.void_now:
         print(f"sojourn: {run}: now invalid: {reason}", file=sys.stderr)
     if as_json:
-        told: dict[str, object] = {"run": run, "scorer": outcome.scorer, "fields": outcome.fields}
-        told |= {"differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
-        print_json({**told, "replaced": write and bool(outcome.differing)})
+        record: dict[str, object] = {"run": run, "scorer": outcome.scorer, "fields": outcome.fields}
+        record |= {"differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
+        print_json({**record, "replaced": write and bool(outcome.differing)})
     if not as_json and outcome.differing:
         for line in outcome.fields:
             print(printable(line))
@@ -118,13 +118,13 @@ def summary(
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.store.manifest import MANIFEST
 
-    told_apart = experiments(find_runs(places))
+    repeated = experiments(find_runs(places))
     first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
     if not as_json:
-        print_summary(told_apart, Console())
-    page = write_summary(told_apart, output or folder)
-    print_json(records(told_apart, page.parent)) if as_json else print(page)
+        print_summary(repeated, Console())
+    page = write_summary(repeated, output or folder)
+    print_json(records(repeated, page.parent)) if as_json else print(page)
 
 
 @app.command()

@@ -107,22 +107,21 @@ def trend(
         from sojourn.harness.report import trend as report
         from sojourn.harness.report.verdict import VerdictExit
 
-        told = report.history(report.read_versions(places), least / 100)
-        page = report.write_history(told, output)
-    able = any(one.can_tell for one in told.trends)
-    code = (
-        VerdictExit.NOT_MET if any(one.worse for one in told.trends) else VerdictExit.MET if able else VerdictExit.VOID
-    )
+        history = report.history(report.read_versions(places), least / 100)
+        page = report.write_history(history, output)
+    able = any(one.can_tell for one in history.trends)
+    worse = any(one.worse for one in history.trends)
+    code = VerdictExit.NOT_MET if worse else VerdictExit.MET if able else VerdictExit.VOID
     if as_json:
-        print_json(report.records(told))
+        print_json(report.records(history))
         raise typer.Exit(code)
-    for one in told.trends:
+    for one in history.trends:
         print(printable(f"{one.title}: {one.state}"))
         for line in report.lines(one):
             print(printable(f"  {line}"))
-    if not told.trends:
+    if not history.trends:
         print("no experiment has valid runs of two versions with the same options")
-    for version, left in told.left:
+    for version, left in history.left:
         print(printable(f"excluded: {version}: {left.path.name}: {left.state}: {left.reason}"))
     print(page)
     raise typer.Exit(code)

@@ -87,13 +87,13 @@ class GuestNews:
             *lines, self._rest = (self._rest + fresh).split(b"\n")
             for line in lines:
                 self._silent_s = 0.0
-                self._tell(line)
+                self._forward(line)
             if len(self._rest) > _MOST_NEWS:
                 raise SimulatedError(f"{self._file.name}: the simulated machine wrote an endless line")
         if self._silent_s > SILENCE_S:
             raise SimulatedError(f"the simulated machine hangs: no news for {self._silent_s:.0f} s")
 
-    def _tell(self, line: bytes) -> None:
+    def _forward(self, line: bytes) -> None:
         """Forward a line. Raises SimulatedError for invalid news."""
         try:
             now, _, what = _NEWS.validate_json(line)

@@ -55,7 +55,7 @@ class ExperimentProgress:
         self.sample = Sample()
         self._index = -1
         self._started = clock()
-        self._begun = self._told = time.monotonic()
+        self._begun = self._last_shown = time.monotonic()
         self._seen: list[Sample] = []
         self._history: dict[str, deque[float]] = {who: deque(maxlen=_HISTORY) for who in ("victim", "contender")}
         self._live: Live | None = None
@@ -79,8 +79,8 @@ class ExperimentProgress:
 
     def passed(self, spent: float, done: float) -> None:
         """Without a panel, report occasionally how many seconds of the phase and of the experiment have passed."""
-        if not self._live and time.monotonic() - self._told > QUIET_S:
-            self._told = time.monotonic()
+        if not self._live and time.monotonic() - self._last_shown > QUIET_S:
+            self._last_shown = time.monotonic()
             phase = self.phases[self._index]
             self.say(f"  {phase.name}: {spent:.0f} of {phase.seconds:.0f} s, {self._left(done)}")
 

@@ -149,7 +149,7 @@ def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     return [
         _flags(first.get(name), second.get(name))
         if name == FLAGS
-        else f"{name}: {first.get(name, 'not told')}, now {second.get(name, 'not told')}"
+        else f"{name}: {first.get(name, 'unknown')}, now {second.get(name, 'unknown')}"
         for name in _MACHINE
         if first.get(name) != second.get(name)
     ]
@@ -158,7 +158,7 @@ def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
 def _flags(first: str | None, second: str | None) -> str:
     """Return the features that only one of two processors has."""
     if first is None or second is None:
-        return f"{FLAGS}: {'not told' if first is None else 'told'}, now {'not told' if second is None else 'told'}"
+        return f"{FLAGS}: {'unknown' if first is None else 'known'}, now {'unknown' if second is None else 'told'}"
     before, now = set(first.split()), set(second.split())
     return (
         f"{FLAGS}: only then {' '.join(sorted(before - now)) or '-'}, only now {' '.join(sorted(now - before)) or '-'}"
@@ -171,12 +171,12 @@ def commits(first: Manifest, second: Manifest) -> list[str]:
     if not (first.git and first.versions.get(name) != second.versions.get(name)):
         return []
     changed = " with uncommitted changes" if first.git.dirty else ""
-    return [f"commit: {first.git.commit[:12]}{changed}, now {second.git.commit[:12] if second.git else 'not told'}"]
+    return [f"commit: {first.git.commit[:12]}{changed}, now {second.git.commit[:12] if second.git else 'unknown'}"]
 
 
 def scorers(first: Path, second: Path) -> list[str]:
     """Return the scorers of two runs, if they differ."""
-    before, now = ((stored_object(run / SCORES) or {}).get("scorer", "not told") for run in (first, second))
+    before, now = ((stored_object(run / SCORES) or {}).get("scorer", "unknown") for run in (first, second))
     return [] if before == now else [f"scorer: {printable(str(before))[:_LONGEST]}, now {now}"]
 
 

@@ -21,7 +21,7 @@ from sojourn.scoring.score import score_run
 
 #: What names an entry of a list of scores, of which the first that all have is taken.
 _NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))
-#: So many places of a field are told.
+#: Number of places to report per field.
 _SHOWN = 3
 
 
@@ -131,8 +131,8 @@ def counted(stored: Any, fresh: Any) -> str:
     """Return the numbers of values that differ in two documents, or that only one has."""
     changes = [change for change in _changes(stored, fresh, "") if change[0] != ".scorer"]
     new, gone = (sum(change[side] is _ABSENT for change in changes) for side in (1, 2))
-    told = {"changed": len(changes) - new - gone, "new": new, "gone": gone}
-    return ", ".join(f"{count} {what}" for what, count in told.items() if count) or "no value differs"
+    counts = {"changed": len(changes) - new - gone, "new": new, "gone": gone}
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "no value differs"
 
 
 def _changes(stored: Any, fresh: Any, where: str) -> Iterator[tuple[str, Any, Any]]:

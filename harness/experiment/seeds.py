@@ -282,8 +282,8 @@ class _Reporter(ExperimentProgress):
         self._channel.line(text)
 
     def passed(self, spent: float, done: float) -> None:
-        if time.monotonic() - self._told > _SHARE_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last_shown > _SHARE_S:
+            self._last_shown = time.monotonic()
             self._channel.done(done)
 
 
@@ -295,7 +295,7 @@ class _Board:
         self.done: dict[int, float] = {}
         """Elapsed seconds of the experiment, by seed."""
         self._ended = 0
-        self._begun = self._told = time.monotonic()
+        self._begun = self._last_shown = time.monotonic()
         self._all = sum(phase.seconds for phase in series.waiting[0].phases)
         columns = (TextColumn("{task.description}"), BarColumn())
         self._bar = Progress(
@@ -327,6 +327,6 @@ class _Board:
         left = f"about {clock_text((now - self._begun) / over * (total - over))} left" if worth_showing else "starting"
         text = f"{self._ended} of {runs} runs done, {left}"
         self._bar.update(self._task, completed=over / total, description=text)
-        if self._bar.disable and worth_showing and now - self._told > QUIET_S:
-            self._told = now
+        if self._bar.disable and worth_showing and now - self._last_shown > QUIET_S:
+            self._last_shown = now
             self._console.print(Text(text))

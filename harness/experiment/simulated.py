@@ -186,8 +186,8 @@ def _add_versions(run: RecordedRun, job: Path, known: Mapping[str, str]) -> None
 
     Raises SimulatedError.
     """
-    if told := simulation.last_words(job / VERSIONS):
+    if error := simulation.last_words(job / VERSIONS):
         try:
-            run.add_versions({**_VERSIONS.validate_json(told), **known})
+            run.add_versions({**_VERSIONS.validate_json(error), **known})
         except ValidationError as wrong:
             raise SimulatedError(f"{VERSIONS}: {first_wrong(wrong)}; the machine wrote invalid versions") from wrong

@@ -115,10 +115,10 @@ def require_reached(file: LabFile) -> None:
     with ExitStack() as stack:
         for name, place in places_of(file).items():
             stack.callback(close_master, place)
-            told = _tried(f"{name}: reached", _reached, file, name, place)
-            if told.verdict != "ok":
+            finding = _tried(f"{name}: reached", _reached, file, name, place)
+            if finding.verdict != "ok":
                 raise LabFileError(
-                    f"--lab-file: {name} is not reachable: {told.found}; {told.fix} "
+                    f"--lab-file: {name} is not reachable: {finding.found}; {finding.fix} "
                     "(`sojourn lab check` checks the rest)"
                 )
 

@@ -21,7 +21,7 @@ from sojourn.hardware.machine.memory import available_bytes
 from sojourn.hardware.machine.programs import Tool, find, install_command, version
 from sojourn.hardware.simulation import WITH_BROWSER, SimulationError, check_memory, check_open_files, memory_bytes
 from sojourn.harness.lab.machine import MEMORY
-from sojourn.harness.lab.needs import built, missing, told
+from sojourn.harness.lab.needs import built, missing, missing_text
 
 Verdict = Literal["ok", "note", "missing"]
 REAL_TIME = ("virtual", *PHYSICAL)
@@ -92,7 +92,7 @@ def examine(
 def judged(lab: str, findings: Iterable[Finding], absent: Sequence[Tool], lab_file: Path | None = None) -> Finding:
     """Return whether `lab` is ready, given the findings and the missing programs, with all fixes on one line."""
     names = {tool.name for tool in absent}
-    wrong = [told(absent)] if absent else []
+    wrong = [missing_text(absent)] if absent else []
     wrong += [
         f"{finding.subject}: {finding.found}" + (f" ({finding.fix})" if finding.fix else "")
         for finding in findings

@@ -24,7 +24,7 @@ Step = Callable[[str], ProgressCallback]
 def lab_maker(
     machines: LabFile | None,
     rates_bps: Iterable[int],
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     *,
     kernel_source: Path | None = None,
     uplink: str | None = None,
@@ -36,14 +36,14 @@ def lab_maker(
     Args:
         machines: the machines of the physical lab; None: the virtual lab.
         rates_bps: of all its bottlenecks.
-        tell: receives lines about what the physical lab does or finds.
+        notify: receives lines about what the physical lab does or finds.
         uplink: see VirtualLab.
         version: IP version of the virtual lab; the physical lab has that of its addresses.
 
     Raises BuildError, ToolError.
     """
     if machines:
-        return lambda folder: PhysicalLab(machines, folder, tell)
+        return lambda folder: PhysicalLab(machines, folder, notify)
     if uplink:
         check_uplink()
     guest = ensure_guest(named(step("guest root")))

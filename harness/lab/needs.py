@@ -78,7 +78,7 @@ def missing(tools: Iterable[Tool]) -> list[Tool]:
     return [tool for tool in tools if find(tool.name) is None]
 
 
-def told(tools: Iterable[Tool]) -> str:
+def missing_text(tools: Iterable[Tool]) -> str:
     """Return how many packages are missing, and the command that installs them."""
     count = len({tool.package for tool in tools})
     packages, them = ("1 package is", "it") if count == 1 else (f"{count} packages are", "them")
@@ -100,7 +100,7 @@ def require_programs_of_cells(lab: str, *, calls: bool) -> None:
 
 def _require(words: str, tools: Iterable[Tool]) -> None:
     if absent := missing(tools):
-        raise ToolError(f"{words}: {told(absent)}")
+        raise ToolError(f"{words}: {missing_text(absent)}")
 
 
 def built(folder: Path) -> bool:

@@ -39,11 +39,11 @@ class PhysicalLabError(RuntimeError):
 class PhysicalLab(MadeLab):
     """Reach every machine of a lab file and claim its router, if it has one; a context manager that yields a `Lab`.
 
-    Consoles and the router's clock are written to `run`, if given; `tell` receives messages for the user.
+    Consoles and the router's clock are written to `run`, if given; `notify` receives messages for the user.
     """
 
-    def __init__(self, file: LabFile, run: Path | None = None, tell: Callable[[str], None] = lambda _: None) -> None:
-        self._file, self._run, self._tell = file, run, tell
+    def __init__(self, file: LabFile, run: Path | None = None, notify: Callable[[str], None] = lambda _: None) -> None:
+        self._file, self._run, self._notify = file, run, notify
         super().__init__()
 
     def __enter__(self) -> Lab:
@@ -127,7 +127,7 @@ class PhysicalLab(MadeLab):
 
     def _say(self, text: str) -> None:
         COMMANDS.info("%s", text)
-        self._tell(text)
+        self._notify(text)
 
 
 def places_of(file: LabFile) -> dict[str, Place]:
@@ -147,10 +147,10 @@ def router_of(entry: RouterEntry, file: LabFile, places: Mapping[str, Place]) ->
 
 def _addresses(router: Router) -> tuple[str, ...]:
     """Return the router's own addresses on the path, which a masquerading router uses for the hosts."""
-    told = (
+    description = (
         router.place.run(["ip", "-4", "-o", "address", "show", "dev", device]) for device in (router.lan, router.wan)
     )
-    return tuple(re.findall(r"\binet ([\d.]+)", "".join(told)))
+    return tuple(re.findall(r"\binet ([\d.]+)", "".join(description)))
 
 
 def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:

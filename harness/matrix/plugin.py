@@ -86,6 +86,6 @@ def selected(request: pytest.FixtureRequest) -> Selected:
 
 
 @pytest.fixture
-def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+def notify(pytestconfig: pytest.Config) -> Callable[[str], None]:
     """Return a function that takes lines to print after all tests."""
     return pytestconfig.stash[SESSION].lines.append

@@ -345,9 +345,9 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
 
 
 def _told(name: str, value: Any) -> tuple[str, str]:
-    for suffix, tell in (("_bps", format_rate), ("_us", format_time)):
+    for suffix, form in (("_bps", format_rate), ("_us", format_time)):
         if name.endswith(suffix) and isinstance(value, int):
-            return name.removesuffix(suffix), tell(value)
+            return name.removesuffix(suffix), form(value)
     return name, "–" if value in (None, "") else str(value)
 
 

@@ -53,10 +53,10 @@ class Plots:
     bottom: int
 
 
-def export(run: Path, scores: Scores, output: Path | None, tell: ProgressCallback) -> Path:
+def export(run: Path, scores: Scores, output: Path | None, progress: ProgressCallback) -> Path:
     """Write the film and return its path (by default `<run>-composite.mp4` next to the run).
 
-    H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. `tell` receives the share done.
+    H.264 in yuv420p at the recording's nominal frame rate, as long as the recording. `progress` receives the share.
     Raises CompositeError if there is no recording, if `output` exists or lies in the run, or if ffmpeg fails;
     RecordingError if the recording cannot be read.
     """
@@ -91,7 +91,7 @@ def export(run: Path, scores: Scores, output: Path | None, tell: ProgressCallbac
             drawn = [pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]
             spans = [(start, end) for _, start, end in titles]
             graph = filters(plots, spans, offset, view.end, fps, _title_height(status))
-            _encode(video, drawn, graph, partial, length[0], tell)
+            _encode(video, drawn, graph, partial, length[0], progress)
         if output.exists():  # created meanwhile by another export
             raise CompositeError(f"{output}: exists; give another -o")
         partial.rename(output)
@@ -195,7 +195,7 @@ def _draw_title(
 
 
 def _encode(
-    video: Path, drawn: Sequence[Path], graph: str, output: Path, length: float, tell: ProgressCallback
+    video: Path, drawn: Sequence[Path], graph: str, output: Path, length: float, progress: ProgressCallback
 ) -> None:
     folder = drawn[0].parent
     with tempfile.TemporaryFile("w+") as said, decoder("ffmpeg", [video, folder], [output]) as ready:
@@ -212,7 +212,7 @@ def _encode(
             for line in ffmpeg.stdout:
                 key, _, value = line.strip().partition("=")
                 if key == "out_time_us" and value.isdecimal() and length:
-                    tell(min(int(value) / 1e6 / length, 1.0))
+                    progress(min(int(value) / 1e6 / length, 1.0))
             failed = ffmpeg.wait()
         finally:
             ffmpeg.kill()
@@ -221,4 +221,4 @@ def _encode(
             said.seek(0)
             why = said.read().strip().splitlines()
             raise CompositeError(f"{output}: ffmpeg failed: {why[-1] if why else f'exit code {failed}'}")
-    tell(1.0)
+    progress(1.0)

@@ -200,7 +200,7 @@ def far_table(scores: Scores) -> Grid:
 
 def beside_table(scores: Scores) -> Grid:
     """Return the results of contenders other than bulk flows; no rows without them."""
-    own = [p for p in scores.phases if any(tell(p) != "–" for _, tell in _BESIDE_COLUMNS[1:])]
+    own = [p for p in scores.phases if any(cell(p) != "–" for _, cell in _BESIDE_COLUMNS[1:])]
     caption = (
         "Contenders other than bulk flows. FCT: flow completion time of the web flows that began in the phase; an "
         "unfinished flow counts as longer than the time it had."
@@ -215,7 +215,7 @@ def _phase_table(
     every: Sequence[tuple[str, Callable[[PhaseScores], str]]] = _PHASE_COLUMNS,
 ) -> Grid:
     """Return one row per phase; columns without values are omitted."""
-    told = [(labelled(head, scores), [tell(p) for p in phases]) for head, tell in every]
+    told = [(labelled(head, scores), [cell(p) for p in phases]) for head, cell in every]
     columns = [(head, cells) for head, cells in told if set(cells) - {"–"}]
     lines = zip(*(cells for _, cells in columns), strict=True)
     rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]

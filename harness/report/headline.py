@@ -237,18 +237,18 @@ def sureness(runs: int, baseline_s: float | None) -> str:
 
 def headline(scores: Scores, service: str = "") -> str:
     """Return the outcome of a valid run: one sentence per contender, then how reliable it is."""
-    told = [sentence(outcome, service) for outcome in outcomes(scores)]
-    if not told:
+    sentences = [sentence(outcome, service) for outcome in outcomes(scores)]
+    if not sentences:
         return "No contender competed."
-    return " ".join([*told, sureness(1, scores.baseline.seconds if scores.baseline else None)])
+    return " ".join([*sentences, sureness(1, scores.baseline.seconds if scores.baseline else None)])
 
 
 def average_headline(summary: ExperimentSummary, service: str = "") -> str:
     """Return the outcome of several runs in the form of `headline`; empty if none is valid."""
-    told = [sentence(outcome, service) for outcome in average_outcomes(summary)]
+    sentences = [sentence(outcome, service) for outcome in average_outcomes(summary)]
     if not summary.valid:
         return ""
-    return " ".join([*told, sureness(len(summary.valid), summary.baseline_s)])
+    return " ".join([*sentences, sureness(len(summary.valid), summary.baseline_s)])
 
 
 def title(found: Sequence[Outcome]) -> str:

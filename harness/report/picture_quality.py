@@ -23,11 +23,11 @@ from sojourn.scoring.picture import frames, quality
 from sojourn.scoring.picture.quality import Picture, QualityError
 
 
-def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.DataFrame:
+def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.DataFrame:
     """Judge one picture every `every_s` (s), one row per picture.
 
     Columns: t (s from the first phase's start), phase, height (px of the rendition, null in a call), frame (of the
-    film), ssim, vmaf (null without libvmaf). `tell` receives the share done. Raises LoadError for a run that is not
+    film), ssim, vmaf (null without libvmaf). `progress` receives the share done. Raises LoadError for a run that is not
     valid, QualityError if no Sojourn film was shown; ReportError, RecordingError.
     """
     scores = load_valid_run(run).sealed("screen.mp4", "screen.json").scores
@@ -42,7 +42,7 @@ def measure(run: Path, every_s: float, tell: Callable[[float], None]) -> pl.Data
     shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
     picks = quality.picks(shown, every_s)
     chosen = [pick for pick in picks if any(p.start <= pick.t < p.end for p in scores.phases)]
-    judged = quality.compare(video, chosen, _film(run, lab), _ffmpeg(), tell)
+    judged = quality.compare(video, chosen, _film(run, lab), _ffmpeg(), progress)
     heights = dict(enumerate(clip["heights"]))
     renditions = shown["rendition"].gather([pick.nth for pick in chosen])
     return pl.DataFrame(

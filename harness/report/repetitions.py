@@ -169,7 +169,7 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
     # Options that the name does not include distinguish runs with the same name.
     name = itemgetter("test", "cell")
     asked = [json.loads(key) for key in grouped]
-    called = told_apart([run.path for run in runs])
+    called = distinct_names([run.path for run in runs])
     return [
         Experiment(
             "{}: {}".format(*name(one)) + differing(one, [other for other in asked if name(other) == name(one)]),
@@ -181,7 +181,7 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
     ]
 
 
-def told_apart(paths: Collection[Path]) -> dict[Path, str]:
+def distinct_names(paths: Collection[Path]) -> dict[Path, str]:
     """Return a name per path: its last part, and for namesakes as many parts as needed to distinguish them.
 
     Two hosts that start the same cell in the same second use the same run name.

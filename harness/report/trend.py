@@ -156,7 +156,7 @@ def lines(trend: Trend) -> list[str]:
     return found or [f"No significant change in {known}." if trend.can_tell else f"Too few runs to decide: {known}."]
 
 
-def records(told: History) -> dict[str, Any]:
+def records(history: History) -> dict[str, Any]:
     """Return the history as data for programs."""
     return {
         "experiments": [
@@ -175,13 +175,15 @@ def records(told: History) -> dict[str, Any]:
                 ],
                 "figures": [{"figure": one.label, "where": one.where, "versions": one.figures} for one in trend.series],
             }
-            for trend in told.trends
+            for trend in history.trends
         ],
-        "left": [{"version": name, "run": run.path, "state": run.state, "why": run.reason} for name, run in told.left],
+        "left": [
+            {"version": name, "run": run.path, "state": run.state, "why": run.reason} for name, run in history.left
+        ],
     }  # fmt: skip
 
 
-def write_history(told: History, output: Path) -> Path:
+def write_history(history: History, output: Path) -> Path:
     """Write the page and return its path. Raises OSError."""
     view = {
         "method": (
@@ -200,11 +202,11 @@ def write_history(told: History, output: Path) -> Path:
                 "changed": [_plot(one) for one in trend.series if one.steps],
                 "steady": [_plot(one) for one in trend.series if not one.steps and _happened(one)],
             }
-            for trend in told.trends
+            for trend in history.trends
         ],
         "left": [
             {"version": name, "name": run.path.name, "state": run.state, "reason": run.reason}
-            for name, run in told.left
+            for name, run in history.left
         ],
     }
     return write_page("trend.html.j2", view, output)
@@ -236,8 +238,8 @@ def _trend(of: dict[str, Experiment], least: float) -> Trend:
             Step(names[it.version], names[it.version - 1], it.before, it.after, it.step, it.p, better, never)
             for it in found.get(key, [])
         )
-        told = tuple(step for step in steps if step.share is None or abs(step.share) >= least)
-        series.append(Series(label, where, given, told))
+        history = tuple(step for step in steps if step.share is None or abs(step.share) >= least)
+        series.append(Series(label, where, given, history))
     runs = sum(len(one.summary.valid) for one in of.values())
     return Trend(next(iter(of.values())).title, tuple(of), runs, tuple(series))
 

@@ -70,13 +70,13 @@ class Verdict:
 def read_thresholds(file: Path) -> list[Threshold]:
     """Return the thresholds of a TOML file, `thresholds = ["stalls == 0", …]`. Raises ReportError."""
     try:
-        told = read_toml(file)
+        document = read_toml(file)
     except OSError as missing:
         raise ReportError(f"--thresholds {file}: {missing.strerror}") from missing
     except TomlError as broken:
         raise ReportError(f"--thresholds {file}: {broken}") from broken
-    lines = told.get("thresholds")
-    if set(told) != {"thresholds"} or not isinstance(lines, list) or not lines:
+    lines = document.get("thresholds")
+    if set(document) != {"thresholds"} or not isinstance(lines, list) or not lines:
         raise ReportError(f'--thresholds {file}: give only a list, thresholds = ["stalls == 0"]')
     try:
         return [parse(str(line)) for line in lines]

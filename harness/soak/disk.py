@@ -21,7 +21,7 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], tell: Callable[[str], None]) -> list[str]:
+def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], notify: Callable[[str], None]) -> list[str]:
     """Prune files named by `rules`, oldest first, until `needed` bytes are free; return their paths.
 
     A failure to remove a file is reported. The ballast of `night` is released if not even a manifest fits.
@@ -36,7 +36,7 @@ def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], tell: 
         try:
             night.in_spite_of_a_full_disk(partial(prune, run, name))
         except (StoreError, OSError) as error:
-            tell(f"cannot remove {path} to free space: {error}")
+            notify(f"cannot remove {path} to free space: {error}")
         else:
             removed.append(path)
     return removed

@@ -23,7 +23,7 @@ MARK = "SOJOURN_SOAK"
 #: What dies with its run has this long to do so, s.
 _GRACE_S = 5.0
 _LOOK_S = 0.05
-#: So much of a command line is told, characters.
+#: Characters of a command line to report.
 _TOLD = 120
 _KINDS = ("net", "mnt", "pid", "user")
 

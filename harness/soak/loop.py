@@ -137,12 +137,12 @@ class Soak:
         self,
         plan: SoakPlan,
         folder: NightDirectory,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         stop: Stop | None = None,
         child: Sequence[str] = CHILD,
         most: Callable[[PlannedCell], int] | None = None,
     ) -> None:
-        self._plan, self._folder, self._tell, self._child = plan, folder, tell, tuple(child)
+        self._plan, self._folder, self._notify, self._child = plan, folder, notify, tuple(child)
         self._stop, self._most = stop or Stop(), most or most_at_once
         self._attempts = folder.attempts()
         self._own = psutil.Process()
@@ -211,7 +211,7 @@ class Soak:
                 verify_run(run, derived=(REPORT,))  # a page that a kill left half made is made again from the rest
             except (IntegrityError, StoreError) as damaged:
                 why = f"when the batch was resumed: {damaged}"
-                self._tell(f"run {attempt.number} is repeated: {why}")
+                self._notify(f"run {attempt.number} is repeated: {why}")
                 if run.exists():  # kept, and no number comes of it any more
                     run = run.rename(run.with_name(run.name + PARTIAL))
                     sync_folder(self._folder.path)
@@ -228,7 +228,7 @@ class Soak:
         """Remove and report what a process of the soak left behind, and return it."""
         leaks_found = leaks.clean(self._mark, mounted, self._folder.path)
         for line in leaks_found:
-            self._tell(line)
+            self._notify(line)
         return leaks_found
 
     @property
@@ -251,7 +251,7 @@ class Soak:
 
     def _begin(self, due: ScheduledRun) -> tuple[ScheduledRun, Attempt]:
         number, cell, seed = len(self._attempts) + 1, due.cell, self._folder.night.seed
-        self._tell(f"run {number}: round {due.round}, {cell.name}" + (f", try {due.attempt}" * (due.attempt > 1)))
+        self._notify(f"run {number}: round {due.round}, {cell.name}" + (f", try {due.attempt}" * (due.attempt > 1)))
         return due, self._record(
             Attempt(number=number, round=due.round, cell=cell.name, seed=seed + due.round - 1, begun=time.time(),
                     command_line=["sojourn", "soak", str(self._plan.path), f"cell={cell.name}"])
@@ -287,9 +287,9 @@ class Soak:
             )
         )  # fmt: skip
         for line in filter(None, (*attempt.reasons, attempt.headline)):
-            self._tell(f"run {attempt.number}: {attempt.outcome}: {line}")
+            self._notify(f"run {attempt.number}: {attempt.outcome}: {line}")
         if why := quarantined(self._plan.file, attempt.cell, self._attempts):
-            self._tell(f"{attempt.cell}: quarantined for the rest of the batch: {'; '.join(why)}")
+            self._notify(f"{attempt.cell}: quarantined for the rest of the batch: {'; '.join(why)}")
         return attempt
 
     def _record(self, attempt: Attempt) -> Attempt:
@@ -312,10 +312,10 @@ class Soak:
         """Free space for a run as far as the plan allows; return why there is not enough."""
         disk, results = self._plan.file.disk, self._plan.results
         needed = cell.options.needed_bytes + round(disk.keep_free_gb * 1e9)
-        if removed := make_room(self._folder, needed, disk.prune, self._tell):
+        if removed := make_room(self._folder, needed, disk.prune, self._notify):
             night = self._folder.night
             self._folder.save(night.model_copy(update={"pruned": night.pruned + removed}))
-            self._tell(f"pruned to free space: {', '.join(removed)}")
+            self._notify(f"pruned to free space: {', '.join(removed)}")
         if (free := free_bytes(results)) >= needed:
             return ""
         return (
@@ -329,7 +329,7 @@ class Soak:
         A physical one that does not is checked again for `back_s` seconds: its router may have been rebooted; so is a
         cluster.
         """
-        self._tell(f"checking the lab {when}")
+        self._notify(f"checking the lab {when}")
         makers = attrgetter("lab", "lab_file", "kernel_source", "ip_version", "uplink", "engine")
         labs = {makers(cell.options): cell for cell in self._plan.cells}
         for cell in labs.values():
@@ -337,7 +337,7 @@ class Soak:
             while (error := self._check(cell)) and not self._stop():
                 if time.monotonic() >= end:
                     return f"the {cell.options.lab} lab does not work: {error}"
-                self._tell(f"the {cell.options.lab} lab does not work yet: {error}")
+                self._notify(f"the {cell.options.lab} lab does not work yet: {error}")
                 time.sleep(_AGAIN_S)
         return ""
 

@@ -48,7 +48,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
             with ExitStack() as stack:
                 if at:
                     _show(stack, folder, StatusPage(folder, at))
-                ended = Soak(planned, folder, _tell, stop).run()
+                ended = Soak(planned, folder, _print_line, stop).run()
             _summarise(folder)
     except (PlanError, AddressError, ToolError) as wrong:
         return _failed(wrong, SoakExit.BAD_PLAN)
@@ -69,17 +69,17 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
 def _show(stack: ExitStack, folder: NightDirectory, page: StatusPage) -> None:
     """Serve the status page; a batch continues even if the port is in use."""
     try:
-        _tell(f"{folder.path}; status: {stack.enter_context(page).url}")
+        _print_line(f"{folder.path}; status: {stack.enter_context(page).url}")
     except AddressError as taken:
-        _tell(f"{folder.path}; no status page: {taken}")
+        _print_line(f"{folder.path}; no status page: {taken}")
 
 
 def _close(plan: SoakPlan, last: NightDirectory) -> None:
     """End a killed batch; the next one continues even if this one cannot be read."""
     try:
-        Soak(plan, last, _tell).close()
+        Soak(plan, last, _print_line).close()
     except state.StateError as damaged:
-        _tell(f"{last.path} remains without an end: {damaged}")
+        _print_line(f"{last.path} remains without an end: {damaged}")
     _summarise(last)
 
 
@@ -88,10 +88,10 @@ def _summarise(folder: NightDirectory) -> None:
     command = [sys.executable, "-m", "sojourn.harness.cli", "soak", "summary", str(folder.path)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     said = done.stdout.strip() if not done.returncode else f"no summary: {done.stderr.strip()}"
-    _tell(f"{said}; regenerate it with `sojourn soak summary {folder.path}`")
+    _print_line(f"{said}; regenerate it with `sojourn soak summary {folder.path}`")
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S', time.gmtime())} {line}", flush=True)
 
 

@@ -189,7 +189,7 @@ def read_file(path: Path) -> tuple[str, PlanFile]:
     except TomlError as broken:
         raise PlanError(f"{path}: {broken}") from broken
     except ValidationError as wrong:
-        raise PlanError(f"{path}: {_told(wrong)}") from wrong
+        raise PlanError(f"{path}: {_error_text(wrong)}") from wrong
 
 
 def _expanded(
@@ -272,7 +272,7 @@ def _table(name: str) -> str:
     return f"[cells.{name}]" if re.fullmatch(r"[\w-]+", name) else f'[cells."{name}"]'
 
 
-def _told(wrong: ValidationError) -> str:
+def _error_text(wrong: ValidationError) -> str:
     """Return location and text of the first error, with the closest key if it is unknown."""
     first = wrong.errors()[0]
     # Of a value that may be of several types pydantic names each in the last places.

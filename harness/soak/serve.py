@@ -139,5 +139,5 @@ class StatusPage:
             for attempt in state.last
         ]
         return render(
-            "soak_status.html.j2", {"told": state, "lines": lines(state), "last": last, "now": clock(state.now)}
+            "soak_status.html.j2", {"state": state, "lines": lines(state), "last": last, "now": clock(state.now)}
         )

@@ -150,28 +150,30 @@ def memory(attempts: Sequence[Attempt]) -> str:
     return f"{known[-1]:.0f} MB" + (f", {grown:+.0%} since its first run: it grows" if grown > _GROWN else "")
 
 
-def print_status(told: Status, console: Console) -> None:
+def print_status(state: Status, console: Console) -> None:
     """Print a night."""
     cells = Table("cell", "valid", "invalid", "failed", "last run", box=None, pad_edge=False, header_style="dim")
-    for cell in told.cells:
+    for cell in state.cells:
         last = Text(f"quarantined: {'; '.join(cell.quarantine)}", "red") if cell.quarantine else Text(cell.last)
         cells.add_row(Text(cell.name), *(str(count) for count in (cell.valid, cell.void, cell.failed)), last)
-    console.print(Group(*(Text(line) for line in lines(told)), cells))
-    for attempt in told.last[:3]:
+    console.print(Group(*(Text(line) for line in lines(state)), cells))
+    for attempt in state.last[:3]:
         console.print(Text(f"run {attempt.number}: {attempt.cell}: {attempt.outcome}: {attempt.run or 'no run'}"))
 
 
-def lines(told: Status) -> list[str]:
+def lines(state: Status) -> list[str]:
     """Return the state of a batch other than its cells, one line each."""
     text_lines = [
-        f"{told.folder}: {told.phase}",
-        f"round {told.round}; until {clock(told.until)} UTC"
-        + (f", {told.left_s / 3600:.1f} h left" if told.left_s else ""),
+        f"{state.folder}: {state.phase}",
+        f"round {state.round}; until {clock(state.until)} UTC"
+        + (f", {state.left_s / 3600:.1f} h left" if state.left_s else ""),
     ]
-    if told.reasons:
-        text_lines.append("invalid or failed: " + ", ".join(f"{reason} {count}×" for reason, count in told.reasons))
-    text_lines += [f"left behind: {leak}" for leak in told.leaks]
-    text_lines.append(f"memory of the soak: {told.memory}" + (f"; {told.pruned} files pruned" if told.pruned else ""))
+    if state.reasons:
+        text_lines.append("invalid or failed: " + ", ".join(f"{reason} {count}×" for reason, count in state.reasons))
+    text_lines += [f"left behind: {leak}" for leak in state.leaks]
+    text_lines.append(
+        f"memory of the soak: {state.memory}" + (f"; {state.pruned} files pruned" if state.pruned else "")
+    )
     return text_lines
 
 

@@ -60,11 +60,11 @@ def write_summary(folder: NightDirectory) -> Path:
     return write_page("soak.html.j2", view, folder.path / REPORT)
 
 
-def verdict(told: Status) -> str:
+def verdict(state: Status) -> str:
     """Return one line on how a batch ended."""
-    if told.code is None or told.code >= 128:
-        return told.phase
-    return _VERDICTS.get(SoakExit(told.code), "?") + (f": {told.phase}" if told.code > SoakExit.SOME_NOT else "")
+    if state.code is None or state.code >= 128:
+        return state.phase
+    return _VERDICTS.get(SoakExit(state.code), "?") + (f": {state.phase}" if state.code > SoakExit.SOME_NOT else "")
 
 
 def last_night(folder: NightDirectory) -> NightDirectory | None:
@@ -80,23 +80,23 @@ def _may_count(night: NightDirectory) -> bool:
         return True
 
 
-def changed(told: Status, last: NightDirectory) -> list[str]:
+def changed(state: Status, last: NightDirectory) -> list[str]:
     """Return the changes since an earlier batch, one line each; write the full comparison next to it."""
     lines = [f"Compared with the batch {last.path.name}."]
     try:
-        lines += _cells_changed(status(last), told)
+        lines += _cells_changed(status(last), state)
     except (PlanError, StateError) as unreadable:
         lines.append(f"Its cells were not compared: {unreadable}")
     try:
-        compared = compare(last.path, told.folder)
+        compared = compare(last.path, state.folder)
     except (ReportError, StoreError, OSError) as nothing:
         return [*lines, f"Their figures were not compared: {nothing}"]
-    write_comparison(compared, told.folder / COMPARISON)
+    write_comparison(compared, state.folder / COMPARISON)
     return lines + [f"{pair.title}: {line}" for pair in compared.pairs for line in compared_lines(pair)]
 
 
-def _cells_changed(last: Status, told: Status) -> Iterator[str]:
-    before, now = ({cell.name: cell for cell in state.cells} for state in (last, told))
+def _cells_changed(last: Status, current: Status) -> Iterator[str]:
+    before, now = ({cell.name: cell for cell in state.cells} for state in (last, current))
     yield from (f"{name}: a new cell." for name in now if name not in before)
     yield from (f"{name}: no longer in the plan." for name in before if name not in now)
     for name in (name for name in now if name in before):
@@ -118,16 +118,16 @@ def _row(folder: NightDirectory, attempt: Attempt) -> dict[str, Any]:
     return {
         "number": attempt.number, "cell": attempt.cell, "round": attempt.round, "begun": clock(attempt.begun),
         "took": took, "outcome": attempt.outcome, "bad": attempt.outcome not in ("valid", "stopped"),
-        "told": "; ".join([*attempt.reasons, *attempt.leaks]) or attempt.headline,
+        "text": "; ".join([*attempt.reasons, *attempt.leaks]) or attempt.headline,
         "run": attempt.run or "", "link": f"{quote(attempt.run)}/{REPORT}" if attempt.run and page.exists() else "",
     }  # fmt: skip
 
 
-def junit(told: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
+def junit(batch: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
     """Return a batch as JUnit XML: one test case per cell, a failure if it has no valid run or is quarantined."""
-    suite = ElementTree.Element("testsuite", name="sojourn soak", tests=str(len(told.cells)), errors="0")
+    suite = ElementTree.Element("testsuite", name="sojourn soak", tests=str(len(batch.cells)), errors="0")
     failures = skipped = 0
-    for cell in told.cells:
+    for cell in batch.cells:
         mine = [attempt for attempt in attempts if attempt.cell == cell.name]
         took = sum((attempt.ended or attempt.begun) - attempt.begun for attempt in mine)
         case = ElementTree.SubElement(suite, "testcase", classname="soak", name=cell.name, time=f"{took:.1f}")
@@ -150,5 +150,5 @@ def junit(told: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
     return text + b"\n"
 
 
-def _text(told: str) -> str:
-    return told.translate(_UNPRINTABLE)
+def _text(text: str) -> str:
+    return text.translate(_UNPRINTABLE)

@@ -69,7 +69,7 @@ def supervise(
     words = out.read_text(errors="replace").strip()
     out.unlink()
     if why or process.returncode:
-        why = why or _told(process.returncode, last_words(log))
+        why = why or _failure_text(process.returncode, last_words(log))
     return Ended(why, words, stopped=stop)
 
 
@@ -84,7 +84,7 @@ def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
             process.wait(grace_s)
 
 
-def _told(code: int | None, words: str) -> str:
+def _failure_text(code: int | None, words: str) -> str:
     """Return why a process failed: its last line, unless it was killed."""
     if code is not None and code < 0:
         return f"killed by {signal.Signals(-code).name}" + (f"; its last output: {words}" if words else "")

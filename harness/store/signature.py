@@ -96,10 +96,10 @@ def signing_key(content: bytes, signature: bytes) -> str:
 def fingerprint(key: Path) -> str:
     """Return `SHA256:…` of a key, private or public. Raises SignatureError."""
     done = subprocess.run(["ssh-keygen", "-l", "-f", str(key)], stdin=subprocess.DEVNULL, capture_output=True)
-    told = re.search(rb"SHA256:\S+", done.stdout)
-    if done.returncode or not told:
+    match = re.search(rb"SHA256:\S+", done.stdout)
+    if done.returncode or not match:
         raise SignatureError(f"--sign {key}: {_reason(done)}")
-    return told[0].decode()
+    return match[0].decode()
 
 
 def _keygen(arguments: Sequence[str], content: bytes) -> subprocess.CompletedProcess[bytes]:

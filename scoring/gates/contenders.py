@@ -71,13 +71,13 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
     first, last = sampled[0], sampled[-1]
     grown = {key: (last[key] - first[key]) / 1e3 for key in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")}
     spent = last["t"] - first["t"]
-    held_back = max(spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"], 0.0) / spent
+    idle_share = max(spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"], 0.0) / spent
     # Runs of long ago were not asked for it. BBR calls itself so while it probes the RTT, with data waiting.
-    told = [sample for sample in sampled if "app_limited" in sample]
-    starved = sum(sample["app_limited"] and not sample.get("notsent") for sample in told)
-    measured = f"{held_back:.1%}" + (f", app-limited in {starved} of {len(told)} samples" if told else "")
+    reported = [sample for sample in sampled if "app_limited" in sample]
+    starved = sum(sample["app_limited"] and not sample.get("notsent") for sample in reported)
+    measured = f"{idle_share:.1%}" + (f", app-limited in {starved} of {len(reported)} samples" if reported else "")
     # One sample alone proves no share.
-    ok = held_back <= limits.limited_share and starved <= max(1, limits.limited_share * len(told))
+    ok = idle_share <= limits.limited_share and starved <= max(1, limits.limited_share * len(reported))
     return gate(code, name, ok, measured, limit)
 
 

@@ -52,17 +52,17 @@ def picks(shown: pl.DataFrame, every_s: float) -> list[Pick]:
 
 
 def compare(
-    recording: Path, chosen: Sequence[Pick], film: Iterator[Picture], program: str, tell: Callable[[float], None]
+    recording: Path, chosen: Sequence[Pick], film: Iterator[Picture], program: str, progress: Callable[[float], None]
 ) -> list[Quality]:
     """Judge the chosen pictures, all but the strip below them; `film` gives the film's RGB pictures in order.
 
     They are scaled to the recording's size as a player would have got the best rendition, by area. `program` is the
-    ffmpeg to ask; `tell` takes the share done. Raises QualityError, RecordingError.
+    ffmpeg to ask; `progress` takes the share done. Raises QualityError, RecordingError.
     """
     width, height = frames.picture_size(recording)
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder)
-        _references(own / "film.yuv", chosen, film, (width, height), tell)
+        _references(own / "film.yuv", chosen, film, (width, height), progress)
         vmaf = "libvmaf" in subprocess.run([program, "-v", "error", "-filters"], capture_output=True, text=True).stdout
         select = "+".join(f"eq(n,{pick.nth})" for pick in chosen)
         above = f"crop={width}:{strip.Box.bottom(width, height).y // 2 * 2}:0:0,setpts=N/TB"
@@ -91,7 +91,11 @@ def compare(
 
 
 def _references(
-    file: Path, chosen: Sequence[Pick], film: Iterator[Picture], size: tuple[int, int], tell: Callable[[float], None]
+    file: Path,
+    chosen: Sequence[Pick],
+    film: Iterator[Picture],
+    size: tuple[int, int],
+    progress: Callable[[float], None],
 ) -> None:
     """Write the film's pictures that belong to the chosen ones, in their order, as raw yuv420p."""
     wanted = {pick.frame for pick in chosen}
@@ -100,7 +104,7 @@ def _references(
         if number in wanted:
             scaled = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
             kept[number] = cv2.cvtColor(scaled, cv2.COLOR_RGB2YUV_I420).tobytes()
-            tell((number + 1) / (last + 1))
+            progress((number + 1) / (last + 1))
     if strange := wanted - kept.keys():
         raise QualityError(f"frame {min(strange)} was shown, which the film has not")
     with file.open("wb") as out:

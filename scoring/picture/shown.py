@@ -100,15 +100,15 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
     return seen
 
 
-def _blind(seen: viewer.Seen, told: Sequence[rendition.Segment] | None, span: Window) -> Blind:
-    """The seconds of the timeline; the player's heights are `told`."""
+def _blind(seen: viewer.Seen, reported: Sequence[rendition.Segment] | None, span: Window) -> Blind:
+    """The seconds of the timeline; the player's heights are `reported`."""
     heights: list[int | None] = []
     differing = []
     lines = resolution.video_lines(seen.place.height, seen.place.width)
     for second, t in enumerate(edges(*span, 1.0)[:-1]):
         height = seen.heights.get(int(t + 0.5 - seen.start))
         heights.append(height)
-        shown = rendition.shares(told, [(t, t + 1)]) if told else {}
+        shown = rendition.shares(reported, [(t, t + 1)]) if reported else {}
         most = max(shown, key=lambda h: shown[h], default=None)
         if height is None or most is None:
             continue

@@ -150,7 +150,7 @@ class HeardRecord(_Record):
     delay_p99_ms: NotRequired[float | None]
 
 
-def _told(record: Any) -> Any:
+def _only_a_box_has_nulls(record: Any) -> Any:
     """Only a box keeps for itself what a lab is."""
     for name in ("rtt_ms", "rate_down_bps", "qdisc_down", "qdisc_up"):
         if record[name] is None and "box" not in record:
@@ -309,7 +309,7 @@ _LARGEST, _LARGEST_LINES = 64 << 20, 1 << 30
 _MOST_VALUES = 1 << 24
 
 TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
-LAB: TypeAdapter[LabRecord] = TypeAdapter(Annotated[LabRecord, AfterValidator(_told)])
+LAB: TypeAdapter[LabRecord] = TypeAdapter(Annotated[LabRecord, AfterValidator(_only_a_box_has_nulls)])
 BULK: TypeAdapter[Bulk] = TypeAdapter(Bulk)
 SCREEN: TypeAdapter[ScreenRecord] = TypeAdapter(ScreenRecord)
 OPTIONS: TypeAdapter[Asked] = TypeAdapter(Asked)

@@ -24,7 +24,9 @@ def _within(fetch: Mapping[str, Any], window: Window) -> float | None:
     return took if took is not None and fetch["start"] + took <= window[1] else None
 
 
-def told(records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any]], window: Window) -> dict[str, Any]:
+def phase_fields(
+    records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any]], window: Window
+) -> dict[str, Any]:
     """What the applications of a phase had inside its `window`: fields of PhaseScores.
 
     `records` are the phase's in bulk.json, `player` the lines of a second video's player.

@@ -253,8 +253,8 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         for n, (name, metric) in enumerate(chart.series.items()):
             if values := finished.values(cell, metric):
                 beside, mean = finished.pair(cell, metric), fmean(values)
-                told = formatted(mean, ".3g", never := never_came(metric))
-                tip = f"{label}, {name}: {told} {chart.unit}" + (
+                text = formatted(mean, ".3g", never := never_came(metric))
+                tip = f"{label}, {name}: {text} {chart.unit}" + (
                     f", {finished.theirs} {formatted(beside.theirs, '.6g', never)}" if beside else ""
                 )
                 theirs = beside.theirs if beside else None

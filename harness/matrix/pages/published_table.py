@@ -101,13 +101,13 @@ def markdown(gathered: Mapping[str, Results]) -> str:
 def figures(of: Sequence[PublishedTable], finished: Results) -> list[TableFigure]:
     """Return a figure for each metric of the tables, over the published cells of all tables with it, each cell once."""
     theirs = finished.matrix.reference.published if finished.matrix.reference else {}
-    told = []
+    rows = []
     for metric in dict.fromkeys(metric for one in of for metric in one.metrics):
         meant = [one.cells for one in of if metric in one.metrics]
         cells = [cell for cell in theirs if metric in theirs[cell] and any(re.search(each, cell) for each in meant)]
         pairs = tuple(pair for cell in cells if (pair := finished.pair(cell, metric)))
-        told.append(TableFigure(PublishedComparison(metric, None, pairs), len(cells)))
-    return told
+        rows.append(TableFigure(PublishedComparison(metric, None, pairs), len(cells)))
+    return rows
 
 
 def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
@@ -128,10 +128,10 @@ def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
         yield from [MISSING] * (len(_HEADS) - 3)
         yield one.note
         return
-    told = figures([one], finished)
-    comparisons = [figure.compared for figure in told]
+    rows = figures([one], finished)
+    comparisons = [figure.compared for figure in rows]
     yield " / ".join(column_head(finished.matrix, metric) for metric in one.metrics)
-    yield _each(f"{len(it.compared.pairs)} of {it.published}{left_out_text(it.compared)}" for it in told)
+    yield _each(f"{len(it.compared.pairs)} of {it.published}{left_out_text(it.compared)}" for it in rows)
     yield _each(figure_text(comparison.spearman, 2) for comparison in comparisons)
     yield _each(figure_text(comparison.pearson, 2) for comparison in comparisons)
     yield _each(figure_text(comparison.median_log_ratio, 2) for comparison in comparisons)

@@ -35,7 +35,7 @@ def middle(rows: int, columns: int) -> int:
     return min(max(48, rows // 10), rows // 4, columns // 4)
 
 
-def told(places: Iterable[Sequence[int]], seen: PictureArea, screen: tuple[int, int]) -> PictureArea:
+def reported_area(places: Iterable[Sequence[int]], seen: PictureArea, screen: tuple[int, int]) -> PictureArea:
     """Where the page said most often that the video was, if what moved was `seen` inside of it; else `seen`.
 
     `screen` is the recording's width and height: what lies outside of it is no part of the place.

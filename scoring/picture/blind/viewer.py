@@ -14,7 +14,7 @@ import polars as pl
 
 from sojourn.scoring.picture import freezes
 from sojourn.scoring.picture.blind import motion, resolution, stills
-from sojourn.scoring.picture.blind.place import PictureArea, told
+from sojourn.scoring.picture.blind.place import PictureArea, reported_area
 from sojourn.scoring.picture.frames import RecordingError, picture_size
 from sojourn.scoring.picture.freezes import Freeze
 
@@ -46,7 +46,7 @@ def watch(
     seen = motion.locate(video)
     if seen is None:
         raise RecordingError(f"recording {video}: no video moves on it")
-    place = told((line["place"] for line in lines if line.get("place")), seen, picture_size(video))
+    place = reported_area((line["place"] for line in lines if line.get("place")), seen, picture_size(video))
     watched = motion.watch(video, place, ladder)
     still = stills.stills(watched, start, lines)
     frozen = [s for s in still if s.frozen]

@@ -335,7 +335,7 @@ def test_what_is_not_recorded_is_no_difference() -> None:
 
 def test_a_processors_abilities_are_told_by_their_difference() -> None:
     assert unlike({FLAGS: "avx avx2"}, {FLAGS: "avx sse4a"}) == [f"{FLAGS}: only then avx2, only now sse4a"]
-    assert unlike({FLAGS: "avx"}, {}) == [f"{FLAGS}: told, now not told"]
+    assert unlike({FLAGS: "avx"}, {}) == [f"{FLAGS}: known, now unknown"]
     assert {"processor", FLAGS} <= set(host_versions())
 
 
@@ -344,7 +344,7 @@ def test_other_sources_are_told_with_the_commit_that_has_the_first(make: Make) -
     git = GitState(commit="a" * 40, dirty=False)
     first = here.model_copy(update={"git": git, "versions": {"sources": "1"}})
     second = here.model_copy(update={"git": None, "versions": {"sources": "2"}})
-    assert commits(first, second) == [f"commit: {'a' * 12}, now not told"] and commits(first, first) == []
+    assert commits(first, second) == [f"commit: {'a' * 12}, now unknown"] and commits(first, first) == []
 
 
 def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make) -> None:

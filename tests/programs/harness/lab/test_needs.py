@@ -15,7 +15,7 @@ import pytest
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.programs import Tool, install_command
-from sojourn.harness.lab.needs import built, missing, needed, told
+from sojourn.harness.lab.needs import built, missing, missing_text, needed
 from tests.hidden import REAL_TIME, path_without
 
 SOAK = "results = 'nights'\n[options]\ntimeline = 'solo:4,cubic:4'\nlab = 'virtual'\n[cells.a]\n"
@@ -72,8 +72,8 @@ def test_one_command_installs_what_is_missing() -> None:
     absent = missing([Tool("sh", "dash"), Tool("no-such-b", "b"), Tool("no-such-a", "a"), Tool("nor-such-a", "a")])
     assert install_command(absent).endswith("apt-get install --no-install-recommends a b")
     assert install_command(absent).startswith("sudo ") == (os.geteuid() != 0)
-    assert told(absent) == f"2 packages are missing; install them with: {install_command(absent)}"
-    assert told(absent[1:2]) == f"1 package is missing; install it with: {install_command(absent[1:2])}"
+    assert missing_text(absent) == f"2 packages are missing; install them with: {install_command(absent)}"
+    assert missing_text(absent[1:2]) == f"1 package is missing; install it with: {install_command(absent[1:2])}"
 
 
 def test_doctor_judges_each_lab_and_its_exit_code_the_one_in_use(simulated_only: str, tmp_path: Path) -> None:

@@ -53,4 +53,4 @@ def test_files_are_told_apart_by_their_hashes() -> None:
 
 def test_what_decides_the_bytes_is_named() -> None:
     assert unlike({"guest": "a", "irtt": "1"}, {"guest": "b", "irtt": "2"}) == ["guest: a, now b"]
-    assert unlike({}, {"processor": "x"}) == ["processor: not told, now x"]
+    assert unlike({}, {"processor": "x"}) == ["processor: unknown, now x"]

@@ -30,11 +30,11 @@ def test_ranks_are_taken_at_the_digits_that_are_published() -> None:
     ours = {"a": 0.9988, "b": 0.9953, "c": 0.97, "d": 0.6}
     (found,) = published.compare({k: {"x": [v]} for k, v in ours.items()}, {k: {"x": v} for k, v in theirs.items()}, {})
     assert found.spearman == pytest.approx(1), "0.9988 and 0.9953 are both 1.00"
-    (told_apart,) = published.compare(
+    (distinct_names,) = published.compare(
         {k: {"x": [v]} for k, v in ours.items()}, {k: {"x": v} for k, v in (theirs | {"d": 0.501}).items()}, {}
     )
     # By hand: ranks 4, 3, 2, 1 beside 3.5, 3.5, 2, 1; at three digits ours differ.
-    assert told_apart.spearman == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
+    assert distinct_names.spearman == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
 
 
 def test_log_ratios_tell_bias_and_size_apart() -> None:

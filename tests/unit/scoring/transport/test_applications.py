@@ -148,7 +148,7 @@ def test_what_they_had() -> None:
     web = web_record()
     call = {"contender": "call", "heard": {"down": {"loss": 0.01, "delay_p99_ms": 90.0}, "up": {"loss": 0.0}}}
     player = [{"t": 1000 + t / 4, "height": 360 if t < 40 else 720, "waiting": 20 <= t < 24} for t in range(120)]
-    told = applications.told([web, {"contender": "video"}, call, {"contender": "cubic"}], player, WINDOW)
+    told = applications.phase_fields([web, {"contender": "video"}, call, {"contender": "cubic"}], player, WINDOW)
     ended = sum(it["fct_s"] is not None for it in web["fetches"])
     assert told["web_flows"] == len(web["fetches"]) and told["web_unfinished"] == len(web["fetches"]) - ended > 0
     # What did not end in the phase is infinitely late.
@@ -159,10 +159,10 @@ def test_what_they_had() -> None:
     assert (told["second_height"], told["second_stall_s"]) == (720, pytest.approx(1.0))
     assert (told["call_down_loss"], told["call_down_p99_ms"]) == (0.01, 90)
     assert (told["call_up_loss"], told["call_up_p99_ms"]) == (0, None)
-    assert applications.told([{"contender": "cubic"}], [], WINDOW) == {}
+    assert applications.phase_fields([{"contender": "cubic"}], [], WINDOW) == {}
     call["heard"]["down"] = {"loss": 0.02, "delay_p99_ms": 90.0}  # of those that came, as runs of long ago told it
-    assert applications.told([call], [], WINDOW)["call_down_p99_ms"] == inf
+    assert applications.phase_fields([call], [], WINDOW)["call_down_p99_ms"] == inf
     late = {"at": 28, "start": 1028.0, "bytes": 9, "port": 1, "fct_s": 2.5}  # after the phase, nobody beside it
-    assert applications.told([{**web, "fetches": [late]}], [], WINDOW)["web_unfinished"] == 1
-    nobody = applications.told([{**web, "fetches": []}], [], WINDOW)
+    assert applications.phase_fields([{**web, "fetches": [late]}], [], WINDOW)["web_unfinished"] == 1
+    nobody = applications.phase_fields([{**web, "fetches": []}], [], WINDOW)
     assert (nobody["web_flows"], nobody["web_fct_p50_s"]) == (0, None)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sojourn.scoring.picture.blind.place import PictureArea, find, told
+from sojourn.scoring.picture.blind.place import PictureArea, find, reported_area
 
 
 def looks(box: PictureArea | None, clock: bool = True) -> list[npt.NDArray[np.uint8]]:
@@ -52,4 +52,4 @@ def test_a_page_without_a_video_has_none() -> None:
 def test_the_page_knows_the_place_better_if_what_moves_is_in_it(
     said: list[tuple[int, ...]], place: PictureArea
 ) -> None:
-    assert told(said, PictureArea(400, 200, 300, 320), (1280, 720)) == place
+    assert reported_area(said, PictureArea(400, 200, 300, 320), (1280, 720)) == place
