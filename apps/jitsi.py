@@ -30,6 +30,6 @@ class Jitsi(Meeting):
 
     def address(self, guest: str) -> str:
         link, _, own = self.url.partition("#")
-        asked = CONFIG | {"userInfo.displayName": guest}
-        config = [*(f"{key}={quote(json.dumps(value))}" for key, value in asked.items()), own]
+        settings = CONFIG | {"userInfo.displayName": guest}
+        config = [*(f"{key}={quote(json.dumps(value))}" for key, value in settings.items()), own]
         return f"{with_query(link, 'lang=en')}#{'&'.join(config)}"

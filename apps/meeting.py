@@ -198,8 +198,8 @@ def look(browser: Driver, site: MeetingPage) -> dict[str, Any] | None:
     """Return what the page shows; None during a navigation. Raises BrowserEndedError."""
     try:
         known = site.model_dump_json(exclude={"inside", "waits"})
-        asked = ", ".join([known, *(f"() => {script or 'false'}" for script in (site.inside, site.waits))])
-        return dict(browser.evaluate(f"() => (\n{STATE}\n)({asked})"))
+        conditions = ", ".join([known, *(f"() => {script or 'false'}" for script in (site.inside, site.waits))])
+        return dict(browser.evaluate(f"() => (\n{STATE}\n)({conditions})"))
     except BrowserEndedError:
         raise
     except BrowserError:

@@ -100,12 +100,12 @@ def wait_playing(browser: Browser, script: str, timeout: float = 60) -> None:
     Raises ServiceError with what the script throws, or what is missing on the page.
     """
     state: dict[str, Any] = {}
-    asked, said = _CALLED.format(script=script.strip().rstrip(";")) if script.strip() else PLAY, ""
+    script_call, said = _CALLED.format(script=script.strip().rstrip(";")) if script.strip() else PLAY, ""
     for state in states(browser, asking(), timeout):
         if state["playing"]:
             return
         try:
-            thrown, said = browser.evaluate(asked), ""
+            thrown, said = browser.evaluate(script_call), ""
         except BrowserError as error:  # a navigation, or the script is not valid
             thrown, said = "", f"; {error}"
         if thrown:

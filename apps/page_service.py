@@ -234,8 +234,8 @@ class PageService(Service):
     def _check_congestion_control(self, stage: Stage) -> None:
         control = live_congestion_control(stage.server, stage.port)
         if not control or set(control.values()) != {self.congestion_control}:
-            asked = self.congestion_control
-            raise ServiceError(f"the origin's connections: requested {asked}, ss shows {control or 'none'}")
+            requested = self.congestion_control
+            raise ServiceError(f"the origin's connections: requested {requested}, ss shows {control or 'none'}")
 
     def sample(self) -> PlayerSample | None:
         return self._recorder.latest if self._recorder else None

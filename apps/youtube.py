@@ -101,7 +101,7 @@ def wait_playing(browser: Driver, *, live: bool, timeout: float = _START_S, ads:
     advertisements play.
     """
     state: dict[str, Any] = {}
-    asked, site = False, watch_page()
+    clicked, site = False, watch_page()
     for state in states(browser, asking(), timeout, more=ads, while_="ad"):
         if state["error"]:
             raise ServiceError(f"the player reports: {state['error']}{_advice(site, state['error'])}")
@@ -109,9 +109,9 @@ def wait_playing(browser: Driver, *, live: bool, timeout: float = _START_S, ads:
             any(browser.click(selector, timeout=0.5) for selector in site.consent)
         elif state["ad"]:
             browser.click(site.skip, timeout=0.5)
-        elif live and state["player"] and not asked:
+        elif live and state["player"] and not clicked:
             browser.evaluate(AUTO)
-            asked = True
+            clicked = True
             browser.click(site.fullscreen)
         elif state["playing"]:
             return

@@ -97,23 +97,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--browser", type=int, default=0, metavar="PAIRS")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     none, spaces, landlock = Confinement.NONE, Confinement.NAMESPACES, Confinement.LANDLOCK
     rows: list[tuple[str, str, Callable[[], None], Callable[[], None], int]] = []
     for seconds in (0.1, 60):
         a = by(none, lambda seconds=seconds: one_cell(seconds))  # type: ignore[misc]
         for kind in (spaces, landlock):
             b = by(kind, lambda seconds=seconds: one_cell(seconds))  # type: ignore[misc]
-            rows.append((f"cell of {seconds:g} s", f"none, {kind}", a, b, asked.pairs))
-    few = max(2, asked.pairs // 4)
+            rows.append((f"cell of {seconds:g} s", f"none, {kind}", a, b, args.pairs))
+    few = max(2, args.pairs // 4)
     for name, script in (("forks, imports, reads", _BUSY), ("a page in a browser", _BROWSER)):
         a, b, ptrace = (
             by(kind, lambda script=script, untrusted=untrusted: machine(script, untrusted))  # type: ignore[misc]
             for kind, untrusted in ((none, False), (spaces, False), (spaces, True))
         )
         rows += [(name, "none, namespaces", a, b, few), (name, "seccomp, ptrace", b, ptrace, few)]
-    if asked.browser:
-        rows.append(("main job", "none, namespaces", by(none, main_job), by(spaces, main_job), asked.browser))
+    if args.browser:
+        rows.append(("main job", "none, namespaces", by(none, main_job), by(spaces, main_job), args.browser))
     table = Table("job", "A, B", "pairs", "wall s, A", "B", "B / A", "processor s, A", "B", "B / A")
     for name, ways, first, second, pairs in rows:
         first()  # fills the page cache

@@ -108,7 +108,7 @@ def _stops(
     rng: np.random.Generator, scenes: Sequence[tuple[float, str]], fps: int
 ) -> list[tuple[int, float, str, str]]:
     """Freezes, at most one a scene: at its cut (its first frame or the last before it), or within it."""
-    found = []
+    spans = []
     edges = np.cumsum([0, *(length for length, _ in scenes)])
     last = int(edges[-1] * fps) - 2
     for number, (_, kind) in enumerate(scenes):
@@ -124,8 +124,8 @@ def _stops(
             frame = int(rng.integers(first + fps // 2, max(first + fps // 2 + 1, end - fps // 2)))
         weights = np.array([2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 0.5, 0.25])
         length = float(rng.choice(LENGTHS, p=weights / weights.sum())) * float(rng.uniform(0.95, 1.2))
-        found.append((frame, length, str(rng.choice(["stall", "stall", "skip"])), where))
-    return sorted(found)
+        spans.append((frame, length, str(rng.choice(["stall", "stall", "skip"])), where))
+    return sorted(spans)
 
 
 def leaves(rng: np.random.Generator, rows: int, columns: int) -> Luma:

@@ -112,12 +112,12 @@ def true_freezes(known: Known) -> list[tuple[Span, str]]:
     t = known.t
     starts = np.flatnonzero(np.concatenate([[True], np.diff(known.frame) != 0]))
     ends = np.append(t[starts[1:]], t[-1] + 1 / FPS)
-    found = []
+    spans = []
     for start, end in zip(t[starts], ends, strict=True):
         if end - start >= SHORT_S - 1e-6:
             at = [where for onset, where in known.stops if abs(onset - start) < 0.1]
-            found.append(((float(start), float(end)), at[0] if at else "motion"))
-    return found
+            spans.append(((float(start), float(end)), at[0] if at else "motion"))
+    return spans
 
 
 def freezedetect(video: Path) -> list[Span]:
@@ -189,9 +189,9 @@ def outcome(known: Known) -> Outcome:
     )  # fmt: skip
 
 
-def hits(true: Span, found: Sequence[Span]) -> Span | None:
+def hits(true: Span, spans: Sequence[Span]) -> Span | None:
     """The first found freeze that covers half of the true one."""
-    return next((s for s in found if min(true[1], s[1]) - max(true[0], s[0]) >= 0.5 * (true[1] - true[0])), None)
+    return next((s for s in spans if min(true[1], s[1]) - max(true[0], s[0]) >= 0.5 * (true[1] - true[0])), None)
 
 
 def freeze_table(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -70,11 +70,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("services", nargs="*", default=["youtube", "call"])
     parser.add_argument("--timeline", default="short")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     print("| service | machines at once | recording, wall s a simulated s | whole |\n|---|---|---|---|")
-    for name in asked.services or ["youtube", "call"]:
+    for name in args.services or ["youtube", "call"]:
         with tempfile.TemporaryDirectory() as folder:
-            given: dict[str, Any] = {"service": name, "timeline": asked.timeline, "results": folder}
+            given: dict[str, Any] = {"service": name, "timeline": args.timeline, "results": folder}
             options = parse_options(given, SERVICES)
             with steps() as step:
                 machine = simulated.prepare(options, SERVICES[name].from_options(options), step)

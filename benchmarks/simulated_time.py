@@ -73,8 +73,8 @@ def processor_s(cell: Cell) -> float:
 
 def in_checkout(checkout: Path, mbit: float, flows: int, seconds: float) -> float:
     """What `processor_s` is with the sources of `checkout`."""
-    asked = ["--cell", f"{mbit:g}", f"{flows}", f"{seconds:g}"]
-    command = [sys.executable, str(Path(__file__).resolve()), *asked]
+    arguments = ["--cell", f"{mbit:g}", f"{flows}", f"{seconds:g}"]
+    command = [sys.executable, str(Path(__file__).resolve()), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(checkout / "harness" / "api")}
     return float(subprocess.run(command, env=environment, cwd=checkout, stdout=subprocess.PIPE, check=True).stdout)
 
@@ -100,11 +100,11 @@ def speeds(console: Console) -> None:
     cases = [(mbit, 2, 1) for mbit in (5, 10, 20, 50, 100, 200, 500)]
     cases += [(50, flows, 1) for flows in (1, 4, 8, 16)] + [(50, 2, at_once) for at_once in range(2, cores + 1)]
     for mbit, flows, at_once in cases:
-        asked = cell(mbit, flows)
-        walls = [wall_s(asked, at_once) for _ in range(RUNS)]
+        arguments = cell(mbit, flows)
+        walls = [wall_s(arguments, at_once) for _ in range(RUNS)]
         best, simulated = min(walls), SECONDS * at_once
         shown = (f"{simulated / best:.1f}", f"{simulated / (best - fixed):.1f}")
-        table.add_row(asked.name, str(at_once), f"{best:.2f}", f"{max(walls):.2f}", *shown)
+        table.add_row(arguments.name, str(at_once), f"{best:.2f}", f"{max(walls):.2f}", *shown)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     console.print(table)
     console.print(
@@ -116,12 +116,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another checkout, to compare with this one")
     parser.add_argument("--cell", nargs=3, type=float, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.cell:
-        mbit, flows, seconds = asked.cell
+    args = parser.parse_args()
+    if args.cell:
+        mbit, flows, seconds = args.cell
         print(processor_s(cell(mbit, int(flows), seconds)))
-    elif asked.beside:
-        beside(asked.beside.resolve(), Console())
+    elif args.beside:
+        beside(args.beside.resolve(), Console())
     else:
         speeds(Console())
 

@@ -139,5 +139,5 @@ class Cell(Specified):
             hop.model_copy(update={"slots": hop.slots.model_copy(update={"file": ""})}) if hop.slots else hop
             for hop in self.hops
         )
-        asked = self.model_copy(update={"hops": hops})
-        return hashlib.sha256(asked.model_dump_json().encode()).hexdigest()[:16]
+        requested = self.model_copy(update={"hops": hops})
+        return hashlib.sha256(requested.model_dump_json().encode()).hexdigest()[:16]

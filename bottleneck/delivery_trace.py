@@ -176,10 +176,11 @@ def fnv1a(times_ms: Sequence[int]) -> str:
     return f"{value:016x}"
 
 
-def differences(asked: Slots, dev: str, shown: Sequence[str]) -> list[str]:
+def differences(requested: Slots, dev: str, shown: Sequence[str]) -> list[str]:
     """Compare with the lines of /proc/slots in the namespace of `dev`; return one line if they differ."""
     have = [words[:4] for line in shown if (words := line.split())[:1] == [dev]]
-    return [] if have == [asked.shown(dev)] else [f"{dev}: requested slots {asked.shown(dev)}, found {have or 'none'}"]
+    want = requested.shown(dev)
+    return [] if have == [want] else [f"{dev}: requested slots {want}, found {have or 'none'}"]
 
 
 def commands(dev: str, queue: Sequence[str]) -> list[list[str]]:

@@ -79,15 +79,15 @@ class Parameter:
     def check(self, value: Any) -> None:
         """Raise `ParameterError` if `value` is out of range."""
 
-    def differences(self, value: Any, found: Mapping[str, Any]) -> list[str]:
+    def differences(self, value: Any, actual: Mapping[str, Any]) -> list[str]:
         """Compare `value` with the options that `tc -j` shows; return one line per difference."""
-        if not self.shown or self.agrees(value, found.get(self.key)):
+        if not self.shown or self.agrees(value, actual.get(self.key)):
             return []
-        return [f"{self.key}: requested {' '.join(self.tokens(value))}, found {found.get(self.key, 'nothing')}"]
+        return [f"{self.key}: requested {' '.join(self.tokens(value))}, found {actual.get(self.key, 'nothing')}"]
 
-    def agrees(self, value: Any, found: Any) -> bool:
+    def agrees(self, value: Any, actual: Any) -> bool:
         """Whether tc's value under `key` means `value`."""
-        return bool(found == value)
+        return bool(actual == value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +127,8 @@ class Valued(Parameter):
                 f"{self.format(type(value)(self.low))} to {self.format(type(value)(self.high))}"
             )
 
-    def agrees(self, value: Any, found: Any) -> bool:
-        return found in self.rounding(value)
+    def agrees(self, value: Any, actual: Any) -> bool:
+        return actual in self.rounding(value)
 
     def parse(self, text: str) -> Any:
         return int(text, 0)
@@ -203,8 +203,8 @@ class Rate(Valued):
     def format(self, value: int) -> str:
         return units.format_rate(value)
 
-    def agrees(self, value: int, found: Any) -> bool:
-        return bool(found == value // 8)
+    def agrees(self, value: int, actual: Any) -> bool:
+        return bool(actual == value // 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,9 +222,9 @@ class Fraction(Valued):
     def format(self, value: float) -> str:
         return f"{value:g}"
 
-    def agrees(self, value: float, found: Any) -> bool:
+    def agrees(self, value: float, actual: Any) -> bool:
         kept = floor(value / self.step) * self.step if self.step else value
-        return isinstance(found, int | float) and abs(found - kept) <= (1.01 * self.step or 1e-6 * abs(value) + 1e-9)
+        return isinstance(actual, int | float) and abs(actual - kept) <= (1.01 * self.step or 1e-6 * abs(value) + 1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,12 +269,12 @@ class Numbers(Parameter):
         if len(value) != self.count or not all(self.low <= v <= self.high for v in value):
             raise ParameterError(f"{self.word} needs {self.count} numbers of {self.low} to {self.high}")
 
-    def differences(self, value: tuple[int, ...], found: Mapping[str, Any]) -> list[str]:
+    def differences(self, value: tuple[int, ...], actual: Mapping[str, Any]) -> list[str]:
         # iproute2 7 writes the names of arrays with a trailing blank.
-        return super().differences(value, {key.rstrip(): shown for key, shown in found.items()})
+        return super().differences(value, {key.rstrip(): shown for key, shown in actual.items()})
 
-    def agrees(self, value: tuple[int, ...], found: Any) -> bool:
-        return bool(found == list(value))
+    def agrees(self, value: tuple[int, ...], actual: Any) -> bool:
+        return bool(actual == list(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,9 +298,9 @@ class Flag(Parameter):
     def tokens(self, value: bool) -> list[str]:
         return [self.word] if value else [self.off] if self.off else []
 
-    def differences(self, value: bool, found: Mapping[str, Any]) -> list[str]:
+    def differences(self, value: bool, actual: Mapping[str, Any]) -> list[str]:
         # tc shows a switch as true or null if it is on, and as false or not at all if it is off.
-        shown = found[self.key] in (True, None) if self.key in found else self.absent
+        shown = actual[self.key] in (True, None) if self.key in actual else self.absent
         if not self.shown or shown == value:
             return []
         return [f"{self.key}: requested {'on' if value else 'off'}, found {'on' if shown else 'off'}"]
@@ -330,5 +330,5 @@ class Choice(Parameter):
         if value not in self.choices:
             raise ParameterError(f'"{value}" is not one of {", ".join(self.choices)}')
 
-    def agrees(self, value: str, found: Any) -> bool:
-        return bool(found == self.choices[value])
+    def agrees(self, value: str, actual: Any) -> bool:
+        return bool(actual == self.choices[value])

@@ -77,40 +77,40 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def differences(
-    asked: Bottleneck, found: State, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()
+    requested: Bottleneck, state: State, lan: str = "lan", wan: str = "wan", only: Sequence[str] = ()
 ) -> list[str]:
-    """Return one line per difference between the router and `asked`; empty if there is none.
+    """Return one line per difference between the router and `requested`; empty if there is none.
 
     `only` as in the set-up. Raises ValueError if tc's output cannot be interpreted.
     """
     chosen = bool(only)
     with _understood():
         return [
-            *shaped(lan, asked.down, found, chosen=chosen),
-            *shaped(wan, asked.up, found, chosen=chosen),
-            *delayed(wan, IFB_DOWN, asked.down.path, found),
-            *delayed(lan, IFB_UP, asked.up.path, found, only),
+            *shaped(lan, requested.down, state, chosen=chosen),
+            *shaped(wan, requested.up, state, chosen=chosen),
+            *delayed(wan, IFB_DOWN, requested.down.path, state),
+            *delayed(lan, IFB_UP, requested.up.path, state, only),
         ]
 
 
-def leftovers(found: State, lan: str = "lan", wan: str = "wan") -> list[str]:
+def leftovers(state: State, lan: str = "lan", wan: str = "wan") -> list[str]:
     """Return one line per shaper, delay or ingress hook that is left after clean-up.
 
     Raises ValueError if tc's output cannot be interpreted.
     """
     with _understood():
-        ours = [q for q in found.qdiscs if q["dev"] in (IFB_DOWN, IFB_UP)]
-        ours += [q for q in found.qdiscs if q["dev"] in (lan, wan) and q["kind"] in ("htb", "ingress")]
+        ours = [q for q in state.qdiscs if q["dev"] in (IFB_DOWN, IFB_UP)]
+        ours += [q for q in state.qdiscs if q["dev"] in (lan, wan) and q["kind"] in ("htb", "ingress")]
         return [f"{q['dev']}: {q['kind']} {q['handle']} is still there" for q in ours]
 
 
-def foreign(found: State, *devices: str) -> list[tuple[str, str]]:
+def foreign(state: State, *devices: str) -> list[tuple[str, str]]:
     """Return every qdisc on these interfaces that somebody has configured, with the command that removes it.
 
     The kernel's default qdiscs have no handle. Raises ValueError if tc's output cannot be interpreted.
     """
     with _understood():
-        there = [q for q in found.qdiscs if q["dev"] in devices and q["handle"] != "0:"]
+        there = [q for q in state.qdiscs if q["dev"] in devices and q["handle"] != "0:"]
         return [
             (
                 f"{q['dev']}: {q['kind']} {q['handle']}",
@@ -130,34 +130,34 @@ def _understood() -> Iterator[None]:
         raise ValueError(f"cannot interpret the output of tc -j: {error!r}") from error
 
 
-def _qdisc(found: State, dev: str, handle: str) -> dict[str, Any]:
-    return next((q for q in found.qdiscs if q["dev"] == dev and q["handle"] == handle), {})
+def _qdisc(state: State, dev: str, handle: str) -> dict[str, Any]:
+    return next((q for q in state.qdiscs if q["dev"] == dev and q["handle"] == handle), {})
 
 
-def _placed(dev: str, found: State, handle: str, kind: str, parent: str | None) -> list[str]:
-    qdisc = _qdisc(found, dev, handle)
+def _placed(dev: str, state: State, handle: str, kind: str, parent: str | None) -> list[str]:
+    qdisc = _qdisc(state, dev, handle)
     where = f"below {parent}" if parent else "as root"
     right_place = qdisc.get("root", False) if parent is None else qdisc.get("parent") == parent
     if qdisc.get("kind") == kind and right_place:
         return []
-    have = [f"{q['kind']} {q['handle']} {q.get('parent', 'root')}" for q in found.qdiscs if q["dev"] == dev]
+    have = [f"{q['kind']} {q['handle']} {q.get('parent', 'root')}" for q in state.qdiscs if q["dev"] == dev]
     return [f"{dev}: requested {kind} {handle} {where}, found {', '.join(have) or 'no qdisc'}"]
 
 
-def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, chosen: bool = False) -> list[str]:
+def shaped(dev: str, requested: Direction, state: State, *, unshaped: bool = True, chosen: bool = False) -> list[str]:
     """Return the differences of the shaper and its queue at the egress of `dev`; `unshaped` and `chosen` as in the
     set-up.
     """
-    lines = _placed(dev, found, "1:", "htb", None) + _placed(dev, found, "10:", asked.qdisc.kind, "1:10")
+    lines = _placed(dev, state, "1:", "htb", None) + _placed(dev, state, "10:", requested.qdisc.kind, "1:10")
     if lines:
         return lines
-    root, queue = _qdisc(found, dev, "1:"), _qdisc(found, dev, "10:")
+    root, queue = _qdisc(state, dev, "1:"), _qdisc(state, dev, "10:")
     default = "0x20" if chosen else "0x10"
     if root["options"].get("default") != default:
         lines.append(f"{dev}: requested htb default {default}, found {root['options'].get('default')}")
-    lines += [f"{dev}: {asked.qdisc.kind} {line}" for line in asked.qdisc.differences(queue.get("options", {}))]
-    classes = {c["handle"]: c for c in found.classes[dev] if c.get("class") == "htb"}
-    rates = {"1:10": asked.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
+    lines += [f"{dev}: {requested.qdisc.kind} {line}" for line in requested.qdisc.differences(queue.get("options", {}))]
+    classes = {c["handle"]: c for c in state.classes[dev] if c.get("class") == "htb"}
+    rates = {"1:10": requested.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
     for handle, rate in rates.items():
         have = classes.get(handle, {})
         for key, want in (("rate", rate // 8), ("ceil", rate // 8), ("quantum", shaper.QUANTUM)):
@@ -171,37 +171,37 @@ def shaped(dev: str, asked: Direction, found: State, *, unshaped: bool = True, c
                 lines.append(f"{dev}: class {handle} {key}: requested {burst}, found {have.get(key)}")
     if not unshaped:
         return lines
-    filters = [f for f in found.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
+    filters = [f for f in state.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
     keys = [(f.get("protocol"), f["options"].get("keys", {})) for f in filters]
     for protocol, end in product(shaper.PROTOCOLS, ("dst_port", "src_port")):
         if (protocol, {"ip_proto": "udp", end: IRTT_UNSHAPED}) not in [
             (of, {k: v for k, v in key.items() if k in ("ip_proto", "dst_port", "src_port")}) for of, key in keys
         ]:
             lines.append(f"{dev}: requested {protocol} UDP {end} {IRTT_UNSHAPED} to class 1:20, found no such filter")
-    return lines + _placed(dev, found, "20:", "pfifo", "1:20")
+    return lines + _placed(dev, state, "20:", "pfifo", "1:20")
 
 
-def slotted(dev: str, queue: Qdisc, found: State) -> list[str]:
+def slotted(dev: str, queue: Qdisc, state: State) -> list[str]:
     """Return the differences of the queue before the delivery trace at the egress of `dev`.
 
     The kernel shows the trace itself elsewhere (`sojourn.bottleneck.delivery_trace.differences`).
     """
-    lines = _placed(dev, found, "1:", "slots", None) + _placed(dev, found, "10:", queue.kind, "1:1")
-    shown = _qdisc(found, dev, "10:").get("options", {})
+    lines = _placed(dev, state, "1:", "slots", None) + _placed(dev, state, "10:", queue.kind, "1:1")
+    shown = _qdisc(state, dev, "10:").get("options", {})
     return lines or [f"{dev}: {queue.kind} {line}" for line in queue.differences(shown)]
 
 
-def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[str] = ()) -> list[str]:
+def delayed(dev: str, ifb: str, requested: Impairment, state: State, only: Sequence[str] = ()) -> list[str]:
     """Return the differences of the path on `ifb` for everything `dev` receives, or `only` from these addresses."""
-    hook = _qdisc(found, dev, "ffff:")
-    if not asked.needed:
+    hook = _qdisc(state, dev, "ffff:")
+    if not requested.needed:
         lines = [f"{dev}: requested no delay, found {hook['kind']} {hook['handle']}"] if hook else []
-        return lines + [f"{q['dev']}: requested no delay, found {q['kind']}" for q in found.qdiscs if q["dev"] == ifb]
+        return lines + [f"{q['dev']}: requested no delay, found {q['kind']}" for q in state.qdiscs if q["dev"] == ifb]
     lines = []
     kind, whose = ("flower", sorted(only)) if only else ("matchall", [None])
     redirects = [
         (f["options"].get("keys", {}).get("src_ip"), action.get("to_dev"))
-        for f in found.ingress[dev]
+        for f in state.ingress[dev]
         for action in f.get("options", {}).get("actions", [])
         if f.get("kind") == kind and action.get("kind") == "mirred"
     ]
@@ -209,30 +209,30 @@ def delayed(dev: str, ifb: str, asked: Impairment, found: State, only: Sequence[
         what = f"packets from {', '.join(only)}" if only else "all incoming packets"
         targets = [to for _, to in redirects]
         lines.append(f"{dev}: requested a redirect of {what} to {ifb}, found {targets or 'none'}")
-    return [*netem(ifb, asked, found), *lines]
+    return [*netem(ifb, requested, state), *lines]
 
 
-def root(dev: str, kind: str, found: State) -> list[str]:
+def root(dev: str, kind: str, state: State) -> list[str]:
     """Return the differences of the root qdisc of `dev`, which is of that kind with its defaults."""
-    return _placed(dev, found, "1:", kind, None)
+    return _placed(dev, state, "1:", kind, None)
 
 
-def netem(dev: str, asked: Impairment, found: State) -> list[str]:
+def netem(dev: str, requested: Impairment, state: State) -> list[str]:
     """Return the differences of the netem at the root of `dev`."""
-    if lines := _placed(dev, found, "1:", "netem", None):
+    if lines := _placed(dev, state, "1:", "netem", None):
         return lines
-    options = _qdisc(found, dev, "1:")["options"]
+    options = _qdisc(state, dev, "1:")["options"]
     delay, slot = options.get("delay", {}), options.get("slot", {})
     shown = {
-        "limit": (asked.limit, options.get("limit")),
-        "delay": (asked.delay_us, _us(delay.get("delay"))),
-        "jitter": (asked.jitter_us, _us(delay.get("jitter"))),
-        "loss": (round(asked.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
-        "marks": (asked.marks, options.get("ecn", False)),
-        "slot": (asked.slot_us, _us(slot.get("min-delay"))),
+        "limit": (requested.limit, options.get("limit")),
+        "delay": (requested.delay_us, _us(delay.get("delay"))),
+        "jitter": (requested.jitter_us, _us(delay.get("jitter"))),
+        "loss": (round(requested.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
+        "marks": (requested.marks, options.get("ecn", False)),
+        "slot": (requested.slot_us, _us(slot.get("min-delay"))),
         # With only one time, netem uses it for both.
-        "slot's largest": (asked.slot_max_us or asked.slot_us, _us(slot.get("max-delay"))),
-        "slot's packets": (asked.slot_packets or 0, slot.get("packets", 0)),
+        "slot's largest": (requested.slot_max_us or requested.slot_us, _us(slot.get("max-delay"))),
+        "slot's packets": (requested.slot_packets or 0, slot.get("packets", 0)),
     }
     different = [(key, want, have) for key, (want, have) in shown.items() if want != have]
     return [f"{dev}: netem {key}: requested {want}, found {have}" for key, want, have in different]

@@ -58,9 +58,9 @@ class Router:
 
     def verify(self, bottleneck: Bottleneck) -> None:
         """Raise `sojourn.bottleneck.readback.ReadbackError` if the router is not set up as `bottleneck`."""
-        state, asked = self.state(), self.made_of(bottleneck)
+        state, requested = self.state(), self.made_of(bottleneck)
         with self._understood():
-            differences = readback.differences(asked, state, self.lan, self.wan, self._masqueraded)
+            differences = readback.differences(requested, state, self.lan, self.wan, self._masqueraded)
         if self._masqueraded and nat.TABLE not in self.place.run(["nft", "list", "tables", "ip"]).split():
             differences.append(f"nftables: requested table ip {nat.TABLE}, found none")
         if differences:

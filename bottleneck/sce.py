@@ -49,8 +49,8 @@ class Ramp(Parameter):
         if not 0 <= value <= SINGLE:
             raise ParameterError(f"{_THRESHOLD}: {value} is out of range: 1 to {SINGLE}")
 
-    def differences(self, value: int, found: Mapping[str, Any]) -> list[str]:
-        shown = found.get(_THRESHOLD, _WORDS.get(found.get("sce", ""), 0))
+    def differences(self, value: int, actual: Mapping[str, Any]) -> list[str]:
+        shown = actual.get(_THRESHOLD, _WORDS.get(actual.get("sce", ""), 0))
         return [] if shown == value else [f"sce: requested {' '.join(self.tokens(value))}, found {self.number} {shown}"]
 
 

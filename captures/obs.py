@@ -161,9 +161,9 @@ def first_frame(times: Sequence[float], seen: npt.NDArray[np.bool_], slate: Sequ
     guess = before[0] - t[seen.argmax()]
     starts = guess + np.arange(-_SEARCH_S, _SEARCH_S, _STEP_S)
     at = starts[:, None] + t[None, :]
-    asked, done = np.searchsorted(before, at), np.searchsorted(after, at)  # changes up to then
+    requested, done = np.searchsorted(before, at), np.searchsorted(after, at)  # changes up to then
     state = np.concatenate([[False], shown])[done]
-    right = ((asked != done) | (state == seen)).mean(axis=1)
+    right = ((requested != done) | (state == seen)).mean(axis=1)
     if right.max() < _AGREE:
         raise RecordingError(
             f"the OBS slate is as expected in {right.max():.0%} of its frames, too few to determine their times"

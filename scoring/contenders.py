@@ -23,7 +23,7 @@ class Contending:
     """A part of a phase's load: what it should be, what is recorded of it, and what was seen of it."""
 
     phase: RecordedPhase
-    asked: LoadFlow
+    load: LoadFlow
     name: str
     """In gates."""
     record: Mapping[str, Any]
@@ -55,7 +55,7 @@ def contenders(
     `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl and ss-up.jsonl, `behind` and `before` what was
     captured on either side of the bottleneck, as data goes down.
     """
-    found: list[Contending] = []
+    contenders: list[Contending] = []
     measured: dict[str, Window] = {}
     down = _Way(
         before and before.contender, behind and behind.contender, before and before.all, setting.lab["qdisc_down"]
@@ -66,14 +66,15 @@ def contenders(
         if phase.contender is None:
             continue
         load = paired(phase, [record for record in bulk if record["phase"] == phase.name])
-        ways = [up if asked.up else down for asked, _, _ in load]
+        ways = [up if requested.up else down for requested, _, _ in load]
         parts = [
             Contending(phase, *part, (phase.start, phase.end), way.qdisc) for part, way in zip(load, ways, strict=True)
         ]
         window = _all_there(phase, [part.lasted for part in parts])
         measured[phase.name] = window
-        found += [_seen(replace(part, measured=window), way, sockets) for part, way in zip(parts, ways, strict=True)]
-    return found, measured
+        measured_parts = (replace(part, measured=window) for part in parts)
+        contenders += [_seen(part, way, sockets) for part, way in zip(measured_parts, ways, strict=True)]
+    return contenders, measured
 
 
 def _all_there(phase: RecordedPhase, lasted: Sequence[Window | None]) -> Window:
@@ -87,9 +88,9 @@ def _all_there(phase: RecordedPhase, lasted: Sequence[Window | None]) -> Window:
 
 def _seen(part: Contending, way: _Way, sockets: Sequence[Mapping[str, Any]]) -> Contending:
     """A part with its flow and its socket's samples; an application has neither."""
-    if not part.asked.bulk:
+    if not part.load.bulk:
         return part
-    flow = _flow(part.phase, part.asked, part.measured, part.record.get("sender_port"), way)
+    flow = _flow(part.phase, part.load, part.measured, part.record.get("sender_port"), way)
     port = f":{flow.sport}>" if flow else ":"
     inside = [s for s in sockets if part.phase.start <= s["t"] <= part.phase.end and port in s["flow"]]
     return replace(part, flow=flow, sockets=inside)
@@ -109,10 +110,10 @@ def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[t
     for record in sorted(records, key=lambda record: record.get("sender_port") or 0, reverse=True):
         waiting.setdefault(kind(record.get("contender")), []).append(record)
     pairs = []
-    for number, asked in enumerate(load, 1):
-        of_kind = waiting.get(kind(asked.contender))
-        name = phase.name if len(load) == 1 else f"{phase.name}, flow {number}: {asked}"
-        pairs.append((asked, name, of_kind.pop() if of_kind else {}))
+    for number, requested in enumerate(load, 1):
+        of_kind = waiting.get(kind(requested.contender))
+        name = phase.name if len(load) == 1 else f"{phase.name}, flow {number}: {requested}"
+        pairs.append((requested, name, of_kind.pop() if of_kind else {}))
     return pairs
 
 
@@ -126,7 +127,9 @@ class _Way:
     qdisc: str | None
 
 
-def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | None, way: _Way) -> ContenderFlow | None:
+def _flow(
+    phase: RecordedPhase, requested: LoadFlow, measured: Window, port: int | None, way: _Way
+) -> ContenderFlow | None:
     """One data flow of a phase: by its port, or the largest of the phase (iperf3 has a control flow too)."""
     if way.behind is None or way.before is None or way.back is None:
         return None
@@ -146,8 +149,8 @@ def _flow(phase: RecordedPhase, asked: LoadFlow, measured: Window, port: int | N
     steady = per_flow.window_goodput_bps(kept, end, window) / 1e6 if window > 0 else None
     columns = ("sport", "data_packets", "not_ect", "ect0", "ect1", "resent", "accecn_syn")
     return ContenderFlow(
-        phase=phase.name, contender=asked.contender, up=asked.up, bytes=arrived["bytes"], ce=arrived["ce"],
+        phase=phase.name, contender=requested.contender, up=requested.up, bytes=arrived["bytes"], ce=arrived["ce"],
         sce=max(arrived["ect1"] - sent["ect1"], 0),
-        esce=per_flow.esce(back, sent) if CONTENDERS[asked.contender].sce else 0,
+        esce=per_flow.esce(back, sent) if CONTENDERS[requested.contender].sce else 0,
         window_goodput_mbps=steady, **{name: sent[name] for name in columns},
     )  # fmt: skip

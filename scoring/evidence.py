@@ -113,17 +113,17 @@ class RawFiles:
 
     def captures(self, setting: Setting) -> dict[str, RecordedCapture | None]:
         """The captures of both sides; None of one that was not recorded, nothing of one that is damaged."""
-        found: dict[str, RecordedCapture | None] = {}
+        captures: dict[str, RecordedCapture | None] = {}
         for side in ("client", "server"):
             file = capture_file(self.folder, side)
             capture = file and self.whole(file, partial(read_capture, file, side, setting))
             if capture:
                 near = [per_flow.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
                 down, up = (int(capture.packets[end].is_in(near).sum()) for end in ("dst", "src"))
-                found[side] = RecordedCapture(_sorted_out(capture.packets, setting), down, up, capture.dropped)
+                captures[side] = RecordedCapture(_sorted_out(capture.packets, setting), down, up, capture.dropped)
             elif file is None:
-                found[side] = None
-        return found
+                captures[side] = None
+        return captures
 
 
 @dataclass(frozen=True)
@@ -239,9 +239,9 @@ def read_capture(file: Path, side: str, setting: Setting) -> pcapng.Capture:
 
 def limits_of(files: RawFiles, real_time: bool) -> Limits:
     """The limits that the run was judged by when it was made."""
-    asked = files.optional("options.json", records.OPTIONS) or {}
+    options = files.optional("options.json", records.OPTIONS) or {}
     usual = Limits() if real_time else SIMULATED
-    gate_ms = asked.get("jitter_gate_ms")
+    gate_ms = options.get("jitter_gate_ms")
     return usual if gate_ms is None else usual.model_copy(update={"jitter_ms": gate_ms})
 
 

@@ -84,8 +84,8 @@ class RunEvidence:
 
     @cached_property
     def _captures_that_hold(self) -> dict[str, RecordedCapture]:
-        found = {side: it for side, it in self.captures.items() if it}
-        return {side: it for side, it in found.items() if it.whole(self.setting.span, self.limits)}
+        captures = {side: it for side, it in self.captures.items() if it}
+        return {side: it for side, it in captures.items() if it.whole(self.setting.span, self.limits)}
 
     @cached_property
     def options(self) -> dict[str, Any]:

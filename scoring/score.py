@@ -42,22 +42,22 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     cut off fail their gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing
     or damaged.
     """
-    found = RunEvidence(run, limits=limits, settle=settle)
-    setting, evidence, measured, shown = found.setting, found.evidence, found.measured, found.picture
+    inputs = RunEvidence(run, limits=limits, settle=settle)
+    setting, evidence, measured, shown = inputs.setting, inputs.evidence, inputs.measured, inputs.picture
     lab, span, t0 = setting.lab, setting.span, setting.span[0]
     # The client side lies behind the downlink bottleneck, the server side before it.
-    behind, before = found.behind, found.before
-    rows, far = _table(evidence, setting, measured, _besides_bulk(found)), []
-    if found.far_picture:
-        seen_there = Observations(found.far_picture, setting.clip_fps, before.back if before else None)
+    behind, before = inputs.behind, inputs.before
+    rows, far = _table(evidence, setting, measured, _besides_bulk(inputs)), []
+    if inputs.far_picture:
+        seen_there = Observations(inputs.far_picture, setting.clip_fps, before.back if before else None)
         far = _table(seen_there, setting, measured)
-    windows = found.solo
+    windows = inputs.solo
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
-    own = queue_delay.delays(found.queues_of("lan"))
+    own = queue_delay.delays(inputs.queues_of("lan"))
     waits, wait_curves = (
         sojourn_times(before.all, behind.all, own, lab, measured, windows) if before and behind else ([], [])
     )
-    verdict = Validity.of(judged(found))
+    verdict = Validity.of(judged(inputs))
     known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
     harm = harms(rows, baseline, demand.capacity_mbps(known), call=bool(setting.call)) if baseline else []
     return Scores(
@@ -65,20 +65,20 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         lab=known,
         picture=shown.source,
         primary=PRIMARY["call" if setting.call else "video"],
-        own_kind=_own_kind(found),
+        own_kind=_own_kind(inputs),
         validity=verdict,
-        jitter_ms=found.jitter,
-        host=_host(found.host_in_timeline),
+        jitter_ms=inputs.jitter,
+        host=_host(inputs.host_in_timeline),
         phases=rows,
         baseline=baseline,
         baseline_windows=[(a - t0, b - t0) for a, b in windows],
         harm=harm if verdict.valid else [],
         renditions=rendition_changes(setting, shown),
         freezes=freeze_entries(setting, shown),
-        flows=[part.flow for part in found.contenders if part.flow],
+        flows=[part.flow for part in inputs.contenders if part.flow],
         series=over_time(evidence, span, 1.0),
         goodput_100ms=goodput(evidence, span, 0.1),
-        ccdf=ccdfs(measured, windows, evidence.probes.get(_NOT_ECT.prefix), found.calm),
+        ccdf=ccdfs(measured, windows, evidence.probes.get(_NOT_ECT.prefix), inputs.calm),
         ect1_ccdf=ccdfs(measured, windows, evidence.probes.get(_ECT1.prefix), None),
         sojourn=waits,
         sojourn_ccdf=wait_curves,
@@ -88,15 +88,15 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     )
 
 
-def _own_kind(found: RunEvidence) -> str | None:
+def _own_kind(evidence: RunEvidence) -> str | None:
     """The contender that is as the victim: a call for a call, else the congestion control of an origin of ours.
 
     None where it is not known: a real site's, or that of HTTP/3's own transport.
     """
-    if found.setting.call:
+    if evidence.setting.call:
         return CALL
-    ours = not found.setting.elsewhere and found.options.get("origin_protocol", "h2") == "h2"
-    control: str | None = found.options.get("origin_cc")
+    ours = not evidence.setting.elsewhere and evidence.options.get("origin_protocol", "h2") == "h2"
+    control: str | None = evidence.options.get("origin_cc")
     return control if ours else None
 
 
@@ -116,24 +116,25 @@ def _box(setting: Setting, behind: SideCapture | None, before: SideCapture | Non
 
     The least delay is by the clocks of both captures; there and back together it is right whatever these tell.
     """
-    found: dict[str, Any] = {"box": setting.lab["box"]}
+    record: dict[str, Any] = {"box": setting.lab["box"]}
     if behind and before:
         near = [per_flow.address(setting.lab["addresses"][name]) for name in ("client", "receiver")]
         ways = {"down": (before.all, behind.all, "dst"), "up": (behind.all, before.all, "src")}
         for way, (entered, left, end) in ways.items():
             entered, left = (table.filter(pl.col(end).is_in(near)) for table in (entered, left))
             carried = left.with_columns(advance=pl.col("ip_bytes"))
-            found[f"most_{way}_bps"] = round(float(per_flow.goodput_series(carried, *setting.span, 1.0).max()))
+            record[f"most_{way}_bps"] = round(float(per_flow.goodput_series(carried, *setting.span, 1.0).max()))
             least = sojourn.least_ms(entered, left)
-            found[f"least_{way}_ms"] = None if least is None else round(least, 3)
-    return found
+            record[f"least_{way}_ms"] = None if least is None else round(least, 3)
+    return record
 
 
-def _besides_bulk(found: RunEvidence) -> dict[str, dict[str, Any]]:
+def _besides_bulk(evidence: RunEvidence) -> dict[str, dict[str, Any]]:
     """What competed besides bulk flows had of each phase, by its name."""
-    of_phase = {p.name: [record for record in found.bulk if record["phase"] == p.name] for p in found.setting.phases}
+    phases = [phase.name for phase in evidence.setting.phases]
+    of_phase = {name: [record for record in evidence.bulk if record["phase"] == name] for name in phases}
     return {
-        name: applications.phase_fields(records, found.second_player, found.measured[name])
+        name: applications.phase_fields(records, evidence.second_player, evidence.measured[name])
         for name, records in of_phase.items()
     }
 

@@ -48,13 +48,13 @@ class Contender:
         """Set and read back both ends' `ECN_FILES`; a new flow uses them. Raises `ContenderError`."""
         self.check(sender, receiver)
         for place in (sender, receiver):
-            for file, asked in zip(ECN_FILES, (self.tcp_ecn, 0), strict=True):
-                read_back = place.run(["sh", "-c", f"echo {asked} > {file} && cat {file}"], check=False).strip()
-                if read_back != str(asked):
+            for file, needed in zip(ECN_FILES, (self.tcp_ecn, 0), strict=True):
+                read_back = place.run(["sh", "-c", f"echo {needed} > {file} && cat {file}"], check=False).strip()
+                if read_back != str(needed):
                     raise ContenderError(
-                        f"{place.name}: {file.removeprefix('/proc/sys/').replace('/', '.')}: requested {asked} for "
+                        f"{place.name}: {file.removeprefix('/proc/sys/').replace('/', '.')}: requested {needed} for "
                         f"contender {self.name}, found {read_back or 'nothing'}"
-                        + ("; accurate ECN needs a kernel of 6.18 or newer" if asked == ACCURATE_ECN else "")
+                        + ("; accurate ECN needs a kernel of 6.18 or newer" if needed == ACCURATE_ECN else "")
                     )
 
 

@@ -64,9 +64,9 @@ class Film:
     @cached_property
     def seconds(self) -> int:
         """The part that is played, a multiple of 2 s. Raises FilmError for a file that is not a film, or too short."""
-        asked = ["-select_streams", "v:0", "-show_entries", "format=duration:stream=codec_type", "-of", "csv=p=0"]
+        selection = ["-select_streams", "v:0", "-show_entries", "format=duration:stream=codec_type", "-of", "csv=p=0"]
         with tempfile.TemporaryFile() as said, decoder("ffprobe", [self.path]) as ready:
-            probe = [*ready.command, *QUIET, *asked, *_ONLY, "-i", f"file:{ready.names[self.path]}"]
+            probe = [*ready.command, *QUIET, *selection, *_ONLY, "-i", f"file:{ready.names[self.path]}"]
             output = subprocess.run(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, check=False)
             said.seek(0)
             text = said.read(4000).decode(errors="replace").strip()

@@ -138,7 +138,7 @@ class Qdisc(BaseModel):
     def __str__(self) -> str:
         return " ".join(self.tc_args())
 
-    def differences(self, found: Mapping[str, Any]) -> list[str]:
+    def differences(self, actual: Mapping[str, Any]) -> list[str]:
         """Compare with the `options` of `tc -d -j qdisc show`; return one line per parameter that differs.
 
         Only given parameters are compared, after the kernel's rounding.
@@ -148,13 +148,13 @@ class Qdisc(BaseModel):
             line
             for name, value in self.given().items()
             if name not in skipped
-            for line in parameters[name].differences(value, found)
-        ] + self.derived_differences(found)
+            for line in parameters[name].differences(value, actual)
+        ] + self.derived_differences(actual)
 
     def not_compared(self) -> frozenset[str]:
         """Return the fields that the kernel may change by itself."""
         return frozenset()
 
-    def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
+    def derived_differences(self, actual: Mapping[str, Any]) -> list[str]:
         """Compare values that tc computes from several parameters."""
         return []

@@ -70,17 +70,19 @@ class Framing(Parameter):
         if unknown := [word for word in value if word not in _FRAMING]:
             raise ParameterError(f'"{unknown[0]}" is not one of {", ".join(_FRAMING)}')
 
-    def differences(self, value: tuple[str, ...], found: Mapping[str, Any]) -> list[str]:
-        asked: dict[str, Any] = {"overhead": 0}
+    def differences(self, value: tuple[str, ...], actual: Mapping[str, Any]) -> list[str]:
+        requested: dict[str, Any] = {"overhead": 0}
         for word in value:
             cell, overhead, added, least = _FRAMING[word]
-            asked["overhead"] = overhead + (asked["overhead"] if added else 0)
-            asked |= ({"atm": cell} if cell else {}) | ({"mpu": least} if least else {})
+            requested["overhead"] = overhead + (requested["overhead"] if added else 0)
+            requested |= ({"atm": cell} if cell else {}) | ({"mpu": least} if least else {})
         if "raw" in value:
             # A raw link shows no cell mode.
-            asked = {"overhead": asked["overhead"], "raw": True}
+            requested = {"overhead": requested["overhead"], "raw": True}
         return [
-            f"{key}: requested {want}, found {found.get(key)}" for key, want in asked.items() if found.get(key) != want
+            f"{key}: requested {want}, found {actual.get(key)}"
+            for key, want in requested.items()
+            if actual.get(key) != want
         ]
 
 
@@ -90,8 +92,8 @@ class Mask(Count):
 
     unit: str = "MASK"
 
-    def agrees(self, value: int, found: Any) -> bool:
-        return bool(found == hex(value))
+    def agrees(self, value: int, actual: Any) -> bool:
+        return bool(actual == hex(value))
 
 
 class Cake(Qdisc):

@@ -106,12 +106,12 @@ class DualPI2(Qdisc):
             "beta": 0.3 / longest * 1e6,
         }
 
-    def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
+    def derived_differences(self, actual: Mapping[str, Any]) -> list[str]:
         if self.max_rtt is None and self.typical_rtt is None:
             return []
         parameters = self.parameters()
         return [
             line
             for name, value in self.automatic.items()
-            for line in parameters[name].differences(int(value) if name[0] == "t" else value, found)
+            for line in parameters[name].differences(int(value) if name[0] == "t" else value, actual)
         ]

@@ -35,8 +35,8 @@ class Selector(Parameter):
         if not all(0 <= part <= 0xFE for part in value):
             raise ParameterError(f"{self.word}: value and mask are bytes up to 0xfe")
 
-    def differences(self, value: tuple[int, int], found: Mapping[str, Any]) -> list[str]:
-        shown = found.get("ce_threshold_selector", 0), found.get("ce_threshold_mask", 0)
+    def differences(self, value: tuple[int, int], actual: Mapping[str, Any]) -> list[str]:
+        shown = actual.get("ce_threshold_selector", 0), actual.get("ce_threshold_mask", 0)
         return [] if shown == value else [f"{self.word}: requested {value}, found {shown}"]
 
 

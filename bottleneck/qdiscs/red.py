@@ -67,19 +67,19 @@ class Red(Qdisc):
         # Adaptive RED changes its probability every half second.
         return frozenset({"probability"} if self.adaptive else ())
 
-    def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
+    def derived_differences(self, actual: Mapping[str, Any]) -> list[str]:
         # The kernel gets no avpkt, burst and bandwidth from tc, but the weight and idle table computed from them.
         assert self.avpkt is not None
         minimum, maximum = self.thresholds
         wlog = red_math.ewma_log(minimum, self.effective_burst, self.avpkt)
         cell = red_math.idle_cell_log(wlog, self.avpkt, self.bandwidth or _DEFAULT_BANDWIDTH)
-        asked = {"min": minimum, "max": maximum, "ewma": wlog, "Scell_log": cell}
+        requested = {"min": minimum, "max": maximum, "ewma": wlog, "Scell_log": cell}
         lines = [
-            f"{key}: requested {value}, found {found.get(key)}"
-            for key, value in asked.items()
-            if found.get(key) != value
+            f"{key}: requested {value}, found {actual.get(key)}"
+            for key, value in requested.items()
+            if actual.get(key) != value
         ]
-        blocks = {e.get("kind"): e.get("block") for e in found.get("qevents", [])}
+        blocks = {e.get("kind"): e.get("block") for e in actual.get("qevents", [])}
         for name, block in (("early_drop", self.qevent_early_drop), ("mark", self.qevent_mark)):
             if blocks.get(name) != block:
                 lines.append(f"qevent {name}: requested block {block}, found {blocks.get(name)}")

@@ -75,14 +75,14 @@ class Sfq(Qdisc):
         """Return the burst of the flows' RED in packets, tc's default if not given."""
         return self.burst or red_math.burst_default(*self.red_thresholds, self.avpkt or 1000)
 
-    def derived_differences(self, found: Mapping[str, Any]) -> list[str]:
+    def derived_differences(self, actual: Mapping[str, Any]) -> list[str]:
         if self.redflowlimit is None:
             return []
         minimum, maximum = self.red_thresholds
         wlog = red_math.ewma_log(minimum, self.red_burst, self.avpkt or 1000)
-        asked = {"min": minimum, "max": maximum, "ewma": wlog}
+        requested = {"min": minimum, "max": maximum, "ewma": wlog}
         return [
-            f"{key}: requested {value}, found {found.get(key)}"
-            for key, value in asked.items()
-            if found.get(key) != value
+            f"{key}: requested {value}, found {actual.get(key)}"
+            for key, value in requested.items()
+            if actual.get(key) != value
         ]

@@ -62,11 +62,11 @@ def decoder(program: str, reads: Sequence[Path], writes: Sequence[Path] = ()) ->
     """
     limits = ("prlimit", f"--as={_MEMORY_BYTES}", f"--cpu={_PROCESSOR_S}", f"--fsize={_FILE_BYTES}", "--")
     with ExitStack() as stack:
-        found = None if _confined_already else _confined(stack, program, reads, writes)
-        if found is None:
+        confined = None if _confined_already else _confined(stack, program, reads, writes)
+        if confined is None:
             yield Decoder((*limits, program), {path: str(path) for path in (*reads, *writes)})
         else:
-            yield Decoder((*limits, *found.command), found.names)
+            yield Decoder((*limits, *confined.command), confined.names)
 
 
 def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Sequence[Path]) -> Decoder | None:

@@ -70,8 +70,8 @@ def ensure_image(
     kernel = ensure_board_kernel(board, source, kernel_progress)
     files = (PREPARE, *(path for path in OVERLAY.rglob("*") if path.is_file()))
     parts = [(str(file.relative_to(USERLAND)), file.read_bytes()) for file in files]
-    asked = (SUITE, PACKAGES, SIZE, board.name, board.console, kernel.digest)
-    digest = cache.digest([*parts, *tc_objects.inputs(), ("asked", repr(asked).encode())])
+    inputs = (SUITE, PACKAGES, SIZE, board.name, board.console, kernel.digest)
+    digest = cache.digest([*parts, *tc_objects.inputs(), ("asked", repr(inputs).encode())])
     report = progress or (lambda _what, _fraction: None)
     entry = cache.build_once(
         cache.root() / "image" / digest, lambda scratch: _build(scratch, board, kernel, digest, report)

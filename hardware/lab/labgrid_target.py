@@ -24,15 +24,15 @@ class LabgridError(RuntimeError):
 class LabgridTarget:
     """A target of an environment file. Raises `LabgridError`."""
 
-    def __init__(self, asked: Labgrid) -> None:
-        self._where = f"labgrid {asked.environment}: {asked.target}"
+    def __init__(self, settings: Labgrid) -> None:
+        self._where = f"labgrid {settings.environment}: {settings.target}"
         try:
             from labgrid import Environment  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except ImportError as missing:
             raise LabgridError(f"{self._where}: pip install 'sojourn[labgrid]': {missing}") from missing
         try:
-            self._environment = Environment(str(asked.environment))
-            self._target = self._environment.get_target(asked.target)
+            self._environment = Environment(str(settings.environment))
+            self._target = self._environment.get_target(settings.target)
         except Exception as failed:  # the file's drivers and resources may raise anything
             raise LabgridError(f"{self._where}: {failed}") from failed
         if self._target is None:

@@ -58,7 +58,7 @@ def seconds(said: bytes) -> float:
 def _ask(shell: Process) -> Offset:
     stdin, stdout = shell.popen.stdin, shell.popen.stdout
     assert stdin is not None and stdout is not None
-    asked = time.time()
+    sent = time.time()
     try:
         stdin.write(b"\n")
         stdin.flush()
@@ -67,4 +67,4 @@ def _ask(shell: Process) -> Offset:
         there = seconds(answer)
     except (OSError, ValueError) as failed:
         raise ProcessError(f"{shell.place.name}: its clock gave no answer: {shell.log_tail() or failed}") from failed
-    return Offset(there - (asked + answered) / 2, (answered - asked) / 2)
+    return Offset(there - (sent + answered) / 2, (answered - sent) / 2)

@@ -66,7 +66,7 @@ class PeriodicSampler:
         assert self._process is not None
         stdin, stdout = self._process.popen.stdin, self._process.popen.stdout
         assert stdin is not None and stdout is not None
-        asked, answer = time.time(), b""
+        sent, answer = time.time(), b""
         with suppress(OSError):  # a missing reader shows in the answer
             stdin.write(question.encode() + b"\n")
             stdin.flush()
@@ -81,7 +81,7 @@ class PeriodicSampler:
                     + (self._process.log_tail() or "its connection ended")
                 )
             answer += part
-        return (asked + time.time()) / 2, answer
+        return (sent + time.time()) / 2, answer
 
     def _run(self) -> None:
         due = time.monotonic()

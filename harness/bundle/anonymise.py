@@ -197,9 +197,9 @@ def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reaso
         command += [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
         cell = Options.model_validate_json(json.dumps(record), strict=True).cell
     versions = {
-        name: found[0]
+        name: match[0]
         for name, text in manifest.versions.items()
-        if (found := (_REVISION.fullmatch(text) if name.startswith(_PACKAGE) else None) or _RELEASE.match(text))
+        if (match := (_REVISION.fullmatch(text) if name.startswith(_PACKAGE) else None) or _RELEASE.match(text))
     }
     if manifest.reasons and not reasons:
         reasons = [_WITHHELD]

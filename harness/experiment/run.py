@@ -185,19 +185,19 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
     wanted = options.repeat or 1
     if wanted > 1:  # a single run checks this itself, after its options
         RunStore(options.results).check(options.needed_bytes * wanted)
-    asked, valid = options.repetition(1), 0
+    requested, valid = options.repetition(1), 0
     for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
         if wanted > 1:
-            order = ", ".join(phase.name for phase in asked.phases if phase.contender)
+            order = ", ".join(phase.name for phase in requested.phases if phase.contender)
             void = f", {attempt - 1 - valid} invalid so far" if attempt - 1 > valid else ""
-            said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {asked.seed}{void}"
+            said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {requested.seed}{void}"
             Console(file=terminal).print(Text(said))
-        result = once(asked)
+        result = once(requested)
         valid += not result.void
         yield result
         if valid == wanted:
             return
-        asked = replacement(asked, asked.seed) if result.void else options.repetition(valid + 1)
+        requested = replacement(requested, requested.seed) if result.void else options.repetition(valid + 1)
 
 
 def _recorder(

@@ -87,8 +87,8 @@ def check_scores(run: Path, manifest: Manifest) -> None:
     except RecordError as damaged:
         why = str(damaged).replace(f"{run}/", "")
         raise ScoreError(f"{run}: {SCORES} cannot be computed from its raw files: {why}") from damaged
-    found = [line.removeprefix("scores.") for line in differences(stored, fresh)]
-    other = [line for line in found if not line.startswith("scorer: ")]
+    changes = [line.removeprefix("scores.") for line in differences(stored, fresh)]
+    other = [line for line in changes if not line.startswith("scorer: ")]
     if not other and {**stored, "scorer": SCORER} != {**fresh, "scorer": SCORER}:
         other = ["its entries are in another order"]
     if not other:

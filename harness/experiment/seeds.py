@@ -76,7 +76,7 @@ def repeat_side_by_side(
         workers = capacity(min(series.wanted, len(os.sched_getaffinity(0))), simulation.fitting(machine.memory))
         if workers == 1:
             yield from one_by_one(
-                series, lambda asked: perform(test, asked, services, command_line, terminal, begun), console
+                series, lambda requested: perform(test, requested, services, command_line, terminal, begun), console
             )
         else:
             run = partial(SimulatedRun, service, prepared=(player, machine))
@@ -113,7 +113,7 @@ class SeedSeries:
     def __init__(self, options: Options) -> None:
         self.wanted = options.repeat or 1
         self.waiting = deque(options.repetition(number) for number in range(1, self.wanted + 1))
-        self.seeds = [asked.seed for asked in self.waiting]
+        self.seeds = [requested.seed for requested in self.waiting]
         self._last = options.seed + self.wanted - 1 + (SPARE if options.repeat else 0)
 
     def instead_of(self, void: Options) -> Options | None:
@@ -125,29 +125,29 @@ class SeedSeries:
         self.waiting.append(other)
         return other
 
-    def title(self, asked: Options) -> str:
+    def title(self, requested: Options) -> str:
         """Return a short description of a run."""
-        order = ", ".join(phase.name for phase in asked.phases if phase.contender)
-        number = self.seeds.index(asked.seed) + 1
+        order = ", ".join(phase.name for phase in requested.phases if phase.contender)
+        number = self.seeds.index(requested.seed) + 1
         place = f"run {number} of {self.wanted}" if number <= self.wanted else "a further run"
         return f"{place}: {order or 'no contender'}"
 
-    def verdict(self, asked: Options, result: Result) -> str:
+    def verdict(self, requested: Options, result: Result) -> str:
         """Return how a run ended; an invalid one adds a replacement."""
         if not result.void:
             return "valid"
-        other = self.instead_of(asked)
+        other = self.instead_of(requested)
         return "invalid: " + "; ".join(result.void) + (f"; replaced by seed {other.seed}" if other else "")
 
 
 def one_by_one(series: SeedSeries, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
     """Execute the runs of a series one after another with `once`, which shows its progress."""
     while series.waiting:
-        asked = series.waiting.popleft()
-        console.print(Text(f"{series.title(asked)}; seed {asked.seed}"))
-        result = once(asked)
+        requested = series.waiting.popleft()
+        console.print(Text(f"{series.title(requested)}; seed {requested.seed}"))
+        result = once(requested)
         if result.void:
-            console.print(Text(f"seed {asked.seed}: {series.verdict(asked, result)}"))
+            console.print(Text(f"seed {requested.seed}: {series.verdict(requested, result)}"))
         yield result
 
 
@@ -167,35 +167,35 @@ def side_by_side(
     failed: dict[int, str] = {}
     given = 0
 
-    def begin(asked: Options) -> None:
+    def begin(requested: Options) -> None:
         try:
-            run = create(asked)
+            run = create(requested)
         except (RuntimeError, OSError) as error:
-            fail(asked, failure(error))
+            fail(requested, failure(error))
             return
-        running[run.path] = asked, run
-        engine.submit(job(asked), run.path)
-        board.say(asked.seed, series.title(asked))
+        running[run.path] = requested, run
+        engine.submit(job(requested), run.path)
+        board.say(requested.seed, series.title(requested))
 
-    def end(asked: Options, run: RunDirectory, error: str) -> None:
+    def end(requested: Options, run: RunDirectory, error: str) -> None:
         try:
             if error:
                 run.fail(error)
             else:
                 with run:
-                    ended[asked.seed] = finish_run(run, asked, load_scores(run.path))
+                    ended[requested.seed] = finish_run(run, requested, load_scores(run.path))
         except (RuntimeError, OSError) as wrong:
             error = error or failure(wrong)
-        board.finished(asked)
+        board.finished(requested)
         if error:
-            fail(asked, error)
+            fail(requested, error)
         else:
-            board.say(asked.seed, series.verdict(asked, ended[asked.seed]))
+            board.say(requested.seed, series.verdict(requested, ended[requested.seed]))
 
-    def fail(asked: Options, error: str) -> None:
-        failed[asked.seed] = error
+    def fail(requested: Options, error: str) -> None:
+        failed[requested.seed] = error
         others = f"; waiting for the other {len(running)}" if running else ""
-        board.say(asked.seed, f"failed: {error}{others}")
+        board.say(requested.seed, f"failed: {error}{others}")
 
     try:
         with engine, _Board(series, console) as board:
@@ -204,16 +204,16 @@ def side_by_side(
                     with deferred_signals():
                         begin(series.waiting.popleft())
                 for folder, kind, what in engine.events(_LOOK_S):
-                    asked, run = running[folder]
+                    requested, run = running[folder]
                     if kind == "line":
-                        board.say(asked.seed, what)
+                        board.say(requested.seed, what)
                     elif kind == "done":
-                        board.done[asked.seed] = what
+                        board.done[requested.seed] = what
                     elif kind == "versions":
                         run.add_versions(what)
                     else:
                         del running[folder]
-                        end(asked, run, what)
+                        end(requested, run, what)
                 board.show()
                 while given < len(series.seeds) and (seed := series.seeds[given]) in ended:
                     given += 1
@@ -271,8 +271,8 @@ class _Folder:
 class _Reporter(ExperimentProgress):
     """Reports a line per phase, and every second how far the experiment is, for a display of several runs."""
 
-    def __init__(self, asked: Options, clock: Callable[[], float], channel: Channel) -> None:
-        super().__init__(asked.cell, asked.phases, clock=clock)
+    def __init__(self, requested: Options, clock: Callable[[], float], channel: Channel) -> None:
+        super().__init__(requested.cell, requested.phases, clock=clock)
         self._channel = channel
 
     def __enter__(self) -> ExperimentProgress:
@@ -314,8 +314,8 @@ class _Board:
     def say(self, seed: int, text: str) -> None:
         self._console.print(Text(f"seed {seed}: {text}"))
 
-    def finished(self, asked: Options) -> None:
-        self.done[asked.seed] = self._all
+    def finished(self, requested: Options) -> None:
+        self.done[requested.seed] = self._all
         self._ended += 1
 
     def show(self) -> None:

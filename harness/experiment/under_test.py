@@ -62,12 +62,12 @@ class _Made:
 
     beside_queue = True
 
-    def __init__(self, router: Router, asked: Bottleneck) -> None:
-        self._router, self._asked = router, asked
+    def __init__(self, router: Router, requested: Bottleneck) -> None:
+        self._router, self._requested = router, requested
         self.places: Sequence[Place] = (router.place,)
 
     def apply(self) -> None:
-        self._router.apply(self._asked)
+        self._router.apply(self._requested)
 
     def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
         return {"the router": instruments.queue_sampler(self._router, folder / "qdisc.jsonl")}
@@ -76,14 +76,14 @@ class _Made:
         self._router.set_rate(self._router.lan if way == "down" else self._router.wan, rate_bps)
 
     def described(self) -> dict[str, Any]:
-        router, asked = self._router, self._asked
-        ways = asked.down, asked.up
+        router, requested = self._router, self._requested
+        ways = requested.down, requested.up
         return {
-            "rtt_ms": asked.rtt_us / 1000,
-            "qdisc_down": str(asked.down.qdisc),
-            "qdisc_up": str(asked.up.qdisc),
+            "rtt_ms": requested.rtt_us / 1000,
+            "qdisc_down": str(requested.down.qdisc),
+            "qdisc_up": str(requested.up.qdisc),
             "interfaces": {"lan": router.lan, "wan": router.wan},
-            "delay_down_ms": router.made_of(asked).down.path.delay_us / 1000,
+            "delay_down_ms": router.made_of(requested).down.path.delay_us / 1000,
             "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
             "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
             "offloads_on": offloads_on(router.place, router.lan, router.wan),
@@ -101,7 +101,7 @@ class _Made:
 
         self._router.final_statistics()
         try:
-            self._router.verify(self._asked.stepped(done("down"), done("up")))
+            self._router.verify(self._requested.stepped(done("down"), done("up")))
         except ReadbackError as changed:
             return {"verified_at_end": str(changed)}
         return {"verified_at_end": True}

@@ -80,13 +80,13 @@ def examine(
         (LABS, lambda: tools(users)),
         (("sim", "virtual"), lambda: caches(cache)),
     ]
-    found = [
+    findings = [
         replace(finding, labs=finding.labs or tuple(about))
         for about, look in looks
         if set(about) & set(programs)
         for finding in look()
     ]
-    return found, {lab: judged(lab, found, missing(of), lab_file) for lab, of in programs.items()}
+    return findings, {lab: judged(lab, findings, missing(of), lab_file) for lab, of in programs.items()}
 
 
 def judged(lab: str, findings: Iterable[Finding], absent: Sequence[Tool], lab_file: Path | None = None) -> Finding:

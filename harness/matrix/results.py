@@ -108,17 +108,17 @@ class Results:
             return []
         comparisons = {one.metric: one for one in self.comparisons()}
         names = {"spearman": "rank correlation", "pearson": "Pearson's correlation"}
-        asked_of: list[tuple[str, str, float | None, str, bool]] = []
-        for asked in reference.correlations:
-            value = getattr(comparisons[asked.metric], asked.kind)
-            holds = value is not None and value >= asked.least
-            asked_of.append((asked.metric, names[asked.kind], value, f"at least {asked.least:g}", holds))
+        judged: list[tuple[str, str, float | None, str, bool]] = []
+        for requested in reference.correlations:
+            value = getattr(comparisons[requested.metric], requested.kind)
+            holds = value is not None and value >= requested.least
+            judged.append((requested.metric, names[requested.kind], value, f"at least {requested.least:g}", holds))
         for bias in reference.biases:
             value = comparisons[bias.metric].median_log_ratio
             holds = value is not None and abs(value) <= bias.most
-            asked_of.append((bias.metric, "median log ratio", value, f"at most ±{bias.most:g}", holds))
+            judged.append((bias.metric, "median log ratio", value, f"at most ±{bias.most:g}", holds))
         lines: list[tuple[str, bool | None]] = []
-        for metric, name, value, limit, holds in asked_of:
+        for metric, name, value, limit, holds in judged:
             whole = sum(metric in reference.published.get(cell.name, ()) for cell in self.matrix.runnable)
             cells = len(comparisons[metric].pairs)
             met = None if cells < whole else holds
@@ -162,9 +162,9 @@ class Results:
                 continue
             value = ours / theirs if contrast.kind == "ratio" else ours - theirs
             limits = {"at least": contrast.low, "at most": contrast.high}
-            asked = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
-            met = contrast.low <= value <= contrast.high if asked else None
-            words = [f"{contrast.title}: {figure_text(value, 2, contrast.metric)}", *asked]
+            requested = [f"{bound} {limit:g}" for bound, limit in limits.items() if isfinite(limit)]
+            met = contrast.low <= value <= contrast.high if requested else None
+            words = [f"{contrast.title}: {figure_text(value, 2, contrast.metric)}", *requested]
             lines.append((", ".join(words) + {None: "", True: ": met", False: ": NOT met"}[met], met))
         return lines
 

@@ -286,13 +286,13 @@ class Options(ServiceOptions):
 
 def _named(field: str) -> Option | None:
     info = Options.model_fields[field]
-    found = next((it for it in info.metadata if isinstance(it, Option)), None)
-    if found is None:
+    option = next((it for it in info.metadata if isinstance(it, Option)), None)
+    if option is None:
         return None
     # All services are known here, but not yet where the options of services are declared.
-    choices = (*SERVICES, "all") if field == "service" else found.choices
+    choices = (*SERVICES, "all") if field == "service" else option.choices
     return replace(
-        found, field=field, name=found.name or field.replace("_", "-"), flag=info.annotation is bool, choices=choices
+        option, field=field, name=option.name or field.replace("_", "-"), flag=info.annotation is bool, choices=choices
     )
 
 

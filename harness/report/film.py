@@ -83,9 +83,9 @@ def export(run: Path, scores: Scores, output: Path | None, progress: ProgressCal
             pictures = Path(folder)
             plots = draw_plots(view, status == "valid", pictures / "plots.png")
             service = str(stored_object(run / "options.json").get("service", ""))
-            asked = f"{service}, {bottleneck(scores.lab)}" if service else bottleneck(scores.lab)
+            setup = f"{service}, {bottleneck(scores.lab)}" if service else bottleneck(scores.lab)
             had = outcomes(scores) if status == "valid" else []
-            titles = draw_titles(view, asked, run.name, (status, reasons), had, pictures)
+            titles = draw_titles(view, setup, run.name, (status, reasons), had, pictures)
             cursor = Figure(figsize=(_CURSOR / _DPI, (plots.bottom - plots.top) / _DPI), dpi=_DPI, facecolor=_INK)
             cursor.savefig(pictures / "cursor.png")
             drawn = [pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]
@@ -141,7 +141,7 @@ def draw_plots(view: RunSeries, valid: bool, path: Path) -> Plots:
 
 def draw_titles(
     view: RunSeries,
-    asked: str,
+    setup: str,
     name: str,
     verdict: tuple[str, list[str]],
     had: Sequence[Outcome],
@@ -159,7 +159,7 @@ def draw_titles(
     titles = []
     for number, (now, start, end, outcome) in enumerate(spans):
         path = folder / f"title{number}.png"
-        _draw_title(asked, now, *verdict, name, outcome, path)
+        _draw_title(setup, now, *verdict, name, outcome, path)
         titles.append((path, start, end))
     return titles
 
@@ -169,7 +169,7 @@ def _title_height(status: str) -> int:
 
 
 def _draw_title(
-    asked: str, now: str, status: str, reasons: Sequence[str], name: str, outcome: Outcome | None, path: Path
+    setup: str, now: str, status: str, reasons: Sequence[str], name: str, outcome: Outcome | None, path: Path
 ) -> None:
     valid, height, sound = status == "valid", _title_height(status), measurement(status).text
     verdict_text = "\n".join(textwrap.wrap(f"{sound}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …"))
@@ -180,7 +180,7 @@ def _draw_title(
             x / _WIDTH, 1 - y / height, text, color=colour if valid else "white", fontsize=size, va="center", **more
         )
 
-    write(20, 22, asked, _INK, 15, weight="bold")
+    write(20, 22, setup, _INK, 15, weight="bold")
     write(_WIDTH - 20, 22, now, _INK, 15, weight="bold", ha="right")
     if outcome:
         had = phrase(outcome)

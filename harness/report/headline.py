@@ -251,16 +251,16 @@ def average_headline(summary: ExperimentSummary, service: str = "") -> str:
     return " ".join([*sentences, sureness(len(summary.valid), summary.baseline_s)])
 
 
-def title(found: Sequence[Outcome]) -> str:
+def title(outcomes: Sequence[Outcome]) -> str:
     """Return the worst harm and its contenders, for a page title: `severe harm with prague`, `no harm`."""
     for word in ("severe", "some"):
-        if names := [outcome.name for outcome in found if outcome.severity == word]:
+        if names := [outcome.name for outcome in outcomes if outcome.severity == word]:
             return f"{word} harm with {' and '.join(names)}"
-    if not found:
+    if not outcomes:
         return "no contender"
-    return "harm unknown" if any(outcome.severity is None for outcome in found) else "no harm"
+    return "harm unknown" if any(outcome.severity is None for outcome in outcomes) else "no harm"
 
 
-def badges(found: Sequence[Outcome]) -> list[Badge]:
+def badges(outcomes: Sequence[Outcome]) -> list[Badge]:
     """Return one badge per contender, with its name."""
-    return [harm_badge(outcome, named=True) for outcome in found]
+    return [harm_badge(outcome, named=True) for outcome in outcomes]

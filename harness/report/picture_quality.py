@@ -57,14 +57,14 @@ def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.
     )
 
 
-def summary(found: pl.DataFrame) -> pl.DataFrame:
+def summary(scores: pl.DataFrame) -> pl.DataFrame:
     """Return, by phase and height: n, mean and 5th percentile of ssim, mean and 5th percentile of vmaf."""
     figures = [
         of(pl.col(name)).alias(f"{name}_{what}")
         for name in ("ssim", "vmaf")
         for what, of in (("mean", pl.Expr.mean), ("p5", lambda column: column.quantile(0.05)))
     ]
-    return found.group_by("phase", "height", maintain_order=True).agg(pl.len().alias("n"), *figures)
+    return scores.group_by("phase", "height", maintain_order=True).agg(pl.len().alias("n"), *figures)
 
 
 def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:

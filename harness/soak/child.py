@@ -55,11 +55,11 @@ def run(task: Task, options: Options) -> None:
     def begun(run: RunDirectory) -> None:
         replace_file(task.report, run.manifest.run.encode())
 
-    asked = of_round(options, task.seed, task.round, task.folder)
+    requested = of_round(options, task.seed, task.round, task.folder)
     if options.engine == LOCAL:
-        result = perform(_test(options), asked, SERVICES, task.command_line, sys.stderr, begun)
+        result = perform(_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
     else:
-        (result,) = repeat_side_by_side(_test(options), asked, SERVICES, task.command_line, sys.stderr, begun)
+        (result,) = repeat_side_by_side(_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
     print_scores(result.scores, result.path, Console(stderr=True))
     print(headline(result.scores, options.service) if not result.void else "")
 

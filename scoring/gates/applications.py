@@ -65,11 +65,11 @@ def _fetched(name: str, record: Mapping[str, Any], window: Window, sent: pl.Data
     """Each fetch of a web user began as its seed has it, and those that ended are whole in the capture."""
     fetches = record.get("fetches", ())
     due = window[1] - _LAST_S - record.get("start", 0.0)
-    asked = {at for at, _ in islice(arrivals(str(record.get("draw"))), len(fetches) + 1) if at <= due}
-    begun = len(asked & {fetch["at"] for fetch in fetches})
+    due_fetches = {at for at, _ in islice(arrivals(str(record.get("draw"))), len(fetches) + 1) if at <= due}
+    begun = len(due_fetches & {fetch["at"] for fetch in fetches})
     ended = [fetch for fetch in fetches if fetch["fct_s"] is not None]
     mine = per_flow.select(sent, sport=record.get("sender_port")).group_by("dport").agg(pl.col("advance").sum())
     arrived = dict(mine.iter_rows())
     whole = sum(arrived.get(fetch["port"], 0) >= fetch["bytes"] for fetch in ended)
-    measured = f"{begun} of {len(asked)} fetches begun, {whole} of {len(ended)} ended ones in the capture"
-    return gate(CODE, name, 0 < len(asked) == begun and whole == len(ended), measured, "all")
+    measured = f"{begun} of {len(due_fetches)} fetches begun, {whole} of {len(ended)} ended ones in the capture"
+    return gate(CODE, name, 0 < len(due_fetches) == begun and whole == len(ended), measured, "all")

@@ -61,8 +61,8 @@ def at_most(code: str, name: str, value: float | None, limit: float, unit: str, 
 def covers(code: str, name: str, times: npt.ArrayLike | None, need: Window, limits: Limits) -> Gate:
     """The `times` of a record's samples must span `need` = (start, end) without a long gap; all in Unix s."""
     name, limit = f"{name} complete", f"the whole timeline, no gap over {limits.gap_s:g} s"
-    found = Coverage.of(times, need)
-    if found is None:
+    seen = Coverage.of(times, need)
+    if seen is None:
         return gate(code, name, False, "not recorded or empty", limit)
-    measured = f"begins {found.late_s:+.1f} s, ends {-found.early_s:+.1f} s of it, longest gap {found.gap_s:.1f} s"
-    return gate(code, name, found.complete(limits), measured, limit)
+    measured = f"begins {seen.late_s:+.1f} s, ends {-seen.early_s:+.1f} s of it, longest gap {seen.gap_s:.1f} s"
+    return gate(code, name, seen.complete(limits), measured, limit)

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 @gate_of_runs("call-path", "call-marked")
 def call(run: RunEvidence) -> Iterable[Gate]:
     """A live call must keep to one path; of a stand-in's each end must mark its packets as requested."""
-    asked, span = run.setting.call, run.setting.span
-    if not asked:
+    call, span = run.setting.call, run.setting.span
+    if not call:
         return
     if run.setting.live:
         lines = run.files.lines("player.jsonl", records.PLAYER)
         events = [s for s in lines if s.get("event") == "call" and span[0] <= s["t"] <= span[1]]
-        yield call_path([s["detail"].get("path") for s in events], asked["client"])
+        yield call_path([s["detail"].get("path") for s in events], call["client"])
         return
     sent = {"client": run.behind.back if run.behind else None, "server": run.before.victim if run.before else None}
     for end, packets in sent.items():
-        yield marked("call-marked", "call", end, ecn_fields(packets, span), asked["ecn"], run.limits)
+        yield marked("call-marked", "call", end, ecn_fields(packets, span), call["ecn"], run.limits)
 
 
 def call_path(paths: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:

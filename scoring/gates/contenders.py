@@ -28,13 +28,13 @@ def throughout(run: RunEvidence) -> Iterable[Gate]:
 def proven(run: RunEvidence) -> Iterable[Gate]:
     """Judge bulk flows by packets and sockets, applications by what they did."""
     for part in run.contenders:
-        if part.asked.bulk:
+        if part.load.bulk:
             row = part.flow.model_dump() if part.flow else None
             controls = {sample["cc"] for sample in part.sockets}
-            yield contender_proven(part.name, part.asked.contender, row, controls, part.qdisc, run.limits)
+            yield contender_proven(part.name, part.load.contender, row, controls, part.qdisc, run.limits)
         else:
             yield application_proven(
-                part.name, part.asked.contender, part.record, part.measured, (run.before, run.behind),
+                part.name, part.load.contender, part.record, part.measured, (run.before, run.behind),
                 run.second_player, run.limits,
             )  # fmt: skip
 
@@ -43,7 +43,7 @@ def proven(run: RunEvidence) -> Iterable[Gate]:
 def unlimited(run: RunEvidence) -> Iterable[Gate]:
     """Judge the sockets of bulk flows."""
     for part in run.contenders:
-        if part.asked.bulk:
+        if part.load.bulk:
             yield never_limited(part.name, part.sockets, run.limits)
 
 
@@ -92,7 +92,7 @@ def contender_proven(
     queue is known to mark; classic ECN has ECT(0), and with SCE marks and their echoes where the queue makes them;
     none Not-ECT. `ccs` are the congestion controls that `ss` named.
     """
-    code, name, asked = "contender-proven", f"contender proven ({phase})", CONTENDERS[contender]
+    code, name, contender_spec = "contender-proven", f"contender proven ({phase})", CONTENDERS[contender]
     if flow is None or not flow["data_packets"]:
         return gate(code, name, False, "no packets of it in the captures", f"{contender} data")
     sent = flow["data_packets"]
@@ -102,18 +102,18 @@ def contender_proven(
     # Linux sends retransmissions as Not-ECT, whatever the flow negotiated.
     share = limits.codepoint_share * (1 - flow["resent"] / sent)
     queue = parse_qdisc(qdisc) if qdisc is not None else None
-    if asked.tcp_ecn == ACCURATE_ECN:
+    if contender_spec.tcp_ecn == ACCURATE_ECN:
         marked = queue is not None and queue.marks_ce
-        ect, as_asked = ("ECT(1)", ect1) if asked.ect1 else ("ECT(0)", ect0)
-        ok = bool(flow["accecn_syn"]) and as_asked >= share and (flow["ce"] > 0 or not marked)
+        ect, as_requested = ("ECT(1)", ect1) if contender_spec.ect1 else ("ECT(0)", ect0)
+        ok = bool(flow["accecn_syn"]) and as_requested >= share and (flow["ce"] > 0 or not marked)
         limit = f"AccECN SYN, {ect} on {limits.codepoint_share:.0%} of first sendings{', CE > 0' if marked else ''}"
-    elif asked.tcp_ecn == CLASSIC_ECN:
+    elif contender_spec.tcp_ecn == CLASSIC_ECN:
         ok = ect0 >= share and ect1 == 0
         limit = f"ECT(0) on {limits.codepoint_share:.0%} of first sendings, no ECT(1)"
-        if asked.sce:
+        if contender_spec.sce:
             measured += f", SCE {flow['sce']}, ESCE {flow['esce']}"
-        if asked.sce and queue is not None and queue.marks_sce:
+        if contender_spec.sce and queue is not None and queue.marks_sce:
             ok, limit = ok and flow["sce"] > 0 and flow["esce"] > 0, f"{limit}, SCE > 0, ESCE > 0"
     else:
         ok, limit = not_ect == 1, "Not-ECT on all data"
-    return gate(code, name, ok and ccs == {asked.cc}, measured, f"{limit}, ss {asked.cc}")
+    return gate(code, name, ok and ccs == {contender_spec.cc}, measured, f"{limit}, ss {contender_spec.cc}")

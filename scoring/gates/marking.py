@@ -13,10 +13,10 @@ from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 
 
-def marked(code: str, what: str, end: str, sent: Sequence[int], asked: str, limits: Limits) -> Gate:
-    """The packets that an `end` of a call or a probe sent carry the codepoint `asked` before the bottleneck."""
-    share = sent.count(CODEPOINTS[asked]) / len(sent) if sent else 0.0
-    measured = f"{asked} on {share:.1%} of {len(sent)} packets"
+def marked(code: str, what: str, end: str, sent: Sequence[int], codepoint: str, limits: Limits) -> Gate:
+    """The packets that an `end` of a call or a probe sent carry the codepoint `codepoint` before the bottleneck."""
+    share = sent.count(CODEPOINTS[codepoint]) / len(sent) if sent else 0.0
+    measured = f"{codepoint} on {share:.1%} of {len(sent)} packets"
     limit = f"{limits.codepoint_share:.0%}"
     return gate(code, f"{what} marked ({end})", share >= limits.codepoint_share, measured, limit)
 

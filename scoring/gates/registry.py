@@ -18,12 +18,12 @@ UNLOADED = "gate-loaded"
 
 def judges() -> Iterator[RunGate | Broken]:
     """Yield what judges a run: the functions in scoring/gates/ by file, those of other packages, then the last ones."""
-    found = [
+    every = [
         judge
         for judge in (*defined_in(gates.__name__, gates.__path__), *named("sojourn.gates", RunGate))
         if isinstance(judge, RunGate | Broken)
     ]
-    yield from sorted(found, key=lambda judge: isinstance(judge, RunGate) and judge.last)
+    yield from sorted(every, key=lambda judge: isinstance(judge, RunGate) and judge.last)
 
 
 def judged(run: RunEvidence) -> list[Gate]:

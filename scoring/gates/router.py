@@ -24,33 +24,33 @@ def queues(run: RunEvidence) -> Iterable[Gate]:
         return
     lab, (start, end) = run.setting.lab, run.setting.span
     requested: dict[Literal["lan", "wan"], str] = {"lan": lab["qdisc_down"], "wan": lab["qdisc_up"]}
-    for side, asked in requested.items():
+    for side, queue in requested.items():
         device, seen = run.setting.device(side), run.queues_of(side)
         times, name = [s["t"] for s in seen], f"qdisc samples of {device}"
         yield covers("qdisc-samples-complete", name, times, run.setting.span, run.limits)
-        yield read_back(device, asked, (s["qdiscs"] for s in seen if start <= s["t"] <= end))
+        yield read_back(device, queue, (s["qdiscs"] for s in seen if start <= s["t"] <= end))
     if "verified_at_end" in lab:
         yield verified_at_end(lab["verified_at_end"])
 
 
-def read_back(dev: str, asked: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
+def read_back(dev: str, requested: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
     """Every sample of `tc -s -j qdisc show` must have the requested kind, with the requested flows and limit.
 
     All other parameters are compared once, when the router is set up; here it shows that nobody changed it.
     """
-    kind, *words = asked.split()
+    kind, *words = requested.split()
     sizes = {key: int(value) for key, value in pairwise(words) if key in _SIZES and value.isdigit()}
     count, wrong = 0, ""
     for qdiscs in samples:
         count += 1
         # A shaper may hold a second queue of the same kind, for the probes past the bottleneck's.
-        found = [q.get("options", {}) for q in qdiscs if q.get("kind") == kind]
-        if not any(all(options.get(key, value) == value for key, value in sizes.items()) for options in found):
-            shown = [{key: options.get(key) for key in sizes} for options in found]
+        settings = [q.get("options", {}) for q in qdiscs if q.get("kind") == kind]
+        if not any(all(options.get(key, value) == value for key, value in sizes.items()) for options in settings):
+            shown = [{key: options.get(key) for key in sizes} for options in settings]
             others = ", ".join(str(q.get("kind")) for q in qdiscs) or "nothing"
-            wrong = wrong or (f"{kind} {shown}" if found else f"no {kind} among {others}")
+            wrong = wrong or (f"{kind} {shown}" if settings else f"no {kind} among {others}")
     measured = wrong or (f"equal in {count} samples" if count else "not sampled")
-    return gate("qdisc-read-back", f"qdisc of {dev}", not wrong and count > 0, measured, asked)
+    return gate("qdisc-read-back", f"qdisc of {dev}", not wrong and count > 0, measured, requested)
 
 
 def verified_at_end(verdict: bool | str) -> Gate:

@@ -126,9 +126,9 @@ def recording(video: str) -> list[str]:
     return ["-f", *kind, *only, "-i", f"file:{video}"]
 
 
-def _run(asked: list[str], video: Path) -> str:
+def _run(arguments: list[str], video: Path) -> str:
     with tempfile.TemporaryFile() as said, decoder("ffprobe", [video]) as ready:
-        probe = [*ready.command, *QUIET, *asked, "-of", "csv=p=0", *recording(ready.names[video])]
+        probe = [*ready.command, *QUIET, *arguments, "-of", "csv=p=0", *recording(ready.names[video])]
         with subprocess.Popen(probe, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said) as ffprobe:
             assert ffprobe.stdout
             out = ffprobe.stdout.read(_LONGEST_LISTING + 1)

@@ -185,7 +185,7 @@ class ScreenRecord(_Record):
     fps: NotRequired[Annotated[float, Field(gt=0)]]
 
 
-class Asked(_Record):
+class OptionsRecord(_Record):
     jitter_gate_ms: NotRequired[float | None]
     origin_cc: NotRequired[str]
     origin_protocol: NotRequired[str]
@@ -312,7 +312,7 @@ TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
 LAB: TypeAdapter[LabRecord] = TypeAdapter(Annotated[LabRecord, AfterValidator(_only_a_box_has_nulls)])
 BULK: TypeAdapter[Bulk] = TypeAdapter(Bulk)
 SCREEN: TypeAdapter[ScreenRecord] = TypeAdapter(ScreenRecord)
-OPTIONS: TypeAdapter[Asked] = TypeAdapter(Asked)
+OPTIONS: TypeAdapter[OptionsRecord] = TypeAdapter(OptionsRecord)
 HOST: TypeAdapter[list[HostSample]] = TypeAdapter(list[HostSample])
 PLAYER: TypeAdapter[list[PlayerLine]] = TypeAdapter(list[Annotated[PlayerLine, AfterValidator(_detailed)]])
 QDISC: TypeAdapter[list[QdiscSample]] = TypeAdapter(list[QdiscSample])

@@ -38,9 +38,9 @@ def phase_fields(
     if users := by_kind.get(WEB):
         fetches = [it for user in users for it in user.get("fetches", ()) if window[0] <= it["start"] < window[1]]
         rows = [(it["start"] - window[0], it["bytes"], _within(it, window)) for it in fetches]
-        found = completion(pl.DataFrame(rows, SHORT, orient="row"))
-        fields |= {"web_flows": found.count, "web_unfinished": found.unfinished}
-        fields |= {"web_fct_p50_s": found.median_s, "web_fct_p95_s": found.p95_s}
+        fetched = completion(pl.DataFrame(rows, SHORT, orient="row"))
+        fields |= {"web_flows": fetched.count, "web_unfinished": fetched.unfinished}
+        fields |= {"web_fct_p50_s": fetched.median_s, "web_fct_p95_s": fetched.p95_s}
         had = [window[1] - start - window[0] if took is None else took for start, _, took in rows]
         for percent, name in ((50, "p50"), (95, "p95")):
             if fields[f"web_fct_{name}_s"] == inf:

@@ -57,8 +57,8 @@ def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: flo
         for n, one in zip(ours, _comparable([flows[n] for n in ours]), strict=True):
             flows[n] = one
         if len(ours) > 1:
-            asked = [cell.flows[n] for n in ours]
-            overlap = max(flow.start_s for flow in asked), min(stop_s(flow, cell.seconds) for flow in asked)
+            requested = [cell.flows[n] for n in ours]
+            overlap = max(flow.start_s for flow in requested), min(stop_s(flow, cell.seconds) for flow in requested)
             shared = _together([flows[n] for n in ours], [curves[n] for n in ours], overlap)
             together |= {f"up_{name}" if up else name: value for name, value in shared.items()}
     rates = rate_periods(cell)
@@ -78,20 +78,20 @@ def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: flo
 
 def _further(cell: Cell, frames: CellFrames, probes: Sequence[ProbeScores], rate: float | None) -> dict[str, Any]:
     """What only some cells have."""
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     if frames.talks is not None and frames.talks.height:
-        found["call"] = [talk_scores(frames.talks.filter(pl.col("talk") == n), cell.seconds) for n in range(2)]
+        scores["call"] = [talk_scores(frames.talks.filter(pl.col("talk") == n), cell.seconds) for n in range(2)]
     if frames.packets is not None and frames.packets.height:
-        found["packets"] = packet_scores(frames.packets, len(cell.flows), cell.seconds)
+        scores["packets"] = packet_scores(frames.packets, len(cell.flows), cell.seconds)
     if frames.short is not None and cell.short_flows:
-        found["short"] = completion(frames.short)
+        scores["short"] = completion(frames.short)
     if frames.wire is not None and frames.wire.height:
-        found["wire"] = wire_scores(frames.wire)
+        scores["wire"] = wire_scores(frames.wire)
     if frames.replay is not None and frames.replay.height:
-        found["replay"] = replay_scores(frames.replay, probes, rate)
+        scores["replay"] = replay_scores(frames.replay, probes, rate)
     if (active := active_queues(frames.queues)) is not None:
-        found["active_queues"] = active
-    return found
+        scores["active_queues"] = active
+    return scores
 
 
 def _flow_scores(
@@ -154,7 +154,7 @@ def _together(flows: Sequence[FlowScores], curves: Sequence[Progress], overlap: 
 def _normalised(flows: Sequence[FlowScores], rate: float) -> tuple[float, list[FlowScores]]:
     """The share of the bottleneck's `rate` (Mbit/s) that the flows down have, and all flows with their fair shares."""
     capacity, down = rate * PAYLOAD_BYTES / FRAME_BYTES, [flow for flow in flows if not flow.up]
-    found = []
+    scores = []
     for flow in flows:
         shares = {}
         if not flow.up:
@@ -162,8 +162,8 @@ def _normalised(flows: Sequence[FlowScores], rate: float) -> tuple[float, list[F
             if flow.cwnd_mean and flow.rtt_ms:
                 fair = capacity * flow.rtt_ms * 1e3 / 8 / PAYLOAD_BYTES / len(down)
                 shares["normalised_window"] = round(flow.cwnd_mean / fair, 4)
-        found.append(flow.model_copy(update=shares))
-    return round(sum(flow.window_goodput_mbps for flow in down) / capacity, 4), found
+        scores.append(flow.model_copy(update=shares))
+    return round(sum(flow.window_goodput_mbps for flow in down) / capacity, 4), scores
 
 
 def _periods(
@@ -190,10 +190,10 @@ def _periods(
 
 def _probes(cell: Cell, probes: pl.DataFrame) -> list[ProbeScores]:
     """Each probe over the whole cell, and its P95 and loss while each flow runs (by number of the flow)."""
-    found = []
-    for n, asked in enumerate(cell.probes):
+    scores = []
+    for n, requested in enumerate(cell.probes):
         mine = probes.filter(pl.col("probe") == n)
-        base_ms = asked.rtt_us / (1e3 if asked.round_trip else 2e3)
+        base_ms = requested.rtt_us / (1e3 if requested.round_trip else 2e3)
         while_flow = []
         for flow in cell.flows:
             running = pl.col("t_s").is_between(flow.start_s, stop_s(flow, cell.seconds))
@@ -201,5 +201,5 @@ def _probes(cell: Cell, probes: pl.DataFrame) -> list[ProbeScores]:
             while_flow.append(WhileFlow(p95_ms=scored.p95_ms, loss=scored.loss))
         whole = probe_scores(mine, base_ms)
         of_all = {name: getattr(whole, name) for name in whole.model_fields_set}
-        found.append(ProbeScores(probe=n, ecn=asked.ecn, while_flow=while_flow, **of_all))
-    return found
+        scores.append(ProbeScores(probe=n, ecn=requested.ecn, while_flow=while_flow, **of_all))
+    return scores

@@ -37,9 +37,9 @@ def completion_harm(solo: CompletionScores, contended: CompletionScores) -> dict
 
     None of one that is infinite alone: there is nothing to compare with.
     """
-    found = {}
+    rows = {}
     for name in ("geometric_mean", "median", "p95"):
         alone, value = (getattr(scores, f"{name}_s") for scores in (solo, contended))
         if alone is not None and value is not None and isfinite(alone):
-            found[name] = round(harm(alone, value, "less"), 4)
-    return found
+            rows[name] = round(harm(alone, value, "less"), 4)
+    return rows

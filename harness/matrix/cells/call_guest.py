@@ -30,10 +30,10 @@ def read_cell(job: Path) -> tuple[Cell, int]:
 
 def cell(job: Path) -> None:
     """Run a cell of a matrix whose call is between real browsers."""
-    asked, seed = read_cell(job)
+    cell, seed = read_cell(job)
     start_apart(seed)
-    with SimLab(asked.ip_version) as lab:
-        run_cell(lab, asked, EVIDENCE, seed=seed, limits=SIMULATED)
+    with SimLab(cell.ip_version) as lab:
+        run_cell(lab, cell, EVIDENCE, seed=seed, limits=SIMULATED)
 
 
 if __name__ == "__main__":

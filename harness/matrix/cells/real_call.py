@@ -27,21 +27,21 @@ _SETTLED_S, _POLL_S = 60.0, 0.25
 _IP_UDP_BYTES = 28
 
 
-def browsers(asked: spec.Call) -> Browsers:
+def browsers(call: spec.Call) -> Browsers:
     """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
-    made = Browsers(bitrate_bps=asked.bitrate_bps, ecn=asked.ecn, recorder=None)
+    made = Browsers(bitrate_bps=call.bitrate_bps, ecn=call.ecn, recorder=None)
     made.prepare()
     return made
 
 
 @contextmanager
-def browser_call(lab: Lab, asked: spec.Call, folder: Path) -> Iterator[Browsers]:
+def browser_call(lab: Lab, requested: spec.Call, folder: Path) -> Iterator[Browsers]:
     """A call between the client and the server of `lab` once both ends show its size; its files go to `folder`.
 
     Raises ServiceError when there is no call, or none of that size within a minute; ProcessError without a screen.
     """
     display = Display.start(lab.client, log_file(folder, "xvfb"))
-    call = browsers(asked)
+    call = browsers(requested)
     try:
         width, height = SIZE
         stage = Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=width, height=height)
@@ -81,13 +81,13 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
     return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 
-def marked(asked: spec.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
+def marked(call: spec.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
     """Return the gates that each direction has packets since `t0` (Unix s), all with the requested codepoint or CE."""
     gates = []
     for name, way in zip(("down", "up"), ways, strict=True):
         fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()
-        wrong = sum(field not in (TOS[asked.ecn], _CE) for field in fields)
+        wrong = sum(field not in (TOS[call.ecn], _CE) for field in fields)
         measured = f"{wrong} of {len(fields)} packets otherwise"
         limit = "some packets, none otherwise"
-        gates.append(gate("call-marked", f"call {name} {asked.ecn}", bool(fields) and not wrong, measured, limit))
+        gates.append(gate("call-marked", f"call {name} {call.ecn}", bool(fields) and not wrong, measured, limit))
     return gates

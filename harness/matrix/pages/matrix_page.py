@@ -321,8 +321,8 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 def _pooled(finished: Results, cell: str, probe: str) -> Points | None:
     """Return the CCDF of a cell's probe over all seeds; None if there is none."""
     seeds = finished.runs.get(cell, {}).values()
-    found = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
-    return ccdf_points(pooled_ccdf([ProbeScores.model_validate(it) for it in found]).model_dump()) if found else None
+    curves = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
+    return ccdf_points(pooled_ccdf([ProbeScores.model_validate(it) for it in curves]).model_dump()) if curves else None
 
 
 def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:

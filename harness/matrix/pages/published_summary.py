@@ -165,8 +165,8 @@ def _order(one: PublishedComparison, group: TableGroup) -> str:
     if one.spearman is None:
         return MISSING
     rank = figure_text(one.spearman, 2)
-    asked = group.by_order or one.order_tells
-    return f"{rank if asked else f'({rank})'}; {figure_text(one.pearson, 2)}"
+    judged = group.by_order or one.order_tells
+    return f"{rank if judged else f'({rank})'}; {figure_text(one.pearson, 2)}"
 
 
 def _times(log_ratio: float | None) -> str:

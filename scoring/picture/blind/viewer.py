@@ -62,10 +62,10 @@ def watch(
     return Seen(place, start, stalls, webrtc, undecided, heights(watched, place))
 
 
-def heights(found: motion.Motion, place: PictureArea) -> dict[int, int]:
+def heights(seen: motion.Motion, place: PictureArea) -> dict[int, int]:
     """The rendition that most looks of each second tell."""
-    followed = resolution.follow(found.looks, found.heights, resolution.video_lines(place.height, place.width))
+    followed = resolution.follow(seen.looks, seen.heights, resolution.video_lines(place.height, place.width))
     by_second: dict[int, Counter[int]] = {}
-    for t, height in zip(found.look_t, followed, strict=True):
+    for t, height in zip(seen.look_t, followed, strict=True):
         by_second.setdefault(int(t), Counter())[height] += 1
     return {second: counts.most_common(1)[0][0] for second, counts in by_second.items()}
