@@ -24,7 +24,7 @@ from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import user_defaults, with_scenario
-from sojourn.harness.report.beside_published import published_services
+from sojourn.harness.report.published_tables import published_services
 from sojourn.harness.report.terminal import print_scores, print_services
 from sojourn.harness.store.loaded import load_run
 

@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from sojourn.bottleneck.units import format_rate, format_time
-from sojourn.harness.report.beside_published import services_table
 from sojourn.harness.report.grids import DEMAND_MET, METRICS, Grid, labelled, queue
 from sojourn.harness.report.headline import CUT_OFFS
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.repetitions import (
     Experiment,
     differing,

@@ -19,7 +19,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sojourn.harness.report.beside_published import services_table
 from sojourn.harness.report.grids import (
     DEMAND_MET,
     METRICS,
@@ -42,6 +41,7 @@ from sojourn.harness.report.headline import (
     outcomes,
 )
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, load_run

@@ -11,7 +11,6 @@ from typing import Any
 from markupsafe import Markup
 
 from sojourn.hardware.machine.files import replace_file
-from sojourn.harness.report.beside_published import published_table
 from sojourn.harness.report.grids import (
     beside_table,
     bottleneck,
@@ -25,6 +24,7 @@ from sojourn.harness.report.grids import (
 )
 from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
 from sojourn.harness.report.html import render
+from sojourn.harness.report.published_tables import published_table
 from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import judged, stored_object
 from sojourn.harness.store.manifest import MANIFEST, Manifest, read_manifest

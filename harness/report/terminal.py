@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.harness.report.beside_published import services_table
 from sojourn.harness.report.grids import Grid, beside_table, far_table, harm_table, lab_table, phase_table
 from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
+from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.store.loaded import stored_object
 from sojourn.scoring.schema.scores import Scores
 

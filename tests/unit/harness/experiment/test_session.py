@@ -18,7 +18,7 @@ from sojourn.harness.experiment.run import Result
 from sojourn.harness.experiment.session import ExperimentSession, TooFewValidError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
-from sojourn.harness.report.beside_published import published_services
+from sojourn.harness.report.published_tables import published_services
 from sojourn.scoring.schema.scores import Scores
 
 

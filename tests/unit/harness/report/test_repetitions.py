@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.report.beside_published import services_table
+from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, run_rows, write_summary
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_summary

@@ -11,8 +11,8 @@ import cv2
 import pytest
 from rich.console import Console
 
-from sojourn.harness.report.beside_published import published_table, services_table
 from sojourn.harness.report.grids import beside_table
+from sojourn.harness.report.published_tables import published_table, services_table
 from sojourn.harness.report.run_page import panels, write_report
 from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.report.timeline_figure import draw
