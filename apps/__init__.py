@@ -3,7 +3,7 @@
 
 from sojourn.apps.base import Service
 from sojourn.hardware.machine.discovery import defined_in
-from sojourn.hardware.machine.plugins import beside, offered
+from sojourn.hardware.machine.plugins import merge_with_builtin, offered
 
 _OURS: dict[str, type[Service]] = {
     service.name: service
@@ -13,4 +13,4 @@ _OURS: dict[str, type[Service]] = {
 _THEIRS: dict[str, type[Service]] = {
     service.name: service for service in offered("sojourn.services", type) if issubclass(service, Service)
 }
-SERVICES = beside(_OURS, _THEIRS, "sojourn.services")
+SERVICES = merge_with_builtin(_OURS, _THEIRS, "sojourn.services")

@@ -118,8 +118,8 @@ def _variables(service: str) -> dict[str, str]:
     return {key: _prefix(service) + key.upper().replace("-", "_") for key in _KEYS}
 
 
-def _state(source: str, beside: Path | None, name: str) -> StorageState:
-    file = (beside.parent if beside else Path()) / expanded(name)
+def _state(source: str, base: Path | None, name: str) -> StorageState:
+    file = (base.parent if base else Path()) / expanded(name)
     try:
         return StorageState.model_validate_json(_private(file, f"{source}: storage-state"))
     except ValidationError:  # its message would show the file's content

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated seconds per wall second of whole cells (boot, set-up, run), over rate, flows and cells side by side.
 
-    python -m benchmarks.simulated_time [--beside=CHECKOUT]
+    python -m benchmarks.simulated_time [--compare-with=CHECKOUT]
 
 With another checkout of Sojourn, each with its own kernel, guest and endpoints: what a simulated second costs in
 processor time there and here, by runs of the same cells in turn, which a load of the host meets alike.
@@ -79,7 +79,7 @@ def in_checkout(checkout: Path, mbit: float, flows: int, seconds: float) -> floa
     return float(subprocess.run(command, env=environment, cwd=checkout, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def beside(there: Path, console: Console) -> None:
+def compare(there: Path, console: Console) -> None:
     """Print what cells cost in `there` and here."""
     table = Table("cell", "s", "processor s there", "here", "here / there", "simulated s / processor s here")
     for mbit, flows, seconds in ((50, 2, 0.1), (5, 2, SECONDS), (50, 2, SECONDS), (50, 8, SECONDS), (200, 2, SECONDS)):
@@ -114,14 +114,16 @@ def speeds(console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another checkout, to compare with this one")
+    parser.add_argument(
+        "--compare-with", type=Path, metavar="CHECKOUT", help="another checkout, to compare with this one"
+    )
     parser.add_argument("--cell", nargs=3, type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.cell:
         mbit, flows, seconds = args.cell
         print(processor_s(cell(mbit, int(flows), seconds)))
-    elif args.beside:
-        beside(args.beside.resolve(), Console())
+    elif args.compare_with:
+        compare(args.compare_with.resolve(), Console())
     else:
         speeds(Console())
 

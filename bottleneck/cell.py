@@ -75,8 +75,8 @@ class Cell(Specified):
             yield "per_packet: supports flows down only, not up=True"
         if not self.per_packet and (one := next((f for f in self.flows if f.contender in PROGRAMS), None)):
             yield f"{one.contender} is measured from its packets; set per_packet=True"
-        beside = (*self.probes, *(one for one in (self.call, self.short_flows) if one))
-        if self.sender_queue and any(one.rtt_us for one in (*self.flows, *beside)):
+        others = (*self.probes, *(one for one in (self.call, self.short_flows) if one))
+        if self.sender_queue and any(one.rtt_us for one in (*self.flows, *others)):
             yield "sender_queue: flows, probes and calls must have an RTT of 0, and a hop's path the delay"
         if self.replay_window and self.tunnel != "ipsec":
             yield f"replay_window: needs tunnel='ipsec', not {self.tunnel!r}"
@@ -125,8 +125,8 @@ class Cell(Specified):
     @property
     def rtts_us(self) -> tuple[int, ...]:
         """RTTs of all senders, µs, ascending: each has a separate host."""
-        beside = (*self.probes, *(one for one in (self.short_flows, self.call) if one))
-        return tuple(sorted({one.rtt_us for one in (*self.flows, *beside)}))
+        others = (*self.probes, *(one for one in (self.short_flows, self.call) if one))
+        return tuple(sorted({one.rtt_us for one in (*self.flows, *others)}))
 
     @property
     def slug(self) -> str:

@@ -99,7 +99,7 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
     return RunSeries(
         phases=phases,
         victim=_middles(scores, "victim_mbps"),
-        contender=_beside(_middles(scores, "contender_mbps"), phases),
+        contender=_while_competing(_middles(scores, "contender_mbps"), phases),
         quality=_quality(scores, end),
         frozen=[Frozen(f.kind, f.t, f.length) for f in scores.freezes if -f.length < f.t < end],
         ccdfs=[(name, _shown(getattr(scores, f"{probe.prefix}ccdf"), contenders)) for probe, name in names],
@@ -168,7 +168,7 @@ def _middles(scores: Scores, name: str) -> Points:
     return [(t + scores.series.step_s / 2, value) for t, value in zip(scores.series.t, values, strict=False)]
 
 
-def _beside(points: Points, phases: list[Span]) -> Points:
+def _while_competing(points: Points, phases: list[Span]) -> Points:
     # A contender that is not there is no contender at 0 Mbit/s.
     competing = [(phase.start, phase.end) for phase in phases if phase.contender]
     return [(t, value if any(a <= t < b for a, b in competing) else None) for t, value in points]

@@ -50,8 +50,8 @@ def each_second(row: dict[str, str]) -> Curve:
 
 def backoff(cca: str, qdisc: str, call: str, title: str, low: float, high: float = float("inf")) -> Contrast:
     row = {"cca": cca, "qdisc": qdisc}
-    alone, beside = name(row, "none"), name(row, call)
-    return Contrast(title=title, metric=STEADY, cell=alone, beside=beside, kind="difference", low=low, high=high)
+    alone, reference = name(row, "none"), name(row, call)
+    return Contrast(title=title, metric=STEADY, cell=alone, reference=reference, kind="difference", low=low, high=high)
 
 
 MATRIX = Matrix(

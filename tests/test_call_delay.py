@@ -51,7 +51,7 @@ def cell(rate: int, name: str, qdisc: str, call: bool) -> Cell:
 def above_fq(rate: int, low: float = -inf) -> Contrast:
     title = f"{rate} Mbit/s: P99 with the call in L over that in fq_codel"
     ours, theirs = (f"call-in-{queue}-{rate}mbit" for queue in QUEUES)
-    return Contrast(title=title, metric="probes.0.p99_ms", cell=ours, beside=theirs, low=low)
+    return Contrast(title=title, metric="probes.0.p99_ms", cell=ours, reference=theirs, low=low)
 
 
 MATRIX = Matrix(
@@ -92,7 +92,7 @@ MATRIX = Matrix(
                 title=f"{rate} Mbit/s: P99 of the idle path over that with the call in {name}",
                 metric="probes.0.p99_ms",
                 cell=f"solo-{rate}mbit",
-                beside=f"call-in-{queue}-{rate}mbit",
+                reference=f"call-in-{queue}-{rate}mbit",
                 high=1.0,
             )
             for rate in RATES

@@ -127,7 +127,7 @@ MATRIX = Matrix(
             title=f"C's P99 at 200 % of {kind} over that at 50 %, {version} parameters",
             metric="probes.0.p99_ms",
             cell=f"{version}-overload-{kind}-200",
-            beside=f"{version}-overload-{kind}-50",
+            reference=f"{version}-overload-{kind}-50",
         )
         for kind in KINDS
         for version in VERSIONS

@@ -78,7 +78,7 @@ MATRIX = Matrix(
             title=f"{rtt} ms: harm to the median beside Prague less that beside CUBIC, the victims' own kind",
             metric="harm.median",
             cell=name("prague", rtt),
-            beside=name("cubic", rtt),
+            reference=name("cubic", rtt),
             kind="difference",
         )
         for rtt in RTTS

@@ -61,7 +61,7 @@ MATRIX = Matrix(
             "(published: about 0.5)",
             metric="periods.1.utilisation",
             cell="bursty-prague-dualpi2-50mbit-25mbit-20ms",
-            beside="bursty-cubic-fq_codel-50mbit-25mbit-20ms",
+            reference="bursty-cubic-fq_codel-50mbit-25mbit-20ms",
         ),
     ),
     charts=tuple(chart(burstiness, rtt) for burstiness in ("clean", "bursty") for rtt in ("20", "80")),

@@ -85,7 +85,7 @@ MATRIX = Matrix(
                 title=f"{rate} Mbit/s: CUBIC with a window of {window} over CUBIC without",
                 metric="flows.0.d_ss_mbps",
                 cell=name(rate, window),
-                beside=name(rate, 0),
+                reference=name(rate, 0),
             )
             for rate, window in ((20, 32), (100, 32), (100, 64), (100, LARGEST))
         ),
@@ -94,7 +94,7 @@ MATRIX = Matrix(
                 title=f"attacked: ten CUBICs with a window of {window} over those without",
                 metric="utilisation",
                 cell=attack(window),
-                beside=attack(0),
+                reference=attack(0),
             )
             for window in ATTACKED[1:]
         ),

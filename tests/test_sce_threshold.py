@@ -54,7 +54,7 @@ MATRIX = Matrix(
             title=f"Reno-SCE's rate at sce-thresh 1024 over that at 1, {delay} ms",
             metric="flows.1.d_ss_mbps",
             cell=name(1024, delay),
-            beside=name(1, delay),
+            reference=name(1, delay),
             low=1.5,
         )
         for delay in DELAYS

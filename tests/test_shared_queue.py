@@ -64,7 +64,7 @@ MATRIX = Matrix(
         Expectation(metric="active_queues", low=1, high=1, cells="each host"),
     ),
     contrasts=tuple(
-        Contrast(title=f"{one.name}: ratio over that of one queue", metric="ratio", cell=one.name, beside=ALONE)
+        Contrast(title=f"{one.name}: ratio over that of one queue", metric="ratio", cell=one.name, reference=ALONE)
         for one in CELLS[1:]
     ),
     charts=(

@@ -70,7 +70,10 @@ MATRIX = Matrix(
     ),
     contrasts=tuple(
         Contrast(
-            title=f"{kind}: Prague's share over that outside a tunnel", metric="ratio", cell=name, beside=OUTSIDE.name
+            title=f"{kind}: Prague's share over that outside a tunnel",
+            metric="ratio",
+            cell=name,
+            reference=OUTSIDE.name,
         )
         for kind, name in (
             ("WireGuard", cell(ROWS[0], "wireguard", "wireguard").name),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sojourn.hardware.machine.place import Place
-from sojourn.hardware.machine.plugins import beside, offered
+from sojourn.hardware.machine.plugins import merge_with_builtin, offered
 
 ECN_FILES = ("/proc/sys/net/ipv4/tcp_ecn", "/proc/sys/net/ipv4/tcp_ecn_fallback")
 """What `Contender.prepare` sets at both ends: the mode, and whether a repeated SYN gives up ECN (RFC 3168, 6.1.1.1).
@@ -96,4 +96,4 @@ _OURS = {
     )
 }
 _THEIRS = {contender.name: contender for contender in offered("sojourn.contenders", Contender)}
-CONTENDERS = beside(_OURS, _THEIRS, "sojourn.contenders")
+CONTENDERS = merge_with_builtin(_OURS, _THEIRS, "sojourn.contenders")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
-from sojourn.hardware.machine.plugins import beside, offered
+from sojourn.hardware.machine.plugins import merge_with_builtin, offered
 from sojourn.traffic import rust
 
 
@@ -66,6 +66,6 @@ _OURS = {
     )
 }
 _THEIRS = {program.name: program for program in offered("sojourn.programs", Program)}
-PROGRAMS: Mapping[str, Program] = beside(_OURS, _THEIRS, "sojourn.programs")
+PROGRAMS: Mapping[str, Program] = merge_with_builtin(_OURS, _THEIRS, "sojourn.programs")
 FOREIGN: Mapping[str, Program] = {name: program for name, program in PROGRAMS.items() if name not in _OURS}
 """Programs of other packages, whose sources are not Sojourn's."""

@@ -9,7 +9,7 @@ from typing import Any
 from sojourn.bottleneck.qdiscs.base import Qdisc, QdiscError
 from sojourn.hardware.machine.discovery import defined_in
 from sojourn.hardware.machine.messages import did_you_mean
-from sojourn.hardware.machine.plugins import beside, offered
+from sojourn.hardware.machine.plugins import merge_with_builtin, offered
 
 _OURS: dict[str, type[Qdisc]] = {
     qdisc.kind: qdisc
@@ -19,7 +19,7 @@ _OURS: dict[str, type[Qdisc]] = {
 _THEIRS: dict[str, type[Qdisc]] = {
     qdisc.kind: qdisc for qdisc in offered("sojourn.qdiscs", type) if issubclass(qdisc, Qdisc)
 }
-KINDS = beside(_OURS, _THEIRS, "sojourn.qdiscs")
+KINDS = merge_with_builtin(_OURS, _THEIRS, "sojourn.qdiscs")
 
 EXAMPLES = tuple(text for qdisc in _OURS.values() for text in qdisc.examples)
 """Texts that together use every parameter of every built-in kind."""

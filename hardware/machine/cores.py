@@ -66,7 +66,7 @@ class Cores:
         self._awake: int | None = None
         self._claim: socket.socket | None = None
         #: Other real-time labs on this machine that compete with this one; empty if there are none.
-        self.beside = ""
+        self.sharing = ""
 
     def __enter__(self) -> Cores:
         self._claim_core()
@@ -105,7 +105,7 @@ class Cores:
             break
         if others:
             shared = "" if self._claim else "; they share a processor, and the gates judge the effect"
-            self.beside = f"another real-time lab runs on this machine: {', '.join(others)}{shared}"
+            self.sharing = f"another real-time lab runs on this machine: {', '.join(others)}{shared}"
 
     def all(self) -> tuple[str, ...]:
         """Return the argv prefix that lets a program use every core; empty if all programs can."""

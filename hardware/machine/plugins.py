@@ -53,7 +53,7 @@ def named(group: str, kind: type[T]) -> Iterator[T | Broken]:
             yield thing if isinstance(thing, kind) else Broken(point.name, whose, f"not a {kind.__name__}")
 
 
-def beside(ours: Mapping[str, T], theirs: Mapping[str, T], group: str) -> dict[str, T]:
+def merge_with_builtin(ours: Mapping[str, T], theirs: Mapping[str, T], group: str) -> dict[str, T]:
     """Merge built-in things with those of other packages by name; a built-in name takes precedence, with a warning."""
     for name in ours.keys() & theirs.keys():
         _LOG.warning("%s: %s is a built-in name; another package's is skipped", group, name)

@@ -44,7 +44,7 @@ def matrix(
         Path | None, typer.Option(metavar="FILE", help="Delivery trace (a time in ms per line) for the matrix.")
     ] = None,
     kernel_source: Annotated[str | None, declared(BY_NAME["kernel-source"])] = None,
-    beside: Annotated[
+    compare_with: Annotated[
         Path | None,
         typer.Option(metavar="RESULTS", help="Compare the figures with the same cells in another results folder."),
     ] = None,
@@ -52,6 +52,7 @@ def matrix(
         Path | None,
         typer.Option(metavar="FILE", help="Write a comparison with every published table to a Markdown file."),
     ] = None,
+    beside: Annotated[str | None, typer.Option("--beside", hidden=True)] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cells without running them.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -62,6 +63,8 @@ def matrix(
     from sojourn.harness.matrix.matrix_plan import Campaign, endpoints_named, lab_named, run_and_report, seeds
     from sojourn.scoring.validity import Limits
 
+    if beside is not None:
+        raise MatrixError("--beside: this option was renamed; use --compare-with=RESULTS")
     known = matrices()
     if as_json and name and not listed:
         raise MatrixError("--json applies to lists; add --list, or omit the matrix")
@@ -74,8 +77,8 @@ def matrix(
             print(written)
         return
     if not name:
-        if beside:
-            raise MatrixError("--beside applies to one matrix; give its name")
+        if compare_with:
+            raise MatrixError("--compare-with applies to one matrix; give its name")
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
     chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
@@ -97,7 +100,7 @@ def matrix(
         Limits(jitter_ms=value_of("jitter-gate", jitter_gate)),
         pcap,
         value_of("kernel-source", kernel_source).absolute() if kernel_source else None,
-        beside,
+        compare_with,
     )
     if listed:
         print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))

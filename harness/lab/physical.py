@@ -57,8 +57,8 @@ class PhysicalLab(MadeLab):
             router = router_of(entry, file, places) if entry else None
             addresses = Addresses(**{name: host.address for name, host in hosts.items()})
             own = _addresses(router) if router and entry and entry.nat else ()
-            if cores.beside:
-                self._say(cores.beside)
+            if cores.sharing:
+                self._say(cores.sharing)
             lab = Lab(
                 name=file.lab,
                 client=places["client"],

@@ -100,7 +100,7 @@ class VirtualLab(MadeLab):
                 on_time=self._cores.on_time(),
                 watched={name: process.last_words for name, process in self.ways_out.items()},
                 versions={
-                    **({"beside": self._cores.beside} if self._cores.beside else {}),
+                    **({"beside": self._cores.sharing} if self._cores.sharing else {}),
                     **({"uplink": f"TCP relayed by {self._uplink}"} if self._uplink else {}),
                     "kernel source": self._kernel.source,
                     "kernel build": self._kernel.digest,

@@ -96,14 +96,14 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         for steps in (options.rate_steps, options.rate_up_steps)
     )
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
-    beside = [part.contender for part in phase.load if not part.bulk]
+    programs = [part.contender for part in phase.load if not part.bulk]
     calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
-    calls += [Call(rtt_us=rtt)] * beside.count(CALL)
-    missing = {"a player for its second video": VIDEO in beside, "a second call": len(calls) > 1}
+    calls += [Call(rtt_us=rtt)] * programs.count(CALL)
+    missing = {"a player for its second video": VIDEO in programs, "a second call": len(calls) > 1}
     return Cell(
         name=name,
         flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.bulk),
-        short_flows=_short(beside.count(WEB), phase.seconds, rtt),
+        short_flows=_short(programs.count(WEB), phase.seconds, rtt),
         hops=(Hop(down=paths["down"], up=paths["up"], schedule=down, schedule_up=up),),
         seconds=phase.seconds,
         ip_version=options.ip_version or 4,

@@ -139,7 +139,7 @@ class Contrast(_Frozen):
     title: str
     metric: str
     cell: str
-    beside: str
+    reference: str
     kind: Literal["ratio", "difference"] = "ratio"
     """The cell's figure divided by the other's, or minus the other's."""
     low: float = float("-inf")
@@ -198,7 +198,7 @@ class Matrix(_Frozen):
             raise ValueError(f"matrix {self.name}: expectations that match no cell: {', '.join(useless)}")
         drawn = {cell for chart in self.charts for cell in chart.cells.values()}
         drawn |= {cell for summary in self.summaries for cell in summary.cells.values()}
-        drawn |= {cell for contrast in self.contrasts for cell in (contrast.cell, contrast.beside)}
+        drawn |= {cell for contrast in self.contrasts for cell in (contrast.cell, contrast.reference)}
         drawn |= {cell for one in self.differences for cell in (one.cell, one.more, one.less)}
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
             raise ValueError(f"matrix {self.name}: charts or contrasts of unknown cells: {', '.join(sorted(strange))}")

@@ -65,7 +65,7 @@ class Campaign:
     """Whether to capture at both ends of simulated-time runs."""
     kernel_source: Path | None = None
     """Another Linux instead of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
-    beside: Path | None = None
+    compare_with: Path | None = None
     """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
 
     @cached_property
@@ -245,17 +245,17 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
 
     Raises MatrixError for other results that cannot be compared, before anything runs; otherwise as `prepare`.
     """
-    from sojourn.harness.matrix.pages.compare_runs import beside, other_folder, other_results
-    from sojourn.harness.matrix.pages.matrix_page import summary, table, write, write_beside
+    from sojourn.harness.matrix.pages.compare_runs import compare_folders, other_folder, other_results
+    from sojourn.harness.matrix.pages.matrix_page import summary, table, write, write_comparison
     from sojourn.harness.matrix.results import results
 
-    other = plan.beside and other_results(plan.matrix, other_folder(plan.matrix, plan.folder, plan.beside))
+    other = plan.compare_with and other_results(plan.matrix, other_folder(plan.matrix, plan.folder, plan.compare_with))
     console, began = Console(stderr=True), time.monotonic()
     outcomes = run_matrix(plan, console)
     ran = time.monotonic() - began
     gathered = results(plan.matrix, plan.folder, outcomes[0].job.inputs)
     report = write(gathered)
-    both = other and beside(gathered, other, plan.cells)
+    both = other and compare_folders(gathered, other, plan.cells)
     counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}
     lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
@@ -265,7 +265,7 @@ def run_and_report(plan: Campaign) -> list[Outcome]:
     for line in both.lines() if both else summary(gathered):
         out.print(Text(line))
     out.print(Text(f"{text} in {time.monotonic() - began:.1f} s{speed}"))
-    for page in filter(None, (report, both and write_beside(both))):
+    for page in filter(None, (report, both and write_comparison(both))):
         print(page)
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     for outcome in failed:

@@ -69,8 +69,8 @@ class Results:
 
     def derive(self) -> None:
         """Add scores over two runs: the harm to short flows, and the matrix's differences."""
-        for beside, solo in self.matrix.solo.items():
-            for seed, scores in self.runs.get(beside, {}).items():
+        for contended, solo in self.matrix.solo.items():
+            for seed, scores in self.runs.get(contended, {}).items():
                 if alone := self.runs.get(solo, {}).get(seed):
                     short = [CompletionScores.model_validate(it["short"]) for it in (alone, scores) if "short" in it]
                     scores["harm"] = completion_harm(*short) if len(short) == 2 else {}
@@ -127,11 +127,11 @@ class Results:
             lines.append((f"{column_head(self.matrix, metric)}: {over}, {limit}: {verdict}", met))
         return lines
 
-    def beside_published(self) -> list[str]:
+    def published_lines(self) -> list[str]:
         """Return the comparison with the published figures, a line for each metric with any cell on both sides."""
-        return [self._beside_published(one) for one in self.comparisons() if one.pairs]
+        return [self._published_line(one) for one in self.comparisons() if one.pairs]
 
-    def _beside_published(self, one: PublishedComparison) -> str:
+    def _published_line(self, one: PublishedComparison) -> str:
         parts = [f"{len(one.pairs)} cell{'s' * (len(one.pairs) > 1)}{left_out_text(one)}"]
         if one.tolerance:
             parts.append(f"{one.agreeing} within {one.tolerance} of the {self.theirs}")
@@ -153,7 +153,7 @@ class Results:
         """Return a line for each contrast, and whether it is met; None until both its cells have run."""
         lines: list[tuple[str, bool | None]] = []
         for contrast in self.matrix.contrasts:
-            ours, theirs = (mean(self.values(cell, contrast.metric)) for cell in (contrast.cell, contrast.beside))
+            ours, theirs = (mean(self.values(cell, contrast.metric)) for cell in (contrast.cell, contrast.reference))
             if ours is None or theirs is None or (contrast.kind == "ratio" and not theirs):
                 lines.append((f"{contrast.title}: not run", None))
                 continue

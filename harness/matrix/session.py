@@ -68,7 +68,7 @@ class MatrixSession:
         for cell in selected:
             self.outcomes(matrix, cell, selected, key[1])
         gathered = results(matrix, self._plans[key].folder, self._inputs[key])
-        for line in gathered.beside_published():
+        for line in gathered.published_lines():
             print(line)
         for line, _ in gathered.targets():
             print(line)

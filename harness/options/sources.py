@@ -208,8 +208,8 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
         for option in OPTIONS
         if option.variable in environment
     }
-    beside = file.parent if file else folder
-    tables = {name: with_scenario(table, beside) for name, table in tables.items()}
+    base = file.parent if file else folder
+    tables = {name: with_scenario(table, base) for name, table in tables.items()}
     return Defaults(tables.pop(""), tables, with_scenario(given, folder), file)
 
 

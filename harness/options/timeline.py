@@ -40,10 +40,10 @@ def parse_timeline(text: str, contenders: tuple[str, ...] = ("cubic", "prague"))
     between and after. Raises ValueError with one line that says what would be right.
     """
     if text in TIMELINES:
-        solo, beside = TIMELINES[text][:2]
+        solo, contended = TIMELINES[text][:2]
         pairs: list[tuple[str, float]] = [("solo", solo)]
         for contender in contenders:
-            pairs += [(contender, beside), ("solo", solo)]
+            pairs += [(contender, contended), ("solo", solo)]
     else:
         if text.count(",") >= _MOST_PHASES:
             raise ValueError(f"a timeline of {text.count(',') + 1} phases; give at most {_MOST_PHASES}")

@@ -241,7 +241,7 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
                     sides = ((figure, one), (by_metric[figure.metric], other))
                     met = figure.unlimited(who), by_metric[figure.metric].unlimited(who)
                     words = tuple(
-                        interval(side.beside[who])
+                        interval(side.contended[who])
                         if family == "harm" and not unlimited
                         else DEMAND_MET
                         if family == "harm"
@@ -257,7 +257,7 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
 def _estimate(figure: Figure | None, who: str) -> Estimate | None:
     if figure is None:
         return None
-    return figure.beside.get(who) if who else figure.alone
+    return figure.contended.get(who) if who else figure.alone
 
 
 def lines(pair: Pair) -> list[str]:

@@ -48,7 +48,7 @@ class Row:
     """A row of a table; `hurt` and `some` hold the cells with severe and some harm, cell 0 is the row's head."""
 
     cells: list[str]
-    beside: bool = False
+    contended: bool = False
     hurt: set[int] = field(default_factory=set)
     some: set[int] = field(default_factory=set)
 
@@ -170,7 +170,7 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
 ]
 
 
-_BESIDE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
+_OTHER_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("phase", lambda p: p.name),
     ("web flows", lambda p: number(p.web_flows)),
     ("unfinished", lambda p: number(p.web_unfinished)),
@@ -198,14 +198,14 @@ def far_table(scores: Scores) -> Grid:
     return _phase_table("The call as seen at the other end (upward direction).", scores, scores.far)
 
 
-def beside_table(scores: Scores) -> Grid:
+def other_contenders_table(scores: Scores) -> Grid:
     """Return the results of contenders other than bulk flows; no rows without them."""
-    own = [p for p in scores.phases if any(cell(p) != "–" for _, cell in _BESIDE_COLUMNS[1:])]
+    own = [p for p in scores.phases if any(cell(p) != "–" for _, cell in _OTHER_COLUMNS[1:])]
     caption = (
         "Contenders other than bulk flows. FCT: flow completion time of the web flows that began in the phase; an "
         "unfinished flow counts as longer than the time it had."
     )
-    return _phase_table(caption, scores, own, _BESIDE_COLUMNS)
+    return _phase_table(caption, scores, own, _OTHER_COLUMNS)
 
 
 def _phase_table(
@@ -228,7 +228,7 @@ def sojourn_table(scores: Scores) -> Grid:
     grid = Grid("Downwards through the router, packet by packet: every packet is matched between both captures.")
     counted = ["packets", "lost", "marked CE", "late", "alike", "below 0"]
     grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
-    beside = {phase.name for phase in scores.phases if phase.contender}
+    contended = {phase.name for phase in scores.phases if phase.contender}
     both = {f"{probe.prefix}probe": f"probe ({probe.name})" for probe in PROBES}
     probes = both if len(probe_names(scores)) > 1 else {}
     for row in scores.sojourn:
@@ -239,7 +239,7 @@ def sojourn_table(scores: Scores) -> Grid:
         gone = None if row.lost is None else row.lost / row.packets
         times = [_infinite(gone) if ms == inf else number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms)]
         times.append(number(row.max_ms))
-        grid.rows.append(Row([row.phase, of, row.queue, *counts, *times], row.phase in beside))
+        grid.rows.append(Row([row.phase, of, row.queue, *counts, *times], row.phase in contended))
     return grid
 
 

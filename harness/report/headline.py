@@ -106,22 +106,22 @@ def average_outcomes(summary: ExperimentSummary) -> list[Outcome]:
     def values(contender: str | None) -> dict[str, float | None]:
         found: dict[str, float | None] = {}
         for figure in (*summary.measured, *summary.further):
-            estimate = figure.beside.get(contender) if contender else figure.alone
+            estimate = figure.contended.get(contender) if contender else figure.alone
             found[figure.metric] = estimate.value if estimate else None
         return found
 
     alone = values(None)
     made = []
     for name in summary.contenders:
-        beside, of_harm = values(name), harm.beside.get(name) if harm else None
+        contended, of_harm = values(name), harm.contended.get(name) if harm else None
         made.append(
             Outcome(
                 name=name,
                 harm=of_harm.value if of_harm else None,
                 over_runs=of_harm,
                 best=alone.get("lowest_height"),
-                lowest=beside.get("lowest_height"),
-                **_had(primary, beside, alone),
+                lowest=contended.get("lowest_height"),
+                **_had(primary, contended, alone),
             )
         )
     return made

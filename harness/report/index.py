@@ -179,7 +179,7 @@ def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[
         return {"text": "", "told": [], "link": "", "style": "", "few": False}
     void = len(one.summary.void)
     figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
-    harm = figure.beside.get(contender) if figure else None
+    harm = figure.contended.get(contender) if figure else None
     met = figure is not None and figure.unlimited(contender)
     notes = [_between(harm), _infinite(one, metric, contender)] if harm and not met else []
     notes += [f"n = {harm.n}"] if harm else []
@@ -199,8 +199,8 @@ def _between(harm: Estimate) -> str:
 def _infinite(one: Experiment, metric: str, contender: str) -> str:
     """Return the value behind a harm if it is infinite: it distinguishes harms of 1."""
     measured = one.summary.figure(metric)
-    beside = measured.beside.get(contender) if measured else None
-    return figure_text(measured, one.summary, contender) if measured and beside and isinf(beside.value) else ""
+    contended = measured.contended.get(contender) if measured else None
+    return figure_text(measured, one.summary, contender) if measured and contended and isinf(contended.value) else ""
 
 
 def _shade(harm: float) -> str:

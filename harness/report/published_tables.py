@@ -51,12 +51,12 @@ def services_table(runs: Iterable[tuple[str, Scores]]) -> Grid:
             cells.append(rate_and_queue(of_service[0].lab))
             for row in rows:
                 theirs = f"{float(row['contender_mbps']):g} Mbit/s; {row['harm']}"
-                cells += [theirs, _beside(of_service, row["contender"])]
+                cells += [theirs, _harm_with(of_service, row["contender"])]
             grid.rows.append(Row(cells))
     return grid
 
 
-def _beside(runs: Sequence[Scores], contender: str) -> str:
+def _harm_with(runs: Sequence[Scores], contender: str) -> str:
     """Return the results with one contender in the wording of the published table."""
     valid = [scores for scores in runs if scores.validity.valid]
     if len(valid) > 1:
@@ -79,6 +79,6 @@ def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
     summary = summarise({str(index): scores for index, scores in enumerate(runs)})
     parts = {"contender_mbps": "{} Mbit/s", "below_solo_s": "below its resolution alone for {} s",
              "stalls": "stalls {}", "stall_s": "{} s in total", "freezes": "freezes {}"}  # fmt: skip
-    figures = {name: figure.beside.get(contender) for name in parts if (figure := summary.figure(name))}
+    figures = {name: figure.contended.get(contender) for name in parts if (figure := summary.figure(name))}
     phrases = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
     return "; ".join([*phrases, f"{len(runs)} runs", *([f"{void} invalid"] if void else [])])

@@ -288,12 +288,12 @@ def lines(one: Experiment) -> list[str]:
             if names:
                 sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
-        beside = [
+        goodputs = [
             f"{number(estimate.value)} with {name}" + (f" ({DEMAND_MET})" if victim.unlimited(name) else "")
-            for name, estimate in victim.beside.items()
+            for name, estimate in victim.contended.items()
         ]
         solo = f"alone it takes {interval(victim.alone)}; " if victim.alone else ""
-        sentences.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(beside)}.")
+        sentences.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(goodputs)}.")
     return sentences
 
 
@@ -307,7 +307,7 @@ def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
         return
     beyond = [f"{name} by {interval(less)}" for name, less in harm.beyond.items()]
     label, _ = METRICS[harm.metric]
-    bar = f"Bar, the harm by {own}, the victim's own congestion control ({label}): {interval(harm.beside.get(own))}"
+    bar = f"Bar, the harm by {own}, the victim's own congestion control ({label}): {interval(harm.contended.get(own))}"
     yield bar + (f"; above the bar (below 0: below it): {', '.join(beyond)}." if beyond else ".")
 
 
@@ -376,7 +376,7 @@ def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | Non
         known = figure if metric == figure.metric else summary.figure(metric)
         if known is None:
             return None
-        return known.beside.get(contender) if contender else known.alone
+        return known.contended.get(contender) if contender else known.alone
 
     def of(metric: str) -> float | None:
         found = estimate(metric)
@@ -399,13 +399,13 @@ def _p(figure: Figure, contrast: PairedContrast | None) -> str:
 def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:
     """Yield one figure's runs as dots; none if nothing happened in any run."""
     summary = one.summary
-    if not any(value for estimate in figure.beside.values() for value in estimate.values):
+    if not any(value for estimate in figure.contended.values() for value in estimate.values):
         return
     rows = [("alone", "c2", figure.alone)] if figure.alone else []
     rows += [
         (f"with {name}", f"c{n}", estimate)
         for n, name in enumerate(summary.contenders)
-        if (estimate := figure.beside.get(name))
+        if (estimate := figure.contended.get(name))
     ]
     less = [(f"{name} − {summary.reference}", "c3", estimate) for name, estimate in figure.contrast.items()]
     title = one.labelled(f"{label} ({unit})" if unit else label)
@@ -432,7 +432,7 @@ def _write_table(found: Sequence[Experiment], path: Path) -> None:
             for kind, figures in every:
                 for figure in figures:
                     rows: list[tuple[str, Estimate]] = [("alone", figure.alone)] if figure.alone else []
-                    rows += list(figure.beside.items())
+                    rows += list(figure.contended.items())
                     rows += [
                         (f"{name}-{one.summary.reference}", estimate) for name, estimate in figure.contrast.items()
                     ]

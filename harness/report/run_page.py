@@ -12,13 +12,13 @@ from markupsafe import Markup
 
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report.grids import (
-    beside_table,
     bottleneck,
     far_table,
     harm_table,
     lab_table,
     mbit,
     number,
+    other_contenders_table,
     phase_table,
     sojourn_table,
 )
@@ -97,7 +97,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
             for name, curves in probes
             if curves
         ],
-        "beside": beside_table(scores),
+        "other_contenders": other_contenders_table(scores),
         "far": far_table(scores),
         "frames_svg": Markup(ccdf_plot(frames, "CCDF of the frames' latency", axis=_FRAME_AXIS)),
         "frames_key": _key(frames),
@@ -125,9 +125,9 @@ def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, int, bool
 
 def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:
     """Return the curves of contender phases and of all solo phases together, for `ccdf_plot`."""
-    beside = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
+    contended = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
     named = {curve.name: curve for curve in curves}  # of a single solo phase and the baseline, keep the baseline
-    shown = [curve for name, curve in named.items() if name.split()[0] in beside and curve.ms]
+    shown = [curve for name, curve in named.items() if name.split()[0] in contended and curve.ms]
     plain = [curve.name for curve in shown if not curve.name.endswith(OWN)]
 
     def kind(name: str) -> str:
@@ -193,7 +193,7 @@ def _top(*series: Points) -> float:
 
 
 def _phases(view: RunSeries) -> list[tuple[str, str, float, float]]:
-    return [(p.name, "beside" if p.contender else "solo", p.start, p.end) for p in view.phases]
+    return [(p.name, "contended" if p.contender else "solo", p.start, p.end) for p in view.phases]
 
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:
@@ -230,14 +230,14 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
             ),
         ]
     setup += lab_table(scores)
-    beside = [phase for phase in scores.phases if phase.contender]
+    contended = [phase for phase in scores.phases if phase.contender]
     for flow in scores.flows:
         steady = flow.window_goodput_mbps
         rate = "" if steady is None else f"window goodput {number(steady)} Mbit/s, "
         ecn = f"ECT(1) {flow.ect1}, ECT(0) {flow.ect0}, Not-ECT {flow.not_ect}, CE {flow.ce}"
         ecn += f", SCE {flow.sce}, echoed {flow.esce}" if flow.sce or flow.esce else ""
         text = f"{rate}{flow.data_packets} data packets: {ecn}; resent {flow.resent}"
-        which = f" ({flow.contender}{', up' if flow.up else ''})" if len(scores.flows) > len(beside) else ""
+        which = f" ({flow.contender}{', up' if flow.up else ''})" if len(scores.flows) > len(contended) else ""
         setup.append((f"contender in {flow.phase}{which}", text))
     if manifest:
         setup.append(("seed", str(manifest.seed)))

@@ -80,13 +80,13 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
             )
         )
         taken.append((start, start + wide, top, top + high))
-        beside = at + _ROOM if anchor == "start" else at - _ROOM
+        text_x = at + _ROOM if anchor == "start" else at - _ROOM
         if abs(top - up - 4) > _LINE:
-            x1, y1, x2, y2 = (at, up, beside, top - 4) if len(names) == 1 else (at + 9, up - _LINE, at + 9, top - 10)
+            x1, y1, x2, y2 = (at, up, text_x, top - 4) if len(names) == 1 else (at + 9, up - _LINE, at + 9, top - 10)
             out.append(f'<line class="range" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>')
         for n, text in enumerate(lines):
             out.append(
-                f'<text class="tick" style="text-anchor:{anchor}" x="{beside:.1f}" y="{top + n * _LINE:.1f}">'
+                f'<text class="tick" style="text-anchor:{anchor}" x="{text_x:.1f}" y="{top + n * _LINE:.1f}">'
                 f"{escape(text)}</text>"
             )
     if lost:

@@ -157,7 +157,7 @@ class Bar:
     value: float
     low: float
     high: float
-    beside: float | None
+    published: float | None
     tip: str
 
 
@@ -165,7 +165,7 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
     """Return horizontal bars in groups (label, bars); a line over a bar is its range, a tick the reference value."""
     longest = max((len(name) for name, _ in groups), default=0)
     left, thick, gap = min(24 + 6.4 * longest, width / 2), 9.0, 7.0
-    given = [v for _, bars in groups for bar in bars for v in (bar.value, bar.high, bar.beside) if v is not None]
+    given = [v for _, bars in groups for bar in bars for v in (bar.value, bar.high, bar.published) if v is not None]
     values = [v for v in given if math.isfinite(v)]  # infinite bars reach the edge
     low = min([0.0, *values, *(bar.low for _, bars in groups for bar in bars)])
     marks = ticks(low, max([*values, 1e-9]), 5)
@@ -191,8 +191,8 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
                     f'<line class="range" x1="{x(bar.low):.1f}" x2="{x(bar.high):.1f}" '
                     f'y1="{y + thick / 2:.1f}" y2="{y + thick / 2:.1f}"/>'
                 )
-            if bar.beside is not None:
-                at = x(bar.beside)
+            if bar.published is not None:
+                at = x(bar.published)
                 out.append(f'<line class="theirs" x1="{at:.1f}" x2="{at:.1f}" y1="{y:.1f}" y2="{y + thick:.1f}"/>')
             y += thick
         y += gap

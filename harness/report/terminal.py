@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.harness.report.grids import Grid, beside_table, far_table, harm_table, lab_table, phase_table
+from sojourn.harness.report.grids import Grid, far_table, harm_table, lab_table, other_contenders_table, phase_table
 from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.store.loaded import stored_object
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
     """Print the phases' measured values, the contenders' harm, the headline, and the path of the evidence."""
     console.print(_table(phase_table(scores), sideways=True))
-    if (beside := beside_table(scores)).rows:
-        console.print(_table(beside, sideways=True))
+    if (table := other_contenders_table(scores)).rows:
+        console.print(_table(table, sideways=True))
     if scores.far:
         console.print(_table(far_table(scores), sideways=True))
     if scores.harm:

@@ -253,7 +253,7 @@ def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, str, Es
             never = never_came(figure.metric)
             if figure.alone:
                 yield names[figure.metric], "alone", figure.better, never, figure.alone
-            for contender, estimate in figure.beside.items():
+            for contender, estimate in figure.contended.items():
                 yield names[figure.metric], f"with {contender}", figure.better, never, estimate
 
 

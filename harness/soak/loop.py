@@ -114,9 +114,9 @@ def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> NightDir
 def _round_s(plan: SoakPlan) -> float:
     """Return the approximate minimum time of a round, s: in simulated time, runs are concurrent."""
     alone = sum(cell.expected_s for cell in plan.cells if cell.options.lab != "sim")
-    beside = [cell.expected_s for cell in plan.cells if cell.options.lab == "sim" and cell.options.engine == LOCAL]
+    concurrent = [cell.expected_s for cell in plan.cells if cell.options.lab == "sim" and cell.options.engine == LOCAL]
     elsewhere = (cell.expected_s for cell in plan.cells if cell.options.engine != LOCAL)
-    return alone + max(sum(beside) / len(os.sched_getaffinity(0)), *beside, *elsewhere, 0.0)
+    return alone + max(sum(concurrent) / len(os.sched_getaffinity(0)), *concurrent, *elsewhere, 0.0)
 
 
 def resumable(night: Night) -> bool:

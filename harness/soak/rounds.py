@@ -61,13 +61,13 @@ def next_batch(
             Attempt(number=0, round=due.round, cell=due.cell.name, seed=seed + due.round - 1, begun=0, outcome="valid")
         )
         following = next_run(plan, seed, made)
-        if following is None or not _beside(first.cell, following.cell):
+        if following is None or not _can_be_concurrent(first.cell, following.cell):
             break
         batch.append(following)
     return batch
 
 
-def _beside(first: PlannedCell, other: PlannedCell) -> bool:
+def _can_be_concurrent(first: PlannedCell, other: PlannedCell) -> bool:
     """Whether runs of two cells can be concurrent."""
     return first.options.lab == other.options.lab == "sim" and first.options.engine == other.options.engine
 

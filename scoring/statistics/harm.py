@@ -66,7 +66,7 @@ class HasTimes(Protocol):
     def end(self) -> float: ...
 
 
-def harm(solo: float, beside: float, better: Better) -> float:
+def harm(solo: float, contended: float, better: Better) -> float:
     """Harm of one metric: (solo - y)/solo where more is better, (y - solo)/y where less is better.
 
     0 is no harm, 1 the worst, which an infinite delay is; below 0 the victim fared better than alone. 0 where the
@@ -74,12 +74,12 @@ def harm(solo: float, beside: float, better: Better) -> float:
     and only `solo` is infinite: what never comes alone is no baseline.
     """
     if better == "more":
-        return (solo - beside) / solo if solo > 0 else 0.0
-    if isinf(beside):
+        return (solo - contended) / solo if solo > 0 else 0.0
+    if isinf(contended):
         return 0.0 if isinf(solo) else 1.0
     if isinf(solo):
         raise ValueError("an infinite baseline of what should be small")
-    return (beside - solo) / beside if beside > 0 else 0.0
+    return (contended - solo) / contended if contended > 0 else 0.0
 
 
 def solo_windows(

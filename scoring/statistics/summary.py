@@ -103,15 +103,15 @@ class Figure(BaseModel):
     better: Better | None
     primary: bool = False
     alone: Estimate | None = None
-    beside: dict[str, Estimate]
+    contended: dict[str, Estimate]
     contrast: dict[str, PairedContrast]
     beyond: dict[str, PairedContrast] = {}
     demand_met: dict[str, int] = {}
 
     def unlimited(self, contender: str) -> bool:
         """Whether the path never limited the victim with `contender`: the figure says nothing of the path."""
-        beside = self.beside.get(contender)
-        return beside is not None and self.demand_met.get(contender, 0) == beside.n
+        contended = self.contended.get(contender)
+        return contended is not None and self.demand_met.get(contender, 0) == contended.n
 
     def worse(self, contender: str) -> bool | None:
         """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
@@ -174,9 +174,9 @@ def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
         own_kind=own_kind,
         baseline_s=min((scores.baseline.seconds for scores in scored if scores.baseline), default=None),
         fair_share_mbps=estimate(shares) if shares else None,
-        measured=_figures(MEASURED, scored, contenders, primary, _beside, _alone),
+        measured=_figures(MEASURED, scored, contenders, primary, _contended, _alone),
         harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, primary, _harm, lambda *_: None, own_kind),
-        further=_figures(dict.fromkeys(FURTHER), scored, contenders, primary, _beside, _alone),
+        further=_figures(dict.fromkeys(FURTHER), scored, contenders, primary, _contended, _alone),
     )
 
 
@@ -191,7 +191,7 @@ def _figures(
     runs: Sequence[Scores],
     contenders: Sequence[str],
     primary: str | None,
-    beside: Callable[[Scores, str, str], float | None],
+    contended: Callable[[Scores, str, str], float | None],
     alone: Callable[[Scores, str], float | None],
     bar: str | None = None,
 ) -> list[Figure]:
@@ -199,7 +199,7 @@ def _figures(
     figures = []
     for metric, better in metrics.items():
         solo = [value for scores in runs if (value := alone(scores, metric)) is not None]
-        by_run = [{name: beside(scores, name, metric) for name in contenders} for scores in runs]
+        by_run = [{name: contended(scores, name, metric) for name in contenders} for scores in runs]
         values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
         # Heights are rungs of a ladder, of which a mean would be none; no more is there one of what is infinite.
         every = [*solo, *(value for given in values.values() for value in given)]
@@ -218,7 +218,7 @@ def _figures(
                     better=better,
                     primary=metric == primary,
                     alone=estimate(solo, kind) if solo else None,
-                    beside={name: estimate(given, kind) for name, given in values.items() if given},
+                    contended={name: estimate(given, kind) for name, given in values.items() if given},
                     contrast={name: given for name, given in contrast.items() if given},
                     beyond={name: given for name, given in beyond.items() if given},
                     demand_met=_demand_met(runs, contenders) if metric == demand.METRIC else {},
@@ -264,7 +264,7 @@ def _less(one: float, other: float) -> float:
     return 0.0 if one == other else one - other
 
 
-def _beside(scores: Scores, contender: str, metric: str) -> float | None:
+def _contended(scores: Scores, contender: str, metric: str) -> float | None:
     values = [_value(phase, metric, scores.baseline) for phase in scores.phases if phase.contender == contender]
     known = [value for value in values if value is not None]
     return fmean(known) if known else None

@@ -138,5 +138,5 @@ def _figures(threshold: Threshold, summary: ExperimentSummary) -> Iterator[tuple
         return
     others = [name for name in summary.contenders if not threshold.bar or name != summary.own_kind]
     for contender in [threshold.where] if threshold.where else others or ["any contender"]:
-        beside = known and (known.beyond if threshold.bar else known.beside)
-        yield contender, beside.get(contender) if beside else None
+        estimates = known and (known.beyond if threshold.bar else known.contended)
+        yield contender, estimates.get(contender) if estimates else None

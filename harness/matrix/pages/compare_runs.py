@@ -25,7 +25,7 @@ THEIRS = "other"
 
 
 @dataclass(frozen=True)
-class Beside:
+class FolderComparison:
     """These runs against the other ones, whose figures stand in the place of published ones in `compared`."""
 
     compared: Results
@@ -34,14 +34,14 @@ class Beside:
     ours_alone: tuple[str, ...]
     """Names of the cells with finished runs only here, and of those with finished runs only there."""
     theirs_alone: tuple[str, ...]
-    asked_otherwise: tuple[str, ...]
+    redefined: tuple[str, ...]
     """Names of cells that have runs in the other folder, but with another definition."""
 
     def lines(self) -> Iterator[str]:
         """Yield both sides' provenance, the comparison of their figures, and cells that one side does not have."""
         for name, ours, theirs in self.differences():
             yield f"{name}: {ours}; {THEIRS}: {theirs}"
-        yield from self.compared.beside_published()
+        yield from self.compared.published_lines()
         yield from self.coverage()
 
     def coverage(self) -> Iterator[str]:
@@ -52,7 +52,7 @@ class Beside:
         for what, cells in (
             ("not in the other folder", self.ours_alone),
             ("in the other folder only", self.theirs_alone),
-            ("with another definition there, not compared", self.asked_otherwise),
+            ("with another definition there, not compared", self.redefined),
         ):
             if cells:
                 yield f"{len(cells)} cell{'s' * (len(cells) > 1)} {what}: {', '.join(cells)}"
@@ -96,7 +96,9 @@ def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
     Raises MatrixError that says what is there instead.
     """
     if not place.is_dir():
-        raise MatrixError(f"--beside: no such folder: {place}; give the results of other runs of matrix {matrix.name}")
+        raise MatrixError(
+            f"--compare-with: no such folder: {place}; give the results of other runs of matrix {matrix.name}"
+        )
     with_runs = [
         folder
         for folder in dict.fromkeys((place / own.name, place / matrix.name, place))
@@ -106,14 +108,14 @@ def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
         if folder.resolve() != own.resolve():
             return folder
     if with_runs:
-        raise MatrixError(f"--beside: {place} is the folder of these runs; give another results folder")
-    if odd := _asked_otherwise(matrix.cells, place / matrix.name) or _asked_otherwise(matrix.cells, place):
+        raise MatrixError(f"--compare-with: {place} is the folder of these runs; give another results folder")
+    if odd := _redefined(matrix.cells, place / matrix.name) or _redefined(matrix.cells, place):
         raise MatrixError(
-            f"--beside: {place}: all of its cells have another definition, e.g. {odd[0]!r}: another version of "
+            f"--compare-with: {place}: all of its cells have another definition, e.g. {odd[0]!r}: another version of "
             f"matrix {matrix.name}"
         )
     there = ", ".join(sorted(path.name for path in place.iterdir() if any(path.glob(f"*/seed-*/{RUN}"))))
-    raise MatrixError(f"--beside: {place} no finished run of matrix {matrix.name}; found {there or 'none'}")
+    raise MatrixError(f"--compare-with: {place} no finished run of matrix {matrix.name}; found {there or 'none'}")
 
 
 def other_results(matrix: Matrix, folder: Path) -> Results:
@@ -129,20 +131,20 @@ def other_results(matrix: Matrix, folder: Path) -> Results:
         if about := recorded(run):
             builds.setdefault(str(about.get("inputs")), []).append((cell, seed, run))
     if not builds:
-        raise MatrixError(f"--beside: {folder}: every run was changed after it was recorded")
+        raise MatrixError(f"--compare-with: {folder}: every run was changed after it was recorded")
     inputs, chosen = max(builds.items(), key=lambda build: len(build[1]))
     gathered = Results(matrix, folder, left_out=whole - len(chosen))
     for cell, seed, run in chosen:
         try:
             scores = current_scores(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run)
         except Exception as error:  # files of any version
-            raise MatrixError(f"--beside: {run}: cannot be scored: {type(error).__name__}: {error}") from error
+            raise MatrixError(f"--compare-with: {run}: cannot be scored: {type(error).__name__}: {error}") from error
         gathered.take(cell, seed, run, scores)
     gathered.derive()
     return gathered
 
 
-def beside(ours: Results, theirs: Results, cells: Sequence[Cell]) -> Beside:
+def compare_folders(ours: Results, theirs: Results, cells: Sequence[Cell]) -> FolderComparison:
     """Compare the runs of `theirs` with ours, for these `cells` only; within AGREEING_SIZE is near."""
     matrix = _with_standard_columns(ours.matrix, cells)
     sides = []
@@ -166,12 +168,12 @@ def beside(ours: Results, theirs: Results, cells: Sequence[Cell]) -> Beside:
     }
     compared = replace(mine, matrix=matrix.model_copy(update=changed), theirs=THEIRS, other=other)
     here, there = ([cell.name for cell in side.cells] for side in sides)
-    return Beside(
+    return FolderComparison(
         compared,
         (origin(mine), origin(other)),
         tuple(name for name in here if name not in there),
         tuple(name for name in there if name not in here),
-        _asked_otherwise(cells, theirs.folder),
+        _redefined(cells, theirs.folder),
     )
 
 
@@ -198,7 +200,7 @@ def _queues(cells: Sequence[Cell]) -> list[str]:
     return list(dict.fromkeys(str(way.qdisc) for way in ways))
 
 
-def _asked_otherwise(cells: Sequence[Cell], folder: Path) -> tuple[str, ...]:
+def _redefined(cells: Sequence[Cell], folder: Path) -> tuple[str, ...]:
     """Return the cells of `folder` with the name of one here and another definition."""
     return tuple(
         cell.name

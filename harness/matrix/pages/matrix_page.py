@@ -18,7 +18,7 @@ from rich.text import Text
 
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary
 from sojourn.harness.matrix.pages.cell_page import COLOURS, ccdf_points, cell_page
-from sojourn.harness.matrix.pages.compare_runs import Beside
+from sojourn.harness.matrix.pages.compare_runs import FolderComparison
 from sojourn.harness.matrix.results import (
     FURTHEST,
     MISSING,
@@ -53,7 +53,7 @@ from sojourn.scoring.transport.delays import pooled_ccdf
 from sojourn.scoring.transport.rates import goodput_series
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
-BESIDE, BESIDE_TABLE = "beside.html", "beside.csv"
+COMPARISON, COMPARISON_TABLE = "comparison.html", "comparison.csv"
 """The same two files for a comparison with another folder's runs."""
 _DASHED, _THEIRS = "solo-curve", "published"  # classes in the style sheet
 
@@ -68,19 +68,19 @@ def write(finished: Results) -> Path:
     return write_page("matrix.html.j2", _content(finished), folder / REPORT)
 
 
-def write_beside(beside: Beside) -> Path:
+def write_comparison(comparison: FolderComparison) -> Path:
     """Write page and table of the comparison with another folder's runs into this one; return the page's path."""
-    compared = beside.compared
-    _write_table(compared, compared.folder / BESIDE_TABLE)
+    compared = comparison.compared
+    _write_table(compared, compared.folder / COMPARISON_TABLE)
     view = _content(compared) | {
         "state": "compared with other runs",
         "bad": False,
-        "headlines": list(beside.coverage()),
+        "headlines": list(comparison.coverage()),
         "reference": "",
-        "origins": beside.differences(),
-        "ratios": _ratios(beside),
+        "origins": comparison.differences(),
+        "ratios": _ratios(comparison),
     }
-    return write_page("matrix.html.j2", view, compared.folder / BESIDE)
+    return write_page("matrix.html.j2", view, compared.folder / COMPARISON)
 
 
 def table(finished: Results) -> Table:
@@ -93,10 +93,10 @@ def table(finished: Results) -> Table:
     for cell in finished.cells:
         texts = []
         for column in matrix.columns:
-            beside = finished.pair(cell.name, column.metric)
+            pair = finished.pair(cell.name, column.metric)
             text = figure_text(mean(finished.values(cell.name, column.metric)), column.digits, column.metric)
-            cell_text = f"{text} ({figure_text(beside.theirs, column.digits, column.metric)})" if beside else text
-            texts.append(Text(cell_text, "red" if beside and beside.agrees is False else ""))
+            cell_text = f"{text} ({figure_text(pair.theirs, column.digits, column.metric)})" if pair else text
+            texts.append(Text(cell_text, "red" if pair and pair.agrees is False else ""))
         shown.add_row(cell.name, *texts)
     if finished.comparisons():
         shown.caption = f"in brackets: the {finished.theirs} figure; red: differs by more than the tolerance"
@@ -106,7 +106,7 @@ def table(finished: Results) -> Table:
 
 def summary(finished: Results) -> list[str]:
     """Return the headline figures and their comparison with the published ones, one line each."""
-    return [*finished.beside_published(), *_headlines(finished)]
+    return [*finished.published_lines(), *_headlines(finished)]
 
 
 def _headlines(finished: Results) -> list[str]:
@@ -199,11 +199,11 @@ def _cells(finished: Results, cell: str) -> Iterator[dict[str, str]]:
         spread = f"{text(min(values))}–{text(max(values))}" if len(values) > 1 else ""
         yield {"text": text(mean(values)), "kind": "", "spread": spread}
         if column.metric in published:
-            beside = finished.pair(cell, column.metric)
-            kind = "hurt" if beside and beside.agrees is False else ""
-            theirs = text(beside.theirs) if beside else MISSING
+            pair = finished.pair(cell, column.metric)
+            kind = "hurt" if pair and pair.agrees is False else ""
+            theirs = text(pair.theirs) if pair else MISSING
             yield {"text": theirs, "kind": "theirs", "spread": ""}
-            yield {"text": figure_text(beside.ratio, 3) if beside else MISSING, "kind": kind, "spread": ""}
+            yield {"text": figure_text(pair.ratio, 3) if pair else MISSING, "kind": kind, "spread": ""}
 
 
 def _comparison(matrix: Matrix, one: PublishedComparison) -> list[str]:
@@ -235,9 +235,9 @@ def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> 
             yield {"title": head + left_out_text(one), "svg": Markup(svg)}
 
 
-def _ratios(beside: Beside) -> Markup | None:
+def _ratios(comparison: FolderComparison) -> Markup | None:
     """The ratios of these to the other figures: a row per metric, a dot per cell."""
-    rows = [Dots(head, "c0", one.values, one.value, one.low, one.high) for head, one in beside.shifts().items()]
+    rows = [Dots(head, "c0", one.values, one.value, one.low, one.high) for head, one in comparison.shifts().items()]
     return Markup(dot_plot(rows, "log(these/other) of every cell", zero=True, width=760)) if rows else None
 
 
@@ -252,12 +252,12 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         bars = []
         for n, (name, metric) in enumerate(chart.series.items()):
             if values := finished.values(cell, metric):
-                beside, mean = finished.pair(cell, metric), fmean(values)
+                pair, mean = finished.pair(cell, metric), fmean(values)
                 text = formatted(mean, ".3g", never := never_came(metric))
                 tip = f"{label}, {name}: {text} {chart.unit}" + (
-                    f", {finished.theirs} {formatted(beside.theirs, '.6g', never)}" if beside else ""
+                    f", {finished.theirs} {formatted(pair.theirs, '.6g', never)}" if pair else ""
                 )
-                theirs = beside.theirs if beside else None
+                theirs = pair.theirs if pair else None
                 bars.append(Bar(f"c{n % 6}", mean, min(values), max(values), theirs, tip))
         if bars:
             groups.append((label, bars))
@@ -362,12 +362,12 @@ def _write_table(finished: Results, path: Path) -> None:
         for cell in finished.cells:
             for column in columns:
                 if values := finished.values(cell.name, column.metric):
-                    beside = finished.pair(cell.name, column.metric)
+                    pair = finished.pair(cell.name, column.metric)
                     theirs = ["", "", ""]
-                    if beside:
-                        ratio = "" if beside.ratio is None else f"{beside.ratio:.4f}"
-                        agrees = "" if beside.agrees is None else str(beside.agrees).lower()
-                        theirs = [f"{beside.theirs:g}", ratio, agrees]
+                    if pair:
+                        ratio = "" if pair.ratio is None else f"{pair.ratio:.4f}"
+                        agrees = "" if pair.agrees is None else str(pair.agrees).lower()
+                        theirs = [f"{pair.theirs:g}", ratio, agrees]
                     figures = [f"{x:.6g}" for x in (fmean(values), min(values), max(values))]
                     out.writerow([cell.name, column.metric, len(values), *figures, *theirs])
 

@@ -131,11 +131,11 @@ def _ends_with_a_cut(motion: Motion, shown: npt.NDArray[np.int64], n: int) -> bo
     return _is_cut(motion, at, after)
 
 
-def _is_cut(motion: Motion, at: int, beside: Sequence[int]) -> bool:
-    """Whether recorded frame `at` is a cut, by the new pictures `beside` it in the same scene."""
-    if motion.touched[at] < _CUT or not len(beside):
+def _is_cut(motion: Motion, at: int, neighbours: Sequence[int]) -> bool:
+    """Whether recorded frame `at` is a cut, by the new pictures `neighbours` it in the same scene."""
+    if motion.touched[at] < _CUT or not len(neighbours):
         return bool(motion.touched[at] >= _CUT)
-    moved, touched = (float(np.median(of[beside])) for of in (motion.moved, motion.touched))
+    moved, touched = (float(np.median(of[neighbours])) for of in (motion.moved, motion.touched))
     return bool(motion.moved[at] >= _CUT_TIMES * moved or motion.touched[at] >= _CUT_WIDER * touched)
 
 

@@ -12,7 +12,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 HOLD = """
 from sojourn.hardware.machine.cores import Cores
 with Cores(one_core=True) as cores:
-    print(cores._last, cores.beside, flush=True)
+    print(cores._last, cores.sharing, flush=True)
     input()
 """
 
@@ -33,8 +33,8 @@ def claim() -> None:
         said = first.stdout.readline().split()
         assert len(said) == 1  # the first one knows of nobody
         with Cores(one_core=True) as second:
-            assert f"process {first.pid} of " in second.beside
-            assert second._last != int(said[0]) if second._claim else "they share a processor" in second.beside
+            assert f"process {first.pid} of " in second.sharing
+            assert second._last != int(said[0]) if second._claim else "they share a processor" in second.sharing
         first.kill()
     with Cores(one_core=True) as alone:
-        assert not alone.beside
+        assert not alone.sharing

@@ -91,6 +91,6 @@ def test_the_notebook_draws_its_figure_from_a_run(run: Path, monkeypatch: pytest
             exec("".join(cell["source"]), names)
     drawn = {line.get_label(): line for line in names["axes"].get_lines()}
     assert set(drawn) == {"alone, Not-ECT", "prague, Not-ECT"}
-    median = names["induced"].filter(beside="prague")["induced_ms"].median()
+    median = names["induced"].filter(load="prague")["induced_ms"].median()
     xs, above = drawn["prague, Not-ECT"].get_data()
     assert max(share for x, share in zip(xs, above, strict=True) if x >= median) == pytest.approx(50, abs=1)

@@ -11,7 +11,7 @@ import cv2
 import pytest
 from rich.console import Console
 
-from sojourn.harness.report.grids import beside_table
+from sojourn.harness.report.grids import other_contenders_table
 from sojourn.harness.report.published_tables import published_table, services_table
 from sojourn.harness.report.run_page import panels, write_report
 from sojourn.harness.report.terminal import print_scores
@@ -202,8 +202,8 @@ def test_report_and_terminal_tell_what_competed_besides_bulk_flows(scores: Score
     had = {"web_flows": 57, "web_unfinished": 2, "web_fct_p50_s": 0.314, "web_fct_p95_s": 2.5, "call_down_loss": 0.0123}
     phases = [phase.model_copy(update=had if phase.contender else {}) for phase in scores.phases]
     told = scores.model_copy(update={"phases": phases})
-    assert not beside_table(scores).rows
-    grid = beside_table(told)
+    assert not other_contenders_table(scores).rows
+    grid = other_contenders_table(told)
     assert grid.heads == ["phase", "web flows", "unfinished", "FCT P50 s", "FCT P95 s", "call down: lost"]
     assert [row.cells[1:] for row in grid.rows] == [["57", "2", "0.31", "2.50", "1.23%"]] * len(
         [phase for phase in phases if phase.contender]

@@ -37,8 +37,8 @@ def test_scales_are_linear_or_logarithmic_and_clip() -> None:
 def test_a_time_plot_shades_phases_and_lifts_the_pen_where_nothing_is_known() -> None:
     panel = Panel("goodput", 100, 10, lines=[("victim", [(0, 0), (10, 10), (20, None), (30, 5)])])
     panel.spans.append(("stall", 10, 5, "stall of 5 s & more"))
-    svg = parsed(time_plot([panel], [("solo-1", "solo", 0, 20), ("<prague>", "beside", 20, 40)], "goodput"))
-    shaded = svg.findall("s:rect[@class='phase solo']", NS) + svg.findall("s:rect[@class='phase beside']", NS)
+    svg = parsed(time_plot([panel], [("solo-1", "solo", 0, 20), ("<prague>", "contended", 20, 40)], "goodput"))
+    shaded = svg.findall("s:rect[@class='phase solo']", NS) + svg.findall("s:rect[@class='phase contended']", NS)
     assert [float(r.attrib["x"]) for r in shaded] == [64, 526] and float(shaded[0].attrib["width"]) == 462
     line = svg.find("s:path[@class='line victim']", NS)
     assert line is not None

@@ -13,7 +13,7 @@ from sojourn.scoring.statistics.thresholds import KNOWN, ThresholdError, judge, 
 def summary() -> ExperimentSummary:
     def figure(metric: str, **beside: list[float]) -> Figure:
         known = {name: estimate(values) for name, values in beside.items()}
-        return Figure(metric=metric, better="less", alone=estimate([4.0]), beside=known, contrast={})
+        return Figure(metric=metric, better="less", alone=estimate([4.0]), contended=known, contrast={})
 
     return ExperimentSummary(
         valid=["a", "b", "c", "d", "e"], void={}, contenders=["cubic", "prague"], reference="cubic",

@@ -14,8 +14,8 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
-from sojourn.harness.matrix.pages.compare_runs import beside, origin, other_folder, other_results
-from sojourn.harness.matrix.pages.matrix_page import BESIDE_TABLE, table, write_beside
+from sojourn.harness.matrix.pages.compare_runs import compare_folders, origin, other_folder, other_results
+from sojourn.harness.matrix.pages.matrix_page import COMPARISON_TABLE, table, write_comparison
 from sojourn.harness.matrix.results import Results, results, run_folder
 from sojourn.scoring.schema.scores import SCORES
 from tests.unit.harness.matrix import cell_runs
@@ -57,10 +57,10 @@ def theirs(tmp_path: Path) -> Path:
 
 
 def test_figures_stand_beside_those_of_the_same_cells(ours: Results, tmp_path: Path) -> None:
-    both = beside(ours, other_results(MATRIX, theirs(tmp_path)), MATRIX.cells)
+    both = compare_folders(ours, other_results(MATRIX, theirs(tmp_path)), MATRIX.cells)
     (rate,) = both.compared.comparisons()
     assert [(pair.cell, pair.ours, pair.theirs, pair.agrees) for pair in rate.pairs] == [("a", 24, 12, False)]
-    assert (both.ours_alone, both.theirs_alone, both.asked_otherwise) == (("b",), ("c",), ())
+    assert (both.ours_alone, both.theirs_alone, both.redefined) == (("b",), ("c",), ())
     lines = list(both.lines())
     assert "release: 7.3; other: 7.2" in lines and "kernel: new; other: old" in lines
     assert "queues: fq_codel; other: fq_codel" in lines  # the same, and told
@@ -77,23 +77,23 @@ def test_a_shift_that_the_cells_share_is_told_with_its_interval(tmp_path: Path) 
         for folder, seed in zip(sides, (20 + n, 10 + (n % 2), 10), strict=True):
             made(folder, cell, seed, "all")
     ours, alike, base = (other_results(matrix, folder) for folder in sides)
-    shift = beside(ours, base, cells).shifts()["CUBIC Mbit/s"]
+    shift = compare_folders(ours, base, cells).shifts()["CUBIC Mbit/s"]
     assert shift.value == pytest.approx(math.log(2.25), abs=1e-3) and shift.away_from_zero
-    assert "excludes 0: 1 of 1: CUBIC Mbit/s +0.811 (+0." in "\n".join(beside(ours, base, cells).coverage())
-    assert "excludes 0: 0 of 1: none" in "\n".join(beside(alike, base, cells).coverage())
+    assert "excludes 0: 1 of 1: CUBIC Mbit/s +0.811 (+0." in "\n".join(compare_folders(ours, base, cells).coverage())
+    assert "excludes 0: 0 of 1: none" in "\n".join(compare_folders(alike, base, cells).coverage())
 
 
 def test_only_the_cells_that_were_chosen_are_compared(ours: Results, tmp_path: Path) -> None:
-    both = beside(ours, other_results(MATRIX, theirs(tmp_path)), [A])
+    both = compare_folders(ours, other_results(MATRIX, theirs(tmp_path)), [A])
     assert (both.ours_alone, both.theirs_alone) == ((), ())
     assert [cell.name for cell in both.compared.cells] == ["a"]
 
 
 def test_page_and_table_call_them_the_other_figures(ours: Results, tmp_path: Path) -> None:
-    both = beside(ours, other_results(MATRIX, theirs(tmp_path)), MATRIX.cells)
-    page = write_beside(both).read_text()
+    both = compare_folders(ours, other_results(MATRIX, theirs(tmp_path)), MATRIX.cells)
+    page = write_comparison(both).read_text()
     assert "Against the other figures" in page and "published" not in page.partition("</style>")[2].lower()
-    rows = list(csv.DictReader((ours.folder / BESIDE_TABLE).open()))
+    rows = list(csv.DictReader((ours.folder / COMPARISON_TABLE).open()))
     assert [(row["cell"], row["other"], row["ratio"], row["within_tolerance"]) for row in rows] == [
         ("a", "12", "2.0000", "false"), ("b", "", "", ""),
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def test_what_has_no_column_gets_one() -> None:
     two = A.model_copy(update={"name": "two", "flows": flows})
     matrix = MATRIX.model_copy(update={"cells": (two,)})
     empty = Results(matrix, Path("here"))
-    columns = beside(empty, replace(empty, folder=Path("there")), [two]).compared.matrix.columns
+    columns = compare_folders(empty, replace(empty, folder=Path("there")), [two]).compared.matrix.columns
     assert [column.metric for column in columns] == ["flows.0.d_ss_mbps", "flows.1.d_ss_mbps", "jain"]
 
 
@@ -150,7 +150,7 @@ def test_what_cannot_stand_beside_is_refused_by_what_it_has(ours: Results, tmp_p
     folder = theirs(tmp_path)
     assert "no such folder: " in refused(tmp_path / "nowhere")
     for place in (ours.folder, ours.folder.parent):
-        assert re.fullmatch(r"--beside: \S+ is the folder of these runs; give another \S+ \S+", refused(place))
+        assert re.fullmatch(r"--compare-with: \S+ is the folder of these runs; give another \S+ \S+", refused(place))
     folder.rename(folder.with_name("other"))
     assert refused(folder.parent).endswith("no finished run of matrix m; found other")
     (tmp_path / "empty").mkdir()
@@ -162,6 +162,6 @@ def test_what_cannot_stand_beside_is_refused_by_what_it_has(ours: Results, tmp_p
 def test_cells_that_are_asked_otherwise_there_are_named(ours: Results, tmp_path: Path) -> None:
     folder = theirs(tmp_path)
     made(folder, B.model_copy(update={"seconds": 6}), 1, "old")
-    both = beside(ours, other_results(MATRIX, folder), MATRIX.cells)
-    assert both.asked_otherwise == ("b",)
+    both = compare_folders(ours, other_results(MATRIX, folder), MATRIX.cells)
+    assert both.redefined == ("b",)
     assert "1 cell with another definition there, not compared: b" in both.lines()

@@ -214,10 +214,14 @@ def test_a_bias_that_all_cells_share_is_judged(folder: Path, most: float, met: b
 @pytest.mark.parametrize(
     ("contrast", "met", "told"),
     [
-        ({"cell": "near", "beside": "mid", "low": 1.3}, True, "a: 1.34, at least 1.3: met"),
-        ({"cell": "near", "beside": "mid", "kind": "difference", "high": 10}, False, "a: 10.20, at most 10: NOT met"),
-        ({"cell": "near", "beside": "mid"}, None, "a: 1.34"),
-        ({"cell": "near", "beside": "needy", "low": 1}, None, "a: not run"),
+        ({"cell": "near", "reference": "mid", "low": 1.3}, True, "a: 1.34, at least 1.3: met"),
+        (
+            {"cell": "near", "reference": "mid", "kind": "difference", "high": 10},
+            False,
+            "a: 10.20, at most 10: NOT met",
+        ),
+        ({"cell": "near", "reference": "mid"}, None, "a: 1.34"),
+        ({"cell": "near", "reference": "needy", "low": 1}, None, "a: not run"),
     ],
 )
 def test_a_contrast_of_two_cells_is_told_and_judged(
