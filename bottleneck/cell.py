@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.spec import Hop
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.traffic.contender import CONTENDERS
@@ -117,7 +117,7 @@ class Cell(Specified):
             short = short.model_copy(update={"contender": new})
         return Cell.model_validate(self.model_copy(update={"flows": flows, "short_flows": short}))
 
-    def traced(self, slots: Slots) -> Cell:
+    def traced(self, slots: DeliveryTrace) -> Cell:
         """Return the cell with `slots` in each middlebox that has slots."""
         hops = tuple(hop.traced(slots) if hop.slots else hop for hop in self.hops)
         return Cell.model_validate(self.model_copy(update={"hops": hops}))

@@ -31,11 +31,11 @@ _U32 = struct.Struct("<I")
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 
-class SlotsError(ValueError):
+class DeliveryTraceError(ValueError):
     """A schedule that cannot be read or used; one line that names the file."""
 
 
-class Slots(BaseModel):
+class DeliveryTrace(BaseModel):
     """The source of a schedule: a file, or the generator with its parameters and seed.
 
     The generator follows Sprout's model of a cellular link (Winstein, Sivaraman, Balakrishnan, "Stochastic Forecasts
@@ -78,7 +78,7 @@ class Slots(BaseModel):
             return _generated(self)
         times, hash_now = _trace(Path(self.file))
         if hash_now != self.hash:
-            raise SlotsError(f"{self.file}: the trace has changed: its hash is no longer {self.hash}")
+            raise DeliveryTraceError(f"{self.file}: the trace has changed: its hash is no longer {self.hash}")
         return times
 
     @property
@@ -94,7 +94,7 @@ class Slots(BaseModel):
 
 
 @functools.lru_cache(maxsize=16)
-def _generated(slots: Slots) -> Sequence[int]:
+def _generated(slots: DeliveryTrace) -> Sequence[int]:
     return tuple(generated(slots))
 
 
@@ -103,7 +103,7 @@ def _trace(file: Path) -> tuple[Sequence[int], str]:
     try:
         status = file.stat()
     except (OSError, ValueError) as wrong:
-        raise SlotsError(f"{file}: cannot be read: {getattr(wrong, 'strerror', None) or wrong}") from wrong
+        raise DeliveryTraceError(f"{file}: cannot be read: {getattr(wrong, 'strerror', None) or wrong}") from wrong
     return _trace_of(file, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -113,7 +113,7 @@ def _trace_of(file: Path, *_: int) -> tuple[Sequence[int], str]:
     return times, fnv1a(times)
 
 
-def generated(slots: Slots) -> list[int]:
+def generated(slots: DeliveryTrace) -> list[int]:
     """Return the times of a cellular-like link, ms. The same parameters give the same times."""
     draw = random.Random(f"slots {slots.model_dump_json()}")
     mean = slots.mean_mbps * 1e6 / (FRAME_BYTES * 8)
@@ -139,23 +139,23 @@ def read(file: Path) -> Sequence[int]:
         with open(file, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as lines:
             status = os.fstat(lines.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise SlotsError(f"{file}: not a regular file; give a trace file")
+                raise DeliveryTraceError(f"{file}: not a regular file; give a trace file")
             if status.st_size > _MOST_BYTES:
-                raise SlotsError(f"{file}: {status.st_size >> 20} MB; a trace has at most {_MOST_SLOTS} slots")
+                raise DeliveryTraceError(f"{file}: {status.st_size >> 20} MB; a trace has at most {_MOST_SLOTS} slots")
             for word in (word for line in lines for word in line.split()):
                 if not word.isdigit() or len(word) > _DIGITS or int(word) > _MOST_MS:
                     shown = word[:20].decode(errors="backslashreplace")
                     wanted = f"every line of a trace is a whole number of ms, at most {_MOST_MS}"
-                    raise SlotsError(f"{file}: {shown!r} is not a time; {wanted}")
+                    raise DeliveryTraceError(f"{file}: {shown!r} is not a time; {wanted}")
                 if (at := int(word)) < before:
-                    raise SlotsError(f"{file}: the times are not in ascending order at {at}")
+                    raise DeliveryTraceError(f"{file}: the times are not in ascending order at {at}")
                 times.append(at)
                 before = at
     except OSError as wrong:
-        raise SlotsError(f"{file}: cannot be read: {wrong.strerror}") from wrong
+        raise DeliveryTraceError(f"{file}: cannot be read: {wrong.strerror}") from wrong
     if not 0 < len(times) <= _MOST_SLOTS or before == 0:
         wanted = f"a trace has 1 to {_MOST_SLOTS} slots and a last time above 0"
-        raise SlotsError(f"{file}: {len(times)} slots, the last at {before} ms; {wanted}")
+        raise DeliveryTraceError(f"{file}: {len(times)} slots, the last at {before} ms; {wanted}")
     return times
 
 
@@ -176,7 +176,7 @@ def fnv1a(times_ms: Sequence[int]) -> str:
     return f"{value:016x}"
 
 
-def differences(requested: Slots, dev: str, shown: Sequence[str]) -> list[str]:
+def differences(requested: DeliveryTrace, dev: str, shown: Sequence[str]) -> list[str]:
     """Compare with the lines of /proc/slots in the namespace of `dev`; return one line if they differ."""
     have = [words[:4] for line in shown if (words := line.split())[:1] == [dev]]
     want = requested.shown(dev)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_serializer, field_validator, model_validator
 
 from sojourn.bottleneck import impairment, shaper, units
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.qdiscs import KINDS, Qdisc, parse_qdisc
 from sojourn.bottleneck.shaper import RateStep
@@ -55,7 +55,7 @@ class Hop(Specified):
     former TOS byte."""
     mangled_flows: tuple[int, ...] = ()
     """Numbers of the cell's flows that `mangle` applies to; empty: everything down."""
-    slots: Slots | None = None
+    slots: DeliveryTrace | None = None
     """When packets may go down, instead of the rate of `down`, which is then the mean rate of the slots."""
 
     @model_validator(mode="after")
@@ -72,7 +72,7 @@ class Hop(Specified):
             raise ValueError("mangled_flows: needs mangle")
         return self
 
-    def traced(self, slots: Slots) -> Hop:
+    def traced(self, slots: DeliveryTrace) -> Hop:
         """Return the hop with other slots and their mean rate down."""
         down = self.down and self.down.model_copy(update={"rate_bps": slots.rate_bps})
         return self.model_copy(update={"slots": slots, "down": down})

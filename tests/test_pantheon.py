@@ -8,7 +8,7 @@ from itertools import product
 from statistics import fmean
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
@@ -33,7 +33,7 @@ OURS = ["quic-cubic", "quic-bbr", "webrtc", "scream"]
 # 600 ms of full frames: what BBR's published delay says of the cellular path's buffer.
 DEEP = "pfifo limit 600"
 RATE, RTT = 12, 46
-CELLULAR = Slots(mean_mbps=13, seconds=30)
+CELLULAR = DeliveryTrace(mean_mbps=13, seconds=30)
 PATHS: dict[str, Hop] = {
     "cellular": dumbbell.slotted(CELLULAR, DEEP),
     "pfifo(600)": dumbbell.bottleneck(RATE, DEEP),

@@ -193,7 +193,7 @@ def _lengthen(base: Path, film: Path, seconds: int, loops: int, renditions: int)
     length = f'mediaPresentationDuration="PT{seconds * loops}S"'
     text = re.sub(r'mediaPresentationDuration="[^"]*"', length, (base / "manifest.mpd").read_text())
     (film / "manifest.mpd").write_text(re.sub(r'(<Period [^>]*?) duration="[^"]*"', r"\1", text))
-    cache.settle(film)
+    cache.normalise_mtimes(film)
 
 
 def _timescale(init: bytes) -> int:

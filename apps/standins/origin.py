@@ -128,7 +128,7 @@ def _install_player(folder: Path) -> None:
         shutil.copy(library / script, folder)
         shutil.copy(library / licence, folder / f"{package}.{licence}")
     shutil.rmtree(folder / "node_modules")
-    cache.settle(folder)
+    cache.normalise_mtimes(folder)
 
 
 def _npm_ci(folder: Path) -> None:

@@ -85,4 +85,4 @@ def _copy(files: list[Path], source: Path, target: Path, digest: str) -> None:
         shutil.copy(file, copy)  # with its mode
     if _digest(target, (target / file.relative_to(source) for file in files)) != digest:
         raise FolderError(f"{source}: changed while it was copied; try again when the file no longer changes")
-    cache.settle(target)
+    cache.normalise_mtimes(target)

@@ -92,7 +92,7 @@ def _build(scratch: Path, packages: tuple[str, ...], lock: str, report: Progress
     report("compiling its Python modules", 0.8)
     _compile(root, root, root / "usr/lib/python3", root / _python(root).replace("bin", "lib"))
     report("hashing the guest", 0.95)
-    cache.settle(root)
+    cache.normalise_mtimes(root)
     made = {"versions": versions, "content": tree_digest(root)}
     (scratch / "made.json").write_text(json.dumps(made, indent=1) + "\n")
     report("guest ready", 1.0)
@@ -185,7 +185,7 @@ def _ensure_sources(desktop: Path) -> tuple[Path, str]:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(content)
         _compile(desktop / "root", scratch, scratch / "sojourn")
-        cache.settle(scratch)
+        cache.normalise_mtimes(scratch)
 
     entry = cache.build_once(cache.root() / "sources" / f"{desktop.name[:12]}-{digest}", build)
     return entry / "sojourn", digest

@@ -93,7 +93,7 @@ def let_read(tree: Path, secret: Container[str] = ()) -> None:
                 os.chmod(path, mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6)
 
 
-def settle(tree: Path) -> None:
+def normalise_mtimes(tree: Path) -> None:
     """Give all files and folders below `tree` the same modification time, because web servers report it."""
     for folder, _, names in os.walk(tree):
         for path in (folder, *(f"{folder}/{name}" for name in names)):

@@ -60,7 +60,7 @@ def matrix(
     from sojourn.harness.matrix.from_scenario import scenario_matrix
     from sojourn.harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from sojourn.harness.matrix.matrix import MatrixError, matrices, named
-    from sojourn.harness.matrix.matrix_plan import Campaign, endpoints_named, lab_named, run_and_report, seeds
+    from sojourn.harness.matrix.matrix_plan import MatrixPlan, endpoints_named, lab_named, run_and_report, seeds
     from sojourn.scoring.validity import Limits
 
     if beside is not None:
@@ -86,7 +86,7 @@ def matrix(
         chosen = chosen.swapped(swap)
     if trace:
         chosen = chosen.traced(trace)
-    plan = Campaign(
+    plan = MatrixPlan(
         chosen,
         chosen.select(keyword),
         seeds(value_of("seed", seed), value_of("repeat", repeat) if repeat else chosen.repeat),

@@ -26,7 +26,7 @@ from sojourn.hardware.machine.files import LOGS, log_file
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import CommandError, Place
 from sojourn.hardware.machine.process import Process, ProcessError
-from sojourn.harness.experiment.under_test import Between, between
+from sojourn.harness.experiment.under_test import PathUnderTest, path_under_test
 from sojourn.harness.lab import instruments
 from sojourn.harness.lab.contract import Lab, LabFactory
 from sojourn.harness.options.model import Options
@@ -86,7 +86,7 @@ def run_experiment(
     """
     folder = run.path
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
-        path = between(lab, options)
+        path = path_under_test(lab, options)
         path.apply()
         rates: list[dict[str, Any]] = []
         try:
@@ -124,7 +124,7 @@ class _Recording:
         options: Options,
         run: RecordedRun,
         lab: Lab,
-        path: Between,
+        path: PathUnderTest,
         service: Service,
         progress: News,
         stack: ExitStack,
@@ -156,7 +156,7 @@ class _Recording:
         probes: list[tuple[str, int, int, irtt.Codepoint]] = [
             (probe.file, probe.port, INTERVAL_MS, probe.codepoint) for probe in PROBES
         ]
-        if self.path.beside_queue:
+        if self.path.has_bypass:
             interval_ms = _PROOF_MS if lab.real_time else _SIMULATED_PROOF_MS
             probes.append(("irtt-unshaped", ports.IRTT_UNSHAPED, interval_ms, "not-ect"))
         limit_s = sum(phase.seconds for phase in options.phases) + _PROBE_MARGIN_S
@@ -374,7 +374,7 @@ class _Meter:
         return 8 * (self._last[1] - before) / max(self._last[0] - then, 1e-3)
 
 
-def _describe(lab: Lab, path: Between, options: Options, service: Service) -> dict[str, Any]:
+def _describe(lab: Lab, path: PathUnderTest, options: Options, service: Service) -> dict[str, Any]:
     taps = {side: instruments.tap(lab, side) for side in instruments.SIDES}
     machines = lab.sender, lab.receiver, lab.server, *(tap.place for tap in taps.values())
     clocks = clock_offsets([*path.places, *machines])
@@ -399,13 +399,13 @@ def _describe(lab: Lab, path: Between, options: Options, service: Service) -> di
     return described | service.facts
 
 
-def _versions(lab: Lab, path: Between, service: Service) -> dict[str, str]:
+def _versions(lab: Lab, path: PathUnderTest, service: Service) -> dict[str, str]:
     versions = path.versions()
     versions |= {"iperf3 (sender)": iperf3.check(lab.sender), "ss (sender)": ss.check(lab.sender)}
     return versions | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
-def _final_state(lab: Lab, path: Between, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
+def _final_state(lab: Lab, path: PathUnderTest, rates: Sequence[Mapping[str, Any]], description: Path) -> None:
     """Record in lab.json the state of the bottleneck at the end, next to its state at the beginning.
 
     The log then has its final counters, and the TCP and IP counters at both ends of the bulk flows.

@@ -29,7 +29,7 @@ from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.experiment.guest_news import SILENCE_S, GuestNews, SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.lab.guest_job import CACHE, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
-from sojourn.harness.lab.machine import Machine, SimulatedError, place, start
+from sojourn.harness.lab.machine import Machine, SimulatedError, memory_slot, start
 from sojourn.harness.store.manifest import Text
 from sojourn.harness.terminal import ProgressCallback, named
 
@@ -155,7 +155,7 @@ def record(
     job = scratch_folder("-job")
     try:
         write_job(job, options, service, {run.path: EVIDENCE, cache.root(): CACHE, CHECKOUT: SOURCES})
-        with place(machine):
+        with memory_slot(machine):
             news = GuestNews(job / NEWS, progress, clock)
 
             def watch() -> None:

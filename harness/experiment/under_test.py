@@ -22,12 +22,12 @@ from sojourn.harness.lab.contract import Lab
 from sojourn.harness.options.model import Options
 
 
-class Between(Protocol):
+class PathUnderTest(Protocol):
     """The interface of the path under test."""
 
     places: Sequence[Place]
     """The places where it can be queried."""
-    beside_queue: bool
+    has_bypass: bool
     """Whether its queue can be bypassed by a probe of the lab itself."""
 
     def apply(self) -> None:
@@ -52,15 +52,15 @@ class Between(Protocol):
         """
 
 
-def between(lab: Lab, options: Options) -> Between:
+def path_under_test(lab: Lab, options: Options) -> PathUnderTest:
     """Return the device between the hosts of a lab, for a run with these options."""
-    return _Made(lab.router, options.bottleneck) if lab.router else _Box(lab)
+    return ManagedRouter(lab.router, options.bottleneck) if lab.router else BlackBox(lab)
 
 
-class _Made:
+class ManagedRouter:
     """A router that is set up as the bottleneck."""
 
-    beside_queue = True
+    has_bypass = True
 
     def __init__(self, router: Router, requested: Bottleneck) -> None:
         self._router, self._requested = router, requested
@@ -107,10 +107,10 @@ class _Made:
         return {"verified_at_end": True}
 
 
-class _Box:
+class BlackBox:
     """A named black box between two captures: only these and their clocks are known."""
 
-    beside_queue = False
+    has_bypass = False
     places: Sequence[Place] = ()
 
     def __init__(self, lab: Lab) -> None:

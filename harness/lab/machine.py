@@ -82,7 +82,7 @@ class SimulatedError(RuntimeError):
     """The experiment ended early; one line that says why."""
 
 
-class _Places:
+class _MemorySlots:
     """The number of concurrent machines of this process: as many as free memory allowed when the first began."""
 
     def __init__(self) -> None:
@@ -90,23 +90,23 @@ class _Places:
         self.taken = self.most = 0
 
 
-_places = _Places()
+_slots = _MemorySlots()
 
 
 @contextmanager
-def place(machine: Machine) -> Iterator[None]:
+def memory_slot(machine: Machine) -> Iterator[None]:
     """Wait until other machines of this process leave enough memory for this one."""
-    with _places.changed:
-        _places.changed.wait_for(lambda: _places.taken < max(1, _places.most))
-        if not _places.taken:
-            _places.most = simulation.fitting(machine.memory)
-        _places.taken += 1
+    with _slots.changed:
+        _slots.changed.wait_for(lambda: _slots.taken < max(1, _slots.most))
+        if not _slots.taken:
+            _slots.most = simulation.fitting(machine.memory)
+        _slots.taken += 1
     try:
         yield
     finally:
-        with _places.changed:
-            _places.taken -= 1
-            _places.changed.notify()
+        with _slots.changed:
+            _slots.taken -= 1
+            _slots.changed.notify()
 
 
 def start(

@@ -11,7 +11,7 @@ from typing import Literal
 
 from sojourn.hardware.machine.signals import deferred_signals, interruptible_waits
 from sojourn.harness.engine.job import Engine, EngineError, failure
-from sojourn.harness.matrix.cells.cell_run import Job, empty, is_of, rescore, standing
+from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, empty, is_of, rescore
 from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import Claim, claim
 
@@ -20,10 +20,10 @@ _LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     """The outcome of a job: run now, finished before (or by another runner meanwhile), or failed."""
 
-    job: Job
+    job: CellJob
     folder: Path
     """The finished run, or the remains of a failed one."""
     status: Literal["ran", "kept", "failed"]
@@ -31,30 +31,30 @@ class Outcome:
 
 
 def complete(
-    jobs: Iterable[Job],
+    jobs: Iterable[CellJob],
     engine: Engine,
     folder: Path,
     *,
     again: bool = False,
-    begun: Callable[[Job], None] = lambda _job: None,
-) -> Generator[Outcome]:
+    begun: Callable[[CellJob], None] = lambda _job: None,
+) -> Generator[JobOutcome]:
     """Yield the outcome of every job as it becomes known; finished runs are kept in `folder`, the matrix's.
 
     A run that is finished and whose inputs are the same is not repeated, unless `again`; one that another runner
     is executing is left to it and awaited at the end. Takes ownership of the engine and ends it; if the iteration is
     up, nothing partial stays. `begun` is called with every run that starts.
     """
-    waiting, busy = deque((job, again) for job in jobs), deque[Job]()
-    running: dict[Path, tuple[Job, Claim]] = {}
+    waiting, busy = deque((job, again) for job in jobs), deque[CellJob]()
+    running: dict[Path, tuple[CellJob, Claim]] = {}
 
-    def begin(job: Job, again: bool, wait: bool = False) -> Outcome | None:
+    def begin(job: CellJob, again: bool, wait: bool = False) -> JobOutcome | None:
         final = run_folder(folder, job.cell, job.seed)
-        if not again and standing(job, final) == "done":
-            return Outcome(job, final, "kept")
+        if not again and cache_state(job, final) == "done":
+            return JobOutcome(job, final, "kept")
         if not (claimed := claim(final, wait=wait)):
             busy.append(job)
         # Looked at again: another runner may have finished it meanwhile.
-        elif not again and (state := standing(job, final)) in ("done", "unscored"):
+        elif not again and (state := cache_state(job, final)) in ("done", "unscored"):
             return _kept(job, claimed, rescored=state == "unscored")
         else:
             running[claimed.folder] = job, claimed
@@ -63,7 +63,7 @@ def complete(
             begun(job)
         return None
 
-    def end(folder: Path, error: str) -> Outcome:
+    def end(folder: Path, error: str) -> JobOutcome:
         job, claimed = running.pop(folder)
         if not error:
             try:
@@ -71,8 +71,8 @@ def complete(
             except Exception as refused:
                 error = failure(refused)
         if error:
-            return Outcome(job, claimed.fail(error), "failed", error)
-        return Outcome(job, claimed.commit(), "ran")
+            return JobOutcome(job, claimed.fail(error), "failed", error)
+        return JobOutcome(job, claimed.commit(), "ran")
 
     interruptible_waits()
     try:
@@ -96,23 +96,23 @@ def complete(
             claimed.release()
 
 
-def _check(job: Job, folder: Path) -> None:
+def _check(job: CellJob, folder: Path) -> None:
     """Score a collected run here if other sources have scored it. Raises EngineError if it is not a run of the job."""
-    state = standing(job, folder)
+    state = cache_state(job, folder)
     if state == "stale" or not is_of(job, folder):
         raise EngineError("a worker returned files that are not a run of this cell and seed; run the matrix again")
     if state == "unscored":
         rescore(job, folder)
 
 
-def _kept(job: Job, claimed: Claim, *, rescored: bool) -> Outcome:
+def _kept(job: CellJob, claimed: Claim, *, rescored: bool) -> JobOutcome:
     """Keep a finished run, with its scores recomputed if necessary, and release the claim to it."""
     try:
         if rescored:
             rescore(job, claimed.final)
     except Exception as error:
         error_text = f"cannot be rescored ({type(error).__name__}: {error}); --again repeats the run"
-        return Outcome(job, claimed.final, "failed", error_text)
+        return JobOutcome(job, claimed.final, "failed", error_text)
     finally:
         claimed.release()
-    return Outcome(job, claimed.final, "kept")
+    return JobOutcome(job, claimed.final, "kept")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Direction, Hop
@@ -49,7 +49,7 @@ def bottleneck(
     return Hop.model_validate({"down": way, "up": way, "schedule": schedule, "schedule_up": schedule})
 
 
-def slotted(slots: Slots, qdisc: str, up_mbps: float = LINK_MBPS) -> Hop:
+def slotted(slots: DeliveryTrace, qdisc: str, up_mbps: float = LINK_MBPS) -> Hop:
     """Return a middlebox that sends down at `slots` from `qdisc`, and up at a fixed rate (Mbit/s)."""
     up = {"rate_bps": bps(up_mbps), "qdisc": "pfifo limit 10000"}
     return Hop.model_validate({"down": {"rate_bps": slots.rate_bps, "qdisc": qdisc}, "up": up, "slots": slots})

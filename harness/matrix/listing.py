@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from sojourn.harness.matrix.matrix import Matrix
-from sojourn.harness.matrix.matrix_plan import Campaign
+from sojourn.harness.matrix.matrix_plan import MatrixPlan
 from sojourn.harness.matrix.results import finished
 
 
@@ -48,7 +48,7 @@ def matrices_table(known: Iterable[Matrix]) -> Table:
     return table
 
 
-def cells_list(plan: Campaign) -> list[dict[str, Any]]:
+def cells_list(plan: MatrixPlan) -> list[dict[str, Any]]:
     """Return the cells of a plan, and what the matrix's other cells need; `seconds` of lab time."""
     done = Counter(cell.name for cell, _, _ in finished(plan.matrix, plan.folder))
     cells = [{"cell": it.name, "seconds": it.seconds, "finished": done[it.name], "needs": ""} for it in plan.cells]
@@ -56,7 +56,7 @@ def cells_list(plan: Campaign) -> list[dict[str, Any]]:
     return cells + [{"cell": it.name, "seconds": it.seconds, "finished": 0, "needs": it.needs} for it in missing]
 
 
-def cells_table(plan: Campaign) -> Table:
+def cells_table(plan: MatrixPlan) -> Table:
     """Return the same as a table."""
     table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
     for one in cells_list(plan):

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots, SlotsError
+from sojourn.bottleneck.delivery_trace import DeliveryTrace, DeliveryTraceError
 from sojourn.hardware.machine.files import EXPERIMENTS
 from sojourn.hardware.machine.messages import did_you_mean, first_wrong
 from sojourn.harness.matrix.capabilities import LABS, missing_capability
@@ -240,9 +240,9 @@ class Matrix(_Frozen):
         Raises MatrixError when the trace cannot be used or no cell has one.
         """
         try:
-            link = Slots.of_file(file)
+            link = DeliveryTrace.of_file(file)
             cells = tuple(cell.traced(link) for cell in self.cells)
-        except SlotsError as wrong:
+        except DeliveryTraceError as wrong:
             raise MatrixError(f"--trace: {wrong}") from None
         except ValidationError as wrong:
             raise MatrixError(f"--trace: {first_wrong(wrong)}") from None

@@ -26,8 +26,8 @@ from sojourn.harness.lab.contract import Lab, LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
 from sojourn.harness.matrix.capabilities import LABS, missing_capability
-from sojourn.harness.matrix.cells.cell_run import Endpoints, Job, SimulatedInputs, perform, real_time_inputs_digest
-from sojourn.harness.matrix.complete import Outcome, complete
+from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, real_time_inputs_digest
+from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.progress import MatrixProgress
 from sojourn.harness.options.parsing import LOCAL
@@ -44,7 +44,7 @@ _TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
 
 
 @dataclass(frozen=True)
-class Campaign:
+class MatrixPlan:
     """What to run, and how."""
 
     matrix: Matrix
@@ -92,7 +92,7 @@ def seeds(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], Engine]:
+def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[CellJob], Engine]:
     """Build what is missing and return the runs of a plan and the engine for them.
 
     Raises MatrixError, EngineError, ToolError, ConfinementError or BuildError.
@@ -116,14 +116,14 @@ def prepare(plan: Campaign, console: Console | None = None) -> tuple[list[Job], 
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
     jobs = [
-        Job(cell, seed, matrix.window_s, matrix.tail_s, pcap=plan.pcap, kernel_source=plan.kernel_source, **fields)
+        CellJob(cell, seed, matrix.window_s, matrix.tail_s, pcap=plan.pcap, kernel_source=plan.kernel_source, **fields)
         for cell in cells
         for seed in plan.seeds
     ]
     return jobs, engine()
 
 
-def _refuse(plan: Campaign, *, real_calls: bool) -> None:
+def _refuse(plan: MatrixPlan, *, real_calls: bool) -> None:
     """Raise EngineError for an option that such cells do not accept."""
     real_time = plan.lab != "sim"
     if plan.engine != LOCAL and real_time:
@@ -141,7 +141,7 @@ _Way = tuple[dict[str, Any], Callable[[], Engine]]
 """How cells are run: the fields of their jobs, and a function that returns the engine."""
 
 
-def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+def _simulated(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
     from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 
     _build(plan, console)
@@ -150,7 +150,7 @@ def _simulated(plan: Campaign, cells: Sequence[Cell], console: Console | None) -
     return {"inputs": inputs, "endpoints": plan.endpoints}, partial(_engine, plan, inputs, digest, MEMORY_BYTES)
 
 
-def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+def _with_browsers(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
     """In simulated time by the code of the real-time labs."""
     from sojourn.harness.matrix.cells import simulated_call
 
@@ -161,7 +161,7 @@ def _with_browsers(plan: Campaign, cells: Sequence[Cell], console: Console | Non
     return fields, partial(_engine, plan, inputs, digest, memory_bytes(MEMORY))
 
 
-def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None) -> _Way:
+def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
     from sojourn.harness.engine.lab import LabEngine
     from sojourn.harness.matrix.cells.real_call import browsers
 
@@ -174,7 +174,7 @@ def _in_real_time(plan: Campaign, cells: Sequence[Cell], console: Console | None
     return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), partial(_run_in, plan.limits))
 
 
-def _run_in(limits: Limits, lab: Lab, job: Job, folder: Path, stopped: Event) -> None:
+def _run_in(limits: Limits, lab: Lab, job: CellJob, folder: Path, stopped: Event) -> None:
     """Make a job's run in a lab in real time, with the `limits` of its gates."""
     from sojourn.harness.matrix.cells.real_time import run_cell
 
@@ -184,7 +184,7 @@ def _run_in(limits: Limits, lab: Lab, job: Job, folder: Path, stopped: Event) ->
     perform(replace(job, run=run), folder)
 
 
-def _engine(plan: Campaign, inputs: str, digest: Callable[[], str], memory_bytes: int) -> Engine:
+def _engine(plan: MatrixPlan, inputs: str, digest: Callable[[], str], memory_bytes: int) -> Engine:
     if plan.engine == LOCAL:
         return LocalEngine(memory_bytes, plan.workers, tries=_TRIES)
     from sojourn.harness.engine.dask import DaskEngine
@@ -192,7 +192,7 @@ def _engine(plan: Campaign, inputs: str, digest: Callable[[], str], memory_bytes
     return DaskEngine(plan.engine, inputs, digest, memory_bytes, ahead=_AHEAD)
 
 
-def _lab(plan: Campaign) -> Callable[[], LabFactory]:
+def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
     """Return the factory of a plan's lab. Raises LabFileError, MatrixError, BuildError."""
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.harness.lab.make import lab_maker
@@ -215,7 +215,7 @@ def _lab(plan: Campaign) -> Callable[[], LabFactory]:
     return lambda: make(plan.folder)
 
 
-def _build(plan: Campaign, console: Console | None) -> None:
+def _build(plan: MatrixPlan, console: Console | None) -> None:
     from sojourn.hardware.images.guest import ensure_guest
     from sojourn.hardware.kernel_build.build import ensure_kernel
 
@@ -224,7 +224,7 @@ def _build(plan: Campaign, console: Console | None) -> None:
         ensure_kernel(plan.kernel_source, named(step("kernel")))
 
 
-def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
+def run_matrix(plan: MatrixPlan, console: Console | None = None) -> list[JobOutcome]:
     """Run a plan with a progress display and return the outcome of every run; the longest start first."""
     console = console or Console(stderr=True)
     jobs, engine = prepare(plan, console)
@@ -240,7 +240,7 @@ def run_matrix(plan: Campaign, console: Console | None = None) -> list[Outcome]:
     return outcomes
 
 
-def run_and_report(plan: Campaign) -> list[Outcome]:
+def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
     """Run a plan, write and print its report and every failure; return the failed runs.
 
     Raises MatrixError for other results that cannot be compared, before anything runs; otherwise as `prepare`.

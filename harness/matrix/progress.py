@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from sojourn.harness.matrix.cells.cell_run import Job
-from sojourn.harness.matrix.complete import Outcome
+from sojourn.harness.matrix.cells.cell_run import CellJob
+from sojourn.harness.matrix.complete import JobOutcome
 
 _SHOWN = 4
 """Number of running cells that the display has room for."""
@@ -20,7 +20,7 @@ _SHOWN = 4
 class MatrixProgress:
     """The display of a running matrix: a bar and the running cells; without a terminal a line per twentieth."""
 
-    def __init__(self, title: str, jobs: Sequence[Job], console: Console) -> None:
+    def __init__(self, title: str, jobs: Sequence[CellJob], console: Console) -> None:
         self._console, self._title, self._jobs = console, title, jobs
         self._running: dict[tuple[str, int], None] = {}
         self._done = self._failed = 0
@@ -45,12 +45,12 @@ class MatrixProgress:
         """Seconds of lab time per second."""
         return self._lab_s / max(time.monotonic() - self._started, 1e-9)
 
-    def begun(self, job: Job) -> None:
+    def begun(self, job: CellJob) -> None:
         """Show that a run has started."""
         self._running[job.cell.name, job.seed] = None
         self._show()
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, outcome: JobOutcome) -> None:
         """Show the outcome of a run."""
         job = outcome.job
         self._running.pop((job.cell.name, job.seed), None)

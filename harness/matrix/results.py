@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.harness.matrix.cells.cell_run import Job, standing
+from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state
 from sojourn.harness.matrix.matrix import Matrix, figure
 from sojourn.scoring.reference.published import PublishedComparison, PublishedPair, compare, pair
 from sojourn.scoring.schema.cell_scores import CompletionScores
@@ -190,11 +190,11 @@ class Results:
 def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
     """Read the scores of finished runs under `folder`, with the harm to short flows and the matrix's differences.
 
-    Only runs with these `inputs` (`Job.inputs`) and the scores of this scorer: others are counted.
+    Only runs with these `inputs` (`CellJob.inputs`) and the scores of this scorer: others are counted.
     """
     gathered = Results(matrix, folder)
     for cell, seed, run in finished(matrix, folder):
-        if standing(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run) != "done":
+        if cache_state(CellJob(cell, seed, matrix.window_s, matrix.tail_s, inputs), run) != "done":
             gathered.left_out += 1
             continue
         gathered.take(cell, seed, run, json.loads((run / "scores.json").read_bytes()))

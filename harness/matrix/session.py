@@ -10,9 +10,9 @@ from typing import Any
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.engine.job import EngineError
-from sojourn.harness.matrix.complete import Outcome, complete
+from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError, figure
-from sojourn.harness.matrix.matrix_plan import Campaign, prepare, seeds
+from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare, seeds
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
 from sojourn.scoring.schema.scores import SCORES
@@ -27,10 +27,10 @@ class MatrixSession:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._plans: dict[Key, Campaign] = {}
+        self._plans: dict[Key, MatrixPlan] = {}
         self._inputs: dict[Key, str] = {}
-        self._running: dict[Key, Generator[Outcome]] = {}
-        self._known: dict[Key, dict[str, list[Outcome]]] = {}
+        self._running: dict[Key, Generator[JobOutcome]] = {}
+        self._known: dict[Key, dict[str, list[JobOutcome]]] = {}
 
     def lab(self, matrix: Matrix) -> str:
         """Return the lab of the option, or the one that the matrix prefers."""
@@ -44,7 +44,7 @@ class MatrixSession:
         outcomes = self.outcomes(matrix, cell, selected, self.lab(matrix))
         return [broken for outcome in outcomes for broken in judged(matrix, outcome)]
 
-    def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[Outcome]:
+    def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[JobOutcome]:
         """Run `cell` in `lab` and return the outcomes of its runs, by seed.
 
         The first call starts all `selected` cells of the matrix. Raises MatrixError, EngineError or BuildError.
@@ -82,7 +82,7 @@ class MatrixSession:
                     pass
         if lab == "sim" and options.jitter_gate_ms is not None:
             raise OptionsError("--jitter-gate: a matrix's cells in simulated time have their own; omit it")
-        plan = Campaign(
+        plan = MatrixPlan(
             matrix,
             tuple(cell for cell in selected if not cell.needs),
             seeds(options.seed, options.repeat or matrix.repeat),
@@ -113,7 +113,7 @@ class MatrixSession:
         return [write(results(plan.matrix, plan.folder, self._inputs[key])) for key, plan in self._plans.items()]
 
 
-def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def scores(outcomes: Sequence[JobOutcome]) -> list[dict[str, Any]]:
     """Return the scores of runs. Raises MatrixError when one has failed."""
     for outcome in outcomes:
         if outcome.status == "failed":
@@ -123,7 +123,7 @@ def scores(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     return [json.loads((outcome.folder / SCORES).read_text()) for outcome in outcomes]
 
 
-def judged(matrix: Matrix, outcome: Outcome) -> list[str]:
+def judged(matrix: Matrix, outcome: JobOutcome) -> list[str]:
     """Print the figures of a run and return what it does not meet, one line each."""
     cell, seed = outcome.job.cell, outcome.job.seed
     if outcome.status == "failed":

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from sojourn.hardware.confine.decoder import decoder
 from sojourn.harness.report.grids import bottleneck
-from sojourn.harness.report.headline import Outcome, harm_badge, measurement, outcomes, phrase
+from sojourn.harness.report.headline import VictimOutcome, harm_badge, measurement, outcomes, phrase
 from sojourn.harness.report.run_page import status_of
 from sojourn.harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
 from sojourn.harness.store.loaded import stored_object
@@ -144,7 +144,7 @@ def draw_titles(
     setup: str,
     name: str,
     verdict: tuple[str, list[str]],
-    had: Sequence[Outcome],
+    had: Sequence[VictimOutcome],
     folder: Path,
 ) -> list[tuple[Path, float, float]]:
     """Write one title per phase, one before and one after all; return each with start and end in s of the run.
@@ -169,7 +169,7 @@ def _title_height(status: str) -> int:
 
 
 def _draw_title(
-    setup: str, now: str, status: str, reasons: Sequence[str], name: str, outcome: Outcome | None, path: Path
+    setup: str, now: str, status: str, reasons: Sequence[str], name: str, outcome: VictimOutcome | None, path: Path
 ) -> None:
     valid, height, sound = status == "valid", _title_height(status), measurement(status).text
     verdict_text = "\n".join(textwrap.wrap(f"{sound}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …"))

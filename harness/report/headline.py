@@ -27,7 +27,7 @@ CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VictimOutcome:
     """The viewer's outcome with one contender: in one run, or on average over several; None where unknown."""
 
     name: str
@@ -73,19 +73,19 @@ def measurement(status: str) -> Badge:
     return Badge("measurement", status, f"measurement: {status}")
 
 
-def harm_badge(outcome: Outcome, named: bool = False) -> Badge:
+def harm_badge(outcome: VictimOutcome, named: bool = False) -> Badge:
     """Return the badge of a contender's harm; `named`: include the name, if no sentence next to it does."""
     word = outcome.severity or "unknown"
     return Badge("harm", word, f"harm: {word}" + (f" with {outcome.name}" if named else ""))
 
 
-def outcomes(scores: Scores) -> list[Outcome]:
+def outcomes(scores: Scores) -> list[VictimOutcome]:
     """Return the viewer's outcome in every contender phase of a run."""
     alone = scores.baseline
     primary = _primary(scores)
     harms = {harm.phase: harm.harm for harm in scores.harm if harm.metric == scores.primary}
     return [
-        Outcome(
+        VictimOutcome(
             name=phase.name,
             harm=harms.get(phase.name),
             best=alone.dominant_height if alone else None,
@@ -98,7 +98,7 @@ def outcomes(scores: Scores) -> list[Outcome]:
     ]
 
 
-def average_outcomes(summary: ExperimentSummary) -> list[Outcome]:
+def average_outcomes(summary: ExperimentSummary) -> list[VictimOutcome]:
     """Return the viewer's average outcome with every contender over the valid runs of a summary."""
     harm = next((figure for figure in summary.harm if figure.primary), None)
     primary = summary.primary or PRIMARY["video"]
@@ -115,7 +115,7 @@ def average_outcomes(summary: ExperimentSummary) -> list[Outcome]:
     for name in summary.contenders:
         contended, of_harm = values(name), harm.contended.get(name) if harm else None
         made.append(
-            Outcome(
+            VictimOutcome(
                 name=name,
                 harm=of_harm.value if of_harm else None,
                 over_runs=of_harm,
@@ -152,7 +152,7 @@ def _height_at(scores: Scores, t: float) -> int | None:
     return before[-1] if before else later[0] if later else None
 
 
-def phrase(outcome: Outcome) -> str:
+def phrase(outcome: VictimOutcome) -> str:
     """Return the outcome with a contender: the primary metric, then frames, stalls and resolution."""
     call = outcome.primary == PRIMARY["call"]
     parts = [_of_call(outcome) if call else _of_video(outcome)]
@@ -167,21 +167,21 @@ def phrase(outcome: Outcome) -> str:
     return "; ".join(parts)
 
 
-def _of_call(outcome: Outcome) -> str:
+def _of_call(outcome: VictimOutcome) -> str:
     if outcome.value is None:
         return "delay of frames not measured"
     alone = "" if outcome.alone is None else f", {percent(outcome.alone)} alone"
     return f"{percent(outcome.value)} of frames within 0.4 s{alone}"
 
 
-def _of_video(outcome: Outcome) -> str:
+def _of_video(outcome: VictimOutcome) -> str:
     if outcome.value is None:
         return "effective resolution not measured"
     alone = "" if outcome.alone is None else f", {outcome.alone:.0f} alone"
     return f"effective resolution {outcome.value:.0f} lines{alone}"
 
 
-def _stops(outcome: Outcome, call: bool) -> str:
+def _stops(outcome: VictimOutcome, call: bool) -> str:
     """Return number and duration of stalls and freezes; every stall is also a freeze."""
     stalls, freezes = outcome.stalls or 0, outcome.freezes or 0
     if outcome.stalls is None and outcome.freezes is None:
@@ -198,7 +198,7 @@ def _counted(count: float, what: str) -> str:
     return f"{round(count, 1):g} {what}{'' if count == 1 else 's'}"
 
 
-def _resolution(outcome: Outcome) -> str:
+def _resolution(outcome: VictimOutcome) -> str:
     if outcome.best is None or outcome.lowest is None:
         return ""
     if outcome.lowest >= outcome.best:
@@ -211,12 +211,12 @@ def _resolution(outcome: Outcome) -> str:
     return f"resolution falls from {outcome.best:g}p to {outcome.lowest:g}p"
 
 
-def sentence(outcome: Outcome, service: str = "") -> str:
+def sentence(outcome: VictimOutcome, service: str = "") -> str:
     """Return one sentence on what happened to the viewer with one contender; `service` names what was watched."""
     return f"{_watched(outcome, service)} with {outcome.name}: {phrase(outcome)}."
 
 
-def _watched(outcome: Outcome, service: str) -> str:
+def _watched(outcome: VictimOutcome, service: str) -> str:
     from sojourn.apps import SERVICES
 
     if outcome.primary == PRIMARY["call"]:
@@ -251,7 +251,7 @@ def average_headline(summary: ExperimentSummary, service: str = "") -> str:
     return " ".join([*sentences, sureness(len(summary.valid), summary.baseline_s)])
 
 
-def title(outcomes: Sequence[Outcome]) -> str:
+def title(outcomes: Sequence[VictimOutcome]) -> str:
     """Return the worst harm and its contenders, for a page title: `severe harm with prague`, `no harm`."""
     for word in ("severe", "some"):
         if names := [outcome.name for outcome in outcomes if outcome.severity == word]:
@@ -261,6 +261,6 @@ def title(outcomes: Sequence[Outcome]) -> str:
     return "harm unknown" if any(outcome.severity is None for outcome in outcomes) else "no harm"
 
 
-def badges(outcomes: Sequence[Outcome]) -> list[Badge]:
+def badges(outcomes: Sequence[VictimOutcome]) -> list[Badge]:
     """Return one badge per contender, with its name."""
     return [harm_badge(outcome, named=True) for outcome in outcomes]

@@ -33,7 +33,7 @@ from sojourn.harness.report.grids import (
 )
 from sojourn.harness.report.headline import (
     CUT_OFFS,
-    Outcome,
+    VictimOutcome,
     average_headline,
     average_outcomes,
     badges,
@@ -106,7 +106,7 @@ class Experiment:
         return self.runs[0].service
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[VictimOutcome]:
         """The viewer's average outcome with every contender over the valid runs."""
         if len(self.summary.valid) == 1:
             return next(outcomes(run.scores) for run in self.runs if run.scores.validity.valid)

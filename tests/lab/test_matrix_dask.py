@@ -27,7 +27,7 @@ from sojourn.harness.engine.job import EngineError
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells import simulated_call
-from sojourn.harness.matrix.cells.cell_run import RAW, RUN, Job, SimulatedInputs, standing
+from sojourn.harness.matrix.cells.cell_run import RAW, RUN, CellJob, SimulatedInputs, cache_state
 from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 from sojourn.harness.matrix.complete import complete
 from sojourn.harness.matrix.results import run_folder
@@ -40,11 +40,11 @@ pytestmark = pytest.mark.lab
 API = CHECKOUT / "harness" / "api"
 
 
-def jobs(count: int, seconds: float = 10) -> list[Job]:
+def jobs(count: int, seconds: float = 10) -> list[CellJob]:
     hop = Hop(down=Direction(rate_bps=50_000_000, qdisc=parse_qdisc("dualpi2", "test")))
     flows = tuple(Flow(contender=name, rtt_us=20_000) for name in ("prague", "cubic"))
     cell = Cell(name="two", flows=flows, hops=(hop,), seconds=seconds)
-    return [Job(cell, seed, 5, 2, SimulatedInputs()()) for seed in range(1, count + 1)]
+    return [CellJob(cell, seed, 5, 2, SimulatedInputs()()) for seed in range(1, count + 1)]
 
 
 def dask_engine(address: str, inputs: str) -> DaskEngine:
@@ -136,13 +136,13 @@ def test_a_cell_with_a_call_has_its_machine_at_the_worker(tmp_path: Path) -> Non
         name="call", flows=dumbbell.flows(["cubic"], 20), hops=(dumbbell.bottleneck(10, "dualpi2"),), seconds=8,
         call=Call(bitrate_bps=1_000_000, rtt_us=20_000),
     )  # fmt: skip
-    wanted = Job(cell, 1, 5, 2, simulated_call.inputs(), "iperf3", run=simulated_call.run_cell)
+    wanted = CellJob(cell, 1, 5, 2, simulated_call.inputs(), "iperf3", run=simulated_call.run_cell)
     with cluster(1, tmp_path / "scratch", nanny=False) as (address, _):
         engine = DaskEngine(address, wanted.inputs, simulated_call.inputs, 4 << 30)
         (outcome,) = complete([wanted], engine, tmp_path / "results")
     assert (outcome.status, outcome.error) == ("ran", "")
     assert len((outcome.folder / "talks.csv").read_text().splitlines()) > 100
-    assert (outcome.folder / "evidence").is_dir() and standing(wanted, outcome.folder) == "done"
+    assert (outcome.folder / "evidence").is_dir() and cache_state(wanted, outcome.folder) == "done"
 
 
 TLS = "DASK_DISTRIBUTED__COMM__TLS__"
@@ -268,7 +268,7 @@ def test_what_a_hostile_worker_returns_is_no_result_and_a_killed_one_costs_nothi
             assert sorted(statuses) == ["kept", *["ran"] * 7] and killed and not outliving(killed)
     for job in wanted:
         runs = [run_folder(folder, job.cell, job.seed) for folder in (here, there)]
-        assert standing(job, runs[1]) == "done"
+        assert cache_state(job, runs[1]) == "done"
         first, second = (json.loads((run / RUN).read_text()) for run in runs)
         assert (first["result"], first["scores"]) == (second["result"], second["scores"])
     assert not [*there.rglob("*.partial"), *there.rglob("*.failed")]

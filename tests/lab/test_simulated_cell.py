@@ -13,7 +13,7 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells import simulated_call
-from sojourn.harness.matrix.cells.cell_run import Job, write_scores
+from sojourn.harness.matrix.cells.cell_run import CellJob, write_scores
 from sojourn.traffic.spec import Call, Flow, Probe
 
 pytestmark = pytest.mark.lab
@@ -22,7 +22,7 @@ PAIR = dumbbell.flows(["prague", "cubic-noecn"], 20)
 
 def scored(cell: Cell, folder: Path) -> dict[str, Any]:
     """Score the run of a cell."""
-    write_scores(Job(cell, 1, window_s=3, tail_s=0.5, inputs=""), folder)
+    write_scores(CellJob(cell, 1, window_s=3, tail_s=0.5, inputs=""), folder)
     told: dict[str, Any] = json.loads((folder / "scores.json").read_text())
     print([(flow["contender"], flow["d_ss_mbps"], flow.get("rtt_mean_ms")) for flow in told["flows"]], told.get("wire"))
     return told

@@ -16,7 +16,7 @@ import pytest
 
 from sojourn.bottleneck import delivery_trace
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.qdiscs import marks
 from sojourn.bottleneck.shaper import RateStep
@@ -378,7 +378,7 @@ def test_what_cannot_run_here_says_so(tmp_path: Path) -> None:
 def test_packet_slots_send_at_their_times_and_at_no_other(tmp_path: Path) -> None:
     times = [7, 7, 20, 31, 31, 31, 50]
     (tmp_path / "trace").write_text(delivery_trace.text(times))
-    link = Slots.of_file(tmp_path / "trace")
+    link = DeliveryTrace.of_file(tmp_path / "trace")
     flow = Flow(contender="udp", rate_bps=2 * link.rate_bps, rtt_us=RTT)
     hop = Hop(down=Direction(rate_bps=link.rate_bps, qdisc="pfifo limit 20"), slots=link)
     asked = Cell(name="slots", flows=(flow,), hops=(hop,), seconds=2, per_packet=True)

@@ -36,7 +36,7 @@ _SCORING = ("sojourn.scoring.transport.cell_scores",)
 
 
 @dataclass(frozen=True)
-class Job:
+class CellJob:
     """One run to execute. `inputs` is a digest of everything else that its outcome depends on."""
 
     cell: Cell
@@ -107,12 +107,12 @@ def _digest_here(named: SimulatedInputs) -> str:
     return digest([(name, text.encode()) for name, text in parts] + list(named.sources.contents()))
 
 
-def scoring_digest(job: Job) -> str:
+def scoring_digest(job: CellJob) -> str:
     """Return a digest of the sources and parameters that score a run's raw files."""
     return digest([*job.scoring_sources.contents(), ("window", f"{job.window_s} {job.tail_s}".encode())])
 
 
-def perform(job: Job, folder: Path) -> None:
+def perform(job: CellJob, folder: Path) -> None:
     """Empty `folder`, run the cell in it, score it and describe the run in `run.json`.
 
     Raises what the run raises (sojourn.hardware.simulation.SimulationError).
@@ -150,12 +150,12 @@ def empty(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def write_scores(job: Job, folder: Path) -> None:
+def write_scores(job: CellJob, folder: Path) -> None:
     """Write `scores.json` from the raw files of a run."""
     _write(folder / SCORES, scored(job, folder))
 
 
-def scored(job: Job, folder: Path) -> dict[str, Any]:
+def scored(job: CellJob, folder: Path) -> dict[str, Any]:
     """Return the scores of a run's raw files as this version computes them."""
     from sojourn.scoring.transport.cell_scores import score
     from sojourn.scoring.transport.frames import CellFrames
@@ -163,14 +163,14 @@ def scored(job: Job, folder: Path) -> dict[str, Any]:
     return score(job.cell, CellFrames.read(folder), window_s=job.window_s, tail_s=job.tail_s).document()
 
 
-def rescore(job: Job, folder: Path) -> None:
+def rescore(job: CellJob, folder: Path) -> None:
     """Recompute the scores of a finished run whose raw files are unchanged."""
     write_scores(job, folder)
     renewed = {"scoring": scoring_digest(job), "scores": hash_file(folder / SCORES).sha256}
     _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)
 
 
-def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
+def cache_state(job: CellJob, folder: Path) -> Literal["stale", "unscored", "done"]:
     """Return what has to be done for a job whose finished run would be `folder`.
 
     Stale: there is none, it has other inputs or programs, or lacks requested captures;
@@ -190,7 +190,7 @@ def standing(job: Job, folder: Path) -> Literal["stale", "unscored", "done"]:
     return "done" if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), written) else "unscored"
 
 
-def current_scores(job: Job, folder: Path) -> dict[str, Any]:
+def current_scores(job: CellJob, folder: Path) -> dict[str, Any]:
     """Return the scores of a finished run of any version, as this version computes them; the folder stays unchanged."""
     about = recorded(folder) or {}
     written = folder / SCORES
@@ -210,7 +210,7 @@ def recorded(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def is_of(job: Job, folder: Path) -> bool:
+def is_of(job: CellJob, folder: Path) -> bool:
     """Return whether a finished run has the job's cell and seed."""
     about = recorded(folder)
     return about is not None and (about.get("cell"), about.get("seed")) == (job.cell.name, job.seed)

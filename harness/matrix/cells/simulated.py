@@ -13,7 +13,7 @@ import polars as pl
 
 from sojourn.bottleneck import delivery_trace
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import SlotsError
+from sojourn.bottleneck.delivery_trace import DeliveryTraceError
 from sojourn.bottleneck.readback import ReadbackError
 from sojourn.captures.packets import compress
 from sojourn.hardware import simulation
@@ -153,7 +153,7 @@ def _bring(cell: Cell, folder: Path) -> list[str]:
             names.append(queues.slots_file(hop_name(n)))
             try:
                 (folder / names[-1]).write_text(delivery_trace.text(hop.slots.times_ms))
-            except SlotsError as wrong:
+            except DeliveryTraceError as wrong:
                 raise SimulationError(
                     f"cell {cell.name}: every machine needs its trace at the same path: {wrong}"
                 ) from wrong

@@ -12,7 +12,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.machine.scratch import scratch_folder
-from sojourn.harness.lab.machine import Machine, place, start
+from sojourn.harness.lab.machine import Machine, memory_slot, start
 from sojourn.harness.matrix.cells.call_guest import write_cell
 from sojourn.harness.matrix.cells.real_call import browsers
 
@@ -41,7 +41,7 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None 
     job = scratch_folder("-job")
     try:
         write_cell(job, cell, seed)
-        with place(machine(kernel_source)):
+        with memory_slot(machine(kernel_source)):
             start(
                 machine(kernel_source), job, "exec python3 -m sojourn.harness.matrix.cells.call_guest /job",
                 evidence=folder, seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,

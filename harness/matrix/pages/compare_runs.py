@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.harness.matrix.cells.cell_run import RUN, Job, current_scores, recorded
+from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, current_scores, recorded
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference
 from sojourn.harness.matrix.results import MISSING, Results, cell_folder, column_head, finished, mean
 from sojourn.scoring.reference.published import AGREEING_SIZE
@@ -136,7 +136,7 @@ def other_results(matrix: Matrix, folder: Path) -> Results:
     gathered = Results(matrix, folder, left_out=whole - len(chosen))
     for cell, seed, run in chosen:
         try:
-            scores = current_scores(Job(cell, seed, matrix.window_s, matrix.tail_s, inputs), run)
+            scores = current_scores(CellJob(cell, seed, matrix.window_s, matrix.tail_s, inputs), run)
         except Exception as error:  # files of any version
             raise MatrixError(f"--compare-with: {run}: cannot be scored: {type(error).__name__}: {error}") from error
         gathered.take(cell, seed, run, scores)

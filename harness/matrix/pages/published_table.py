@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
-from sojourn.harness.matrix.matrix_plan import Campaign, prepare, seeds
+from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare, seeds
 from sojourn.harness.matrix.results import (
     MISSING,
     Results,
@@ -78,7 +78,7 @@ def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
     for name in dict.fromkeys(one.matrix for one in tables() if one.metrics):
         if not (matrix := known.get(name)):
             raise MatrixError(f"{TABLES}: unknown matrix {name!r}")
-        plan = Campaign(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
+        plan = MatrixPlan(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
         if not plan.folder.is_dir():  # nothing has run; do not create the folder by reading
             gathered[name] = Results(matrix, plan.folder)
             continue

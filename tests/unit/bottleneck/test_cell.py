@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from sojourn.bottleneck import delivery_trace
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cells.cell_run import Job
+from sojourn.harness.matrix.cells.cell_run import CellJob
 from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 
 
@@ -183,13 +183,13 @@ def test_a_trace_makes_the_same_cell_wherever_it_lies(tmp_path: Path) -> None:
     cells = []
     for name, times in (("a", [0, 3, 10]), ("b", [0, 3, 10]), ("c", [0, 4, 10])):
         (tmp_path / name).write_text(delivery_trace.text(times))
-        cells.append(cell(dumbbell.slotted(Slots.of_file(tmp_path / name), "pie")))
+        cells.append(cell(dumbbell.slotted(DeliveryTrace.of_file(tmp_path / name), "pie")))
     here, there, other = cells
     assert here != there and here.digest() == there.digest() != other.digest()
 
 
 def test_slots_stand_for_a_rate() -> None:
-    link = Slots(seconds=2)
+    link = DeliveryTrace(seconds=2)
     hop = dumbbell.slotted(link, "pie")
     assert hop.down and hop.down.rate_bps == link.rate_bps
     for odd in ({"down": None}, {"down": hop.down.model_copy(update={"rate_bps": 1_000_000})}):
@@ -206,4 +206,4 @@ def test_slots_stand_for_a_rate() -> None:
     ],
 )
 def test_the_work_of_a_run_is_what_its_queue_lets_through(hop: Hop, mbit: float) -> None:
-    assert Job(cell(hop), 1, 40, 2, "x").work == mbit + 200
+    assert CellJob(cell(hop), 1, 40, 2, "x").work == mbit + 200

@@ -11,28 +11,28 @@ import pytest
 from pydantic import ValidationError
 
 from sojourn.bottleneck import delivery_trace
-from sojourn.bottleneck.delivery_trace import Slots, SlotsError
+from sojourn.bottleneck.delivery_trace import DeliveryTrace, DeliveryTraceError
 
 
 def test_a_generated_link_is_its_parameters_alone() -> None:
-    link = Slots(seconds=10)
+    link = DeliveryTrace(seconds=10)
     assert (
         list(link.times_ms)
-        == delivery_trace.generated(Slots(seconds=10))
-        != delivery_trace.generated(Slots(seconds=10, seed=2))
+        == delivery_trace.generated(DeliveryTrace(seconds=10))
+        != delivery_trace.generated(DeliveryTrace(seconds=10, seed=2))
     )
     assert all(a <= b for a, b in pairwise(link.times_ms)) and link.times_ms[-1] == 10_000
 
 
 def test_a_generated_link_has_the_rate_asked_for_and_varies() -> None:
-    links = [Slots(mean_mbps=12, seconds=60, seed=seed) for seed in range(1, 7)]
+    links = [DeliveryTrace(mean_mbps=12, seconds=60, seed=seed) for seed in range(1, 7)]
     assert fmean(link.rate_bps for link in links) == pytest.approx(12e6, rel=0.05)
     seconds = [sum(n * 1000 <= at < (n + 1) * 1000 for at in links[0].times_ms) for n in range(60)]
     assert pstdev(seconds) > 3 * fmean(seconds) ** 0.5, "more than a Poisson process of a fixed rate"
 
 
 def test_without_volatility_a_link_is_a_poisson_process() -> None:
-    times = Slots(mean_mbps=12, seconds=60, volatility=0).times_ms
+    times = DeliveryTrace(mean_mbps=12, seconds=60, volatility=0).times_ms
     tenths = [0] * 600
     for at in times[:-1]:
         tenths[at // 100] += 1
@@ -57,7 +57,7 @@ def _fnv(text: bytes) -> str:
 def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
     trace = tmp_path / "link.up"
     trace.write_text(delivery_trace.text([0, 3, 3, 10]))
-    link = Slots.of_file(trace)
+    link = DeliveryTrace.of_file(trace)
     assert list(link.times_ms) == [0, 3, 3, 10] and link.rate_bps == round(4 * 1514 * 8 / 0.01)
     line = " ".join([*link.shown("lan"), "7", "5"])
     assert delivery_trace.differences(link, "lan", [line]) == []
@@ -65,7 +65,7 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
         f"lan: requested slots {link.shown('lan')}, found {[['lan', '5', '10', link.hash]]}"
     ]
     trace.write_text(delivery_trace.text([0, 3, 4, 11, 12]))
-    with pytest.raises(SlotsError, match="the trace has changed"):
+    with pytest.raises(DeliveryTraceError, match="the trace has changed"):
         _ = link.times_ms
 
 
@@ -90,8 +90,8 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_trace_is_refused(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "odd").write_text(text)
-    with pytest.raises(SlotsError, match=rf"^{tmp_path}/odd: .*{why}"):
-        Slots.of_file(tmp_path / "odd")
+    with pytest.raises(DeliveryTraceError, match=rf"^{tmp_path}/odd: .*{why}"):
+        DeliveryTrace.of_file(tmp_path / "odd")
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "device", "link to itself", "sparse"])
@@ -108,29 +108,29 @@ def test_what_is_no_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
     elif kind == "sparse":
         with odd.open("wb") as file:
             file.truncate(1 << 40)
-    with pytest.raises(SlotsError, match=rf"^{odd}: [^\n]*$"):
-        Slots.of_file(odd)
+    with pytest.raises(DeliveryTraceError, match=rf"^{odd}: [^\n]*$"):
+        DeliveryTrace.of_file(odd)
 
 
 def test_the_longest_trace_is_read_once_within_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = tmp_path / "long"
     long.write_text("".join(f"{at}\n" for at in range(100_000)))
     tracemalloc.start()
-    link = Slots.of_file(long)
+    link = DeliveryTrace.of_file(long)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 64 * 100_000, "bytes for each slot"
     monkeypatch.setattr(delivery_trace, "read", lambda _: pytest.fail("read again"))
-    assert Slots.of_file(long) == link and len(link.times_ms) == 100_000
+    assert DeliveryTrace.of_file(long) == link and len(link.times_ms) == 100_000
 
 
 def test_more_slots_than_the_kernel_takes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_trace, "_MOST_SLOTS", 3)
     (tmp_path / "odd").write_text("1\n1\n1\n1\n")
-    with pytest.raises(SlotsError, match="4 slots"):
-        Slots.of_file(tmp_path / "odd")
+    with pytest.raises(DeliveryTraceError, match="4 slots"):
+        DeliveryTrace.of_file(tmp_path / "odd")
 
 
 def test_a_file_without_its_hash_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"Slots\.of_file"):
-        Slots(file="link.up")
+        DeliveryTrace(file="link.up")

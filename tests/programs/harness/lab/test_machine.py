@@ -56,7 +56,7 @@ def test_a_process_has_no_more_machines_at_once_than_memory_holds(
     running, most = [0], [0]
 
     def run() -> None:
-        with machine.place(SimpleNamespace(memory="4G")):  # type: ignore[arg-type]
+        with machine.memory_slot(SimpleNamespace(memory="4G")):  # type: ignore[arg-type]
             running[0] += 1
             most[0] = max(most[0], running[0])
             time.sleep(0.2)

@@ -17,9 +17,9 @@ import pytest
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform, result_digest, standing, write_scores
+from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, cache_state, perform, result_digest, write_scores
 from sojourn.harness.matrix.cells.simulated import CAPTURES
-from sojourn.harness.matrix.complete import Outcome, complete
+from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import claim
 from sojourn.scoring.schema.scores import SCORES
@@ -29,7 +29,7 @@ from tests.processes import outliving
 from tests.unit.harness.matrix.cell_runs import cell, engine, job
 
 
-def run_all(jobs: list[Job], folder: Path, workers: int = 2, again: bool = False) -> dict[str, Outcome]:
+def run_all(jobs: list[CellJob], folder: Path, workers: int = 2, again: bool = False) -> dict[str, JobOutcome]:
     return {f"{it.job.cell.name} {it.job.seed}": it for it in complete(jobs, engine(workers), folder, again=again)}
 
 
@@ -75,7 +75,7 @@ def test_a_call_that_lost_all_is_not_one_whose_delays_were_not_recorded(
 def test_a_run_is_stale_when_a_program_of_another_package_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def installed(text: str) -> Job:
+    def installed(text: str) -> CellJob:
         executable = tmp_path / f"copa-{text}"
         executable.write_text(text)
         program = Program("copa", "{program}", "{program}", lambda: executable)
@@ -88,9 +88,9 @@ def test_a_run_is_stale_when_a_program_of_another_package_has_changed(
     wanted, folder = installed("1.0"), tmp_path / "matrix" / "run"
     folder.mkdir(parents=True)
     perform(wanted, folder)
-    assert standing(wanted, folder) == "done"
-    assert standing(installed("1.1"), folder) == "stale"
-    assert standing(installed("1.0"), folder) == "done"
+    assert cache_state(wanted, folder) == "done"
+    assert cache_state(installed("1.1"), folder) == "stale"
+    assert cache_state(installed("1.0"), folder) == "done"
 
 
 def test_what_is_finished_is_kept_until_its_inputs_change(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_what_is_finished_is_kept_until_its_inputs_change(tmp_path: Path) -> Non
 
 def test_a_finished_run_without_captures_is_made_again_where_they_are_asked_for(tmp_path: Path) -> None:
     (first,) = run_all([job("a")], tmp_path).values()
-    assert standing(job("a", pcap=True), first.folder) == "stale"
+    assert cache_state(job("a", pcap=True), first.folder) == "stale"
     for name in CAPTURES:
         (first.folder / name).touch()
-    assert standing(job("a", pcap=True), first.folder) == standing(job("a"), first.folder) == "done"
+    assert cache_state(job("a", pcap=True), first.folder) == cache_state(job("a"), first.folder) == "done"
 
 
 def test_other_parameters_of_the_scoring_renew_the_scores_only(tmp_path: Path) -> None:
@@ -125,10 +125,10 @@ def test_what_was_changed_since_is_no_result(tmp_path: Path, name: str, status: 
     (whole,) = run_all([job("a")], tmp_path).values()
     before = (whole.folder / SCORES).read_text()
     (whole.folder / name).write_text((whole.folder / name).read_text().replace("8", "9"))
-    assert standing(job("a"), whole.folder) in ("unscored", "stale")
+    assert cache_state(job("a"), whole.folder) in ("unscored", "stale")
     assert run_all([job("a")], tmp_path)["a 1"].status == status
     assert len(made(tmp_path)) == runs and (whole.folder / SCORES).read_text() == before
-    assert standing(job("a"), whole.folder) == "done"
+    assert cache_state(job("a"), whole.folder) == "done"
 
 
 def test_a_failure_is_told_kept_and_tried_again_while_the_others_run(tmp_path: Path) -> None:

@@ -123,5 +123,5 @@ def test_trees_of_one_content_have_one_digest(tmp_path: Path) -> None:
 def test_settled_files_have_one_time(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     (tmp_path / "gone").symlink_to("nowhere")
-    cache.settle(tmp_path)
+    cache.normalise_mtimes(tmp_path)
     assert {path.lstat().st_mtime for path in (tmp_path, *tmp_path.iterdir())} == {cache.FIXED_TIME}

@@ -119,7 +119,7 @@ def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     monkeypatch.setattr(matrix_plan, "_build", lambda *_: None)
     monkeypatch.setattr(simulated_call, "inputs", lambda source: f"machine of {source}")
     monkeypatch.setattr("sojourn.harness.engine.dask.DaskEngine", lambda *given, **_: given)
-    plan = matrix_plan.Campaign(
+    plan = matrix_plan.MatrixPlan(
         MATRIX, MATRIX.cells[:4], (1,), tmp_path, "tls://far:8786", kernel_source=Path(__file__)
     )
     jobs, engine = matrix_plan.prepare(plan)

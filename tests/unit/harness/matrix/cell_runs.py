@@ -15,7 +15,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.engine.local import LocalEngine
-from sojourn.harness.matrix.cells.cell_run import Job
+from sojourn.harness.matrix.cells.cell_run import CellJob
 from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 from sojourn.traffic.spec import Flow
 
@@ -27,8 +27,8 @@ def cell(name: str, seconds: float = 5) -> Cell:
     return Cell(name=name, flows=(Flow(contender="cubic", rtt_us=20_000),), hops=(Hop(down=down),), seconds=seconds)
 
 
-def job(name: str, seed: int = 1, **fields: Any) -> Job:
-    return Job(cell(name), seed, **{"window_s": 2, "tail_s": 1, "inputs": "one", "run": run, **fields})
+def job(name: str, seed: int = 1, **fields: Any) -> CellJob:
+    return CellJob(cell(name), seed, **{"window_s": 2, "tail_s": 1, "inputs": "one", "run": run, **fields})
 
 
 def run(cell: Cell, folder: Path, *, seed: int, **_: Any) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import missing_capability
@@ -31,7 +31,7 @@ def test_slots_programs_and_single_packets_are_simulated() -> None:
     flow = dumbbell.flows(["cubic"], 20)[0]
     plain = cell(Impairment())
     others = {
-        "delivery trace": plain.model_copy(update={"hops": (dumbbell.slotted(Slots(seconds=1), "pie"),)}),
+        "delivery trace": plain.model_copy(update={"hops": (dumbbell.slotted(DeliveryTrace(seconds=1), "pie"),)}),
         "kernel's TCP": plain.model_copy(update={"flows": (flow.model_copy(update={"contender": "udp"}),)}),
         "single packets": plain.model_copy(update={"per_packet": True}),
     }

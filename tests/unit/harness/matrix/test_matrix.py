@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.hardware.lab.lab_file import LabFileError
-from sojourn.harness.matrix.complete import Outcome
+from sojourn.harness.matrix.complete import JobOutcome
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
-from sojourn.harness.matrix.matrix_plan import Campaign, prepare
+from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
 from sojourn.harness.matrix.results import finished, run_folder
 from sojourn.harness.matrix.session import judged
 from sojourn.scoring.schema.scores import SCORES
@@ -47,7 +47,7 @@ def test_a_lab_in_real_time_has_one_ip_version(tmp_path: Path) -> None:
         '[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n'
         + "".join(f'[{name}]\naddress = "fd42:{n}"\n' for name, n in LAB)
     )
-    plan = Campaign(matrix(), (made,), (1,), tmp_path, lab="apu", lab_file=lab)
+    plan = MatrixPlan(matrix(), (made,), (1,), tmp_path, lab="apu", lab_file=lab)
     with pytest.raises(LabFileError, match=f"--lab-file: the addresses of {lab} are IPv6, and the cells IPv4; give"):
         prepare(plan)
     mixed = (made, made.model_copy(update={"ip_version": 6}))
@@ -112,7 +112,7 @@ def test_runs_of_other_endpoints_have_a_folder_of_their_own(tmp_path: Path) -> N
     whole = matrix()
 
     def folder(**fields: object) -> str:
-        return Campaign(whole, whole.cells, (1,), tmp_path, **fields).folder.name  # type: ignore[arg-type]
+        return MatrixPlan(whole, whole.cells, (1,), tmp_path, **fields).folder.name  # type: ignore[arg-type]
 
     assert folder() == "m" and folder(endpoints="iperf3") == "m-iperf3" and folder(lab="virtual") == "m-virtual"
 
@@ -133,10 +133,10 @@ def test_a_run_is_judged_by_what_is_expected_of_its_cell(tmp_path: Path, capsys:
     )
     whole = matrix(expectations=expected, columns=(Column(head="n : 1", metric="ratio", digits=1),))
     (tmp_path / SCORES).write_text(json.dumps({"ratio": 9.96}))
-    broken = judged(whole, Outcome(job("a", 7), tmp_path, "ran"))
+    broken = judged(whole, JobOutcome(job("a", 7), tmp_path, "ran"))
     assert broken == ["seed 7: ratio is 9.96, not 10 to 80", "seed 7: nothing is missing, not -inf to inf"]
     assert capsys.readouterr().out == "a, seed 7: n : 1 10.0\n"
-    failed = judged(whole, Outcome(job("a", 7), tmp_path, "failed", "it fell over"))
+    failed = judged(whole, JobOutcome(job("a", 7), tmp_path, "failed", "it fell over"))
     assert failed == [f"seed 7: it fell over; see {tmp_path}"]
 
 

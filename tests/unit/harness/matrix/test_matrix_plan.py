@@ -10,7 +10,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.harness.engine.job import EngineError
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.matrix import Matrix
-from sojourn.harness.matrix.matrix_plan import Campaign, prepare
+from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
 from sojourn.traffic.spec import Call
 
 FLOWS = {"flows": dumbbell.flows(["cubic"], 20)}
@@ -27,15 +27,15 @@ def test_captures_are_refused_where_there_are_some_anyway(
     lab: str, what: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     cell = Cell(name="c", hops=(dumbbell.bottleneck(10, "fq_codel"),), seconds=10, **what)
-    plan = Campaign(Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path, lab=lab, pcap=True)
+    plan = MatrixPlan(Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path, lab=lab, pcap=True)
     with pytest.raises(EngineError, match=says):
         prepare(plan)
     assert not list(tmp_path.iterdir()), "before anything starts"
 
 
-def plan(tmp_path: Path, lab: str, source: str) -> Campaign:
+def plan(tmp_path: Path, lab: str, source: str) -> MatrixPlan:
     cell = Cell(name="c", hops=(dumbbell.bottleneck(10, "fq_codel"),), seconds=10, flows=FLOWS["flows"])
-    return Campaign(
+    return MatrixPlan(
         Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path, lab=lab, kernel_source=Path(source)
     )
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from sojourn.harness.report import film, timeline_figure
 from sojourn.harness.report.grids import harm_table, percent, value_text
 from sojourn.harness.report.headline import (
-    Outcome,
+    VictimOutcome,
     average_outcomes,
     headline,
     measurement,
@@ -83,7 +83,7 @@ TOLD: list[tuple[str, dict[str, Any], str, str | None]] = [
 def test_the_sentence_begins_with_the_primary_metric(
     service: str, had: dict[str, Any], told: str, word: str | None
 ) -> None:
-    outcome = Outcome(name="prague", **had)
+    outcome = VictimOutcome(name="prague", **had)
     assert (sentence(outcome, service), outcome.severity) == (told, word)
 
 
@@ -95,9 +95,9 @@ def test_the_cut_offs_are_of_what_is_shown() -> None:
 
 
 def test_the_worst_contender_is_in_the_title() -> None:
-    mild = Outcome(name="cubic", **VIDEO, harm=0.1)
-    bad = Outcome(name="prague", **VIDEO, harm=0.3)
-    good, unknown = Outcome(name="bbr", **VIDEO, harm=-0.2), Outcome(name="reno", **VIDEO)
+    mild = VictimOutcome(name="cubic", **VIDEO, harm=0.1)
+    bad = VictimOutcome(name="prague", **VIDEO, harm=0.3)
+    good, unknown = VictimOutcome(name="bbr", **VIDEO, harm=-0.2), VictimOutcome(name="reno", **VIDEO)
     assert title([mild, bad, good]) == "severe harm with prague"
     assert title([mild, good]) == "some harm with cubic" and title([good]) == "no harm"
     assert title([good, unknown]) == "harm unknown" and title([]) == "no contender"

@@ -9,7 +9,7 @@ import pytest
 
 from sojourn.bottleneck import delivery_trace
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.spec import Hop
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix import dumbbell
@@ -19,7 +19,7 @@ from sojourn.traffic.spec import ShortFlows
 
 def test_a_trace_that_another_machine_has_not_is_named(tmp_path: Path) -> None:
     (tmp_path / "link").write_text(delivery_trace.text([0, 3, 10]))
-    hop = dumbbell.slotted(Slots.of_file(tmp_path / "link"), "pie")
+    hop = dumbbell.slotted(DeliveryTrace.of_file(tmp_path / "link"), "pie")
     asked = Cell(name="a", flows=dumbbell.flows(["cubic"], 20), hops=(hop,), seconds=10)
     (tmp_path / "link").unlink()
     with pytest.raises(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.harness.matrix.cells.cell_run import RUN, Job, perform
+from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, perform
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
 from sojourn.harness.matrix.pages.compare_runs import compare_folders, origin, other_folder, other_results
 from sojourn.harness.matrix.pages.matrix_page import COMPARISON_TABLE, table, write_comparison
@@ -35,7 +35,7 @@ def made(folder: Path, cell: Cell, seed: int, inputs: str, release: str = "7.2")
     """A finished run whose goodput is `seed` Mbit/s times 8."""
     run = run_folder(folder, cell, seed)
     run.mkdir(parents=True)
-    perform(Job(cell, seed, MATRIX.window_s, MATRIX.tail_s, inputs, run=cell_runs.run), run)
+    perform(CellJob(cell, seed, MATRIX.window_s, MATRIX.tail_s, inputs, run=cell_runs.run), run)
     about = {"cell": cell.model_dump(mode="json"), "seed": seed, "kernel": {"release": release, "kernel": inputs}}
     (run / "cell.json").write_text(json.dumps(about))
     return run

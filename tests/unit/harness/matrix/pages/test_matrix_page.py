@@ -16,10 +16,10 @@ import pytest
 from rich.console import Console
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cells.cell_run import RUN, Job, result_digest, scoring_digest
+from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, result_digest, scoring_digest
 from sojourn.harness.matrix.matrix import (
     Bias,
     Chart,
@@ -105,7 +105,7 @@ INPUTS = "these"
 
 
 def describe(run: Path, cell: Cell, seed: int, **fields: str) -> None:
-    scoring = scoring_digest(Job(cell, seed, MATRIX.window_s, MATRIX.tail_s, INPUTS))
+    scoring = scoring_digest(CellJob(cell, seed, MATRIX.window_s, MATRIX.tail_s, INPUTS))
     digests = {"result": result_digest(run), "scores": hash_file(run / "scores.json").sha256}
     (run / "run.json").write_text(json.dumps({"inputs": INPUTS, "scoring": scoring} | digests | fields))
 
@@ -380,7 +380,7 @@ def test_the_summary_has_our_schemes_and_the_published_ones(folder: Path) -> Non
 
 
 def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
-    link = Slots(mean_mbps=8, seconds=10)
+    link = DeliveryTrace(mean_mbps=8, seconds=10)
     hop = dumbbell.slotted(link, "pie")
     asked = bulk("near").model_copy(update={"per_packet": True, "hops": (hop,)})
     run = run_folder(folder, bulk("near"), 1)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.delivery_trace import Slots
+from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.readback import ReadbackError
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
@@ -34,7 +34,7 @@ def test_a_delay_never_shares_a_device_with_a_queue() -> None:
 
 
 def test_a_hop_of_slots_has_them_as_root_before_its_queue_and_is_read_back() -> None:
-    link = Slots(mean_mbps=5, seconds=5)
+    link = DeliveryTrace(mean_mbps=5, seconds=5)
     asked = cell(20_000, hops=[dumbbell.slotted(link, "fq_codel")], seconds=5)
     text = script.script(asked, 1)
     assert "cat slots-hop0 >/proc/slots\ntc -n hop0 qdisc add dev lan root handle 1: slots\n" in text
