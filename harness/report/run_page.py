@@ -25,7 +25,7 @@ from sojourn.harness.report.grids import (
 from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
 from sojourn.harness.report.html import render
 from sojourn.harness.report.published_tables import published_table
-from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from sojourn.harness.report.svg import COLOURS, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import judged, stored_object
 from sojourn.harness.store.manifest import MANIFEST, Manifest, read_manifest
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
@@ -118,9 +118,9 @@ def _probe_curves(curves: Sequence[tuple[str, str | None, Points]]) -> list[tupl
     ]
 
 
-def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, int, bool]]:
-    """Return name and colour of every curve, and whether it is dashed."""
-    return [(name, int(kind[1]), "solo-curve" in kind) for name, kind, _ in curves]
+def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, str, str]]:
+    """Return name, colour and kind of line of every curve."""
+    return [(name, COLOURS[int(kind[1])], "dashed" if "solo-curve" in kind else "") for name, kind, _ in curves]
 
 
 def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:

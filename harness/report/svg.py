@@ -14,6 +14,8 @@ from html import escape
 from sojourn.scoring.statistics.numbers import LOST, formatted
 
 Points = Sequence[tuple[float, float | None]]
+COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
+"""The style sheet's colours of the curves c0 to c5, for keys."""
 
 _LEFT, _RIGHT, _WIDTH = 64.0, 12.0, 1000.0
 _GAP, _TOP, _BOTTOM = 26.0, 32.0, 40.0

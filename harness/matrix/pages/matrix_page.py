@@ -338,7 +338,7 @@ def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
     for name, (mbps, delay_ms) in summary.published.items():
         tip = f"{name}, published: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"
         schemes.append(Scheme(name, "c1", delay_ms, mbps, tip))
-    key = [("ours", COLOURS[0])] + ([("published", COLOURS[1])] if summary.published else [])
+    key = [("ours", COLOURS[0], "block")] + ([("published", COLOURS[1], "block")] if summary.published else [])
     svg = scheme_plot(schemes, "95th percentile of one-way delay (ms)", "throughput (Mbit/s)", summary.title)
     yield {"title": summary.title, "key": key, "svg": Markup(svg)}
 
