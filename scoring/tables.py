@@ -44,7 +44,7 @@ class Table:
     columns: Columns
     files: tuple[str, ...]
     """What it may be read from; those of them that were recorded."""
-    read: Callable[[Path, Setting], pl.DataFrame | None]
+    read: Callable[[Path], pl.DataFrame | None]
 
     def described(self, name: str) -> str:
         """Return what it holds, as a section of Markdown."""
@@ -53,12 +53,16 @@ class Table:
 
     def of(self, run: Path) -> pl.DataFrame:
         """Read it; empty where it was not recorded. Raises RuntimeError, in one line, where a file is damaged."""
-        table = self.read(run, Setting.read(run))
+        table = self.read(run)
         schema = {name: kind for name, (kind, _) in self.columns.items()}
         if table is None:
             return pl.DataFrame(schema=schema)
         missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in table.columns]
         return table.with_columns(missing).select(list(schema)).cast(schema)  # type: ignore[arg-type]
+
+
+def _of_victim(read: Callable[[Path, Setting], pl.DataFrame | None]) -> Callable[[Path], pl.DataFrame | None]:
+    return lambda run: read(run, Setting.read(run))
 
 
 def _phases(_: Path, setting: Setting) -> pl.DataFrame:
@@ -72,7 +76,7 @@ def _packets(run: Path, setting: Setting) -> pl.DataFrame | None:
         for side in ("server", "client")
         if (table := _captured(run, side, setting)) is not None
     ]
-    return _addressed(pl.concat(sides)) if sides else None
+    return addressed(pl.concat(sides)) if sides else None
 
 
 def _captured(run: Path, side: str, setting: Setting) -> pl.DataFrame | None:
@@ -84,11 +88,11 @@ def _sojourn(run: Path, setting: Setting) -> pl.DataFrame | None:
     before, behind = (_captured(run, side, setting) for side in ("server", "client"))
     if before is None or behind is None:
         return None
-    return _addressed(crossings_down(before, behind, setting.lab)[0])
+    return addressed(crossings_down(before, behind, setting.lab)[0])
 
 
-def _addressed(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with its addresses as text."""
+def addressed(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with the addresses `src` and `dst` as text in place of numbers."""
     numbers = {*table["src"].unique(), *table["dst"].unique()}
     names = {number: str(ip_address(number)) for number in numbers}
     as_text = [pl.col(end).replace_strict(names, return_dtype=pl.String) for end in ("src", "dst")]
@@ -192,7 +196,7 @@ TABLES: Mapping[str, Table] = {
             "end": (pl.Float64, "Unix s"),
         },
         _SETTING,
-        _phases,
+        _of_victim(_phases),
     ),
     "packets": Table(
         "a TCP or UDP packet at one side of the router, in the order of the capture",
@@ -211,7 +215,7 @@ TABLES: Mapping[str, Table] = {
             "resent": (pl.Boolean, "TCP data that moves nothing on"),
         },
         (*_SETTING, *_CAPTURES),
-        _packets,
+        _of_victim(_packets),
     ),
     "sojourn": Table(
         "a packet of victim, contender or probes on the way down, through the bottleneck",
@@ -231,7 +235,7 @@ TABLES: Mapping[str, Table] = {
             "late": (pl.Boolean, "overtaken by a later packet of its flow"),
         },
         (*_SETTING, *_CAPTURES),
-        _sojourn,
+        _of_victim(_sojourn),
     ),
     "frames": Table(
         "a frame of the recording",
@@ -241,7 +245,7 @@ TABLES: Mapping[str, Table] = {
             "height": (pl.Int32, "lines of the rendition shown; null where the strip names none"),
         },
         (*_SETTING, "screen.json", "screen.mp4"),
-        _frames,
+        _of_victim(_frames),
     ),
     "probes": Table(
         "a packet of a latency probe (irtt), 50 a second of each through the bottleneck",
@@ -255,7 +259,7 @@ TABLES: Mapping[str, Table] = {
             *(*_SETTING, "options.json"),
             *(f"{name}.json{gz}" for name in (*(it.file for it in PROBES), _UNSHAPED) for gz in (".gz", "")),
         ),
-        _probes,
+        _of_victim(_probes),
     ),
     "player": Table(
         "what the player said, every 250 ms and at events",
@@ -274,7 +278,7 @@ TABLES: Mapping[str, Table] = {
             "dropped": (pl.Float64, "frames dropped so far"),
         },
         (*_SETTING, "player.jsonl"),
-        _player,
+        _of_victim(_player),
     ),
     "queue": Table(
         "a qdisc of the router in a sample of `tc -s`, ten a second",
@@ -295,7 +299,7 @@ TABLES: Mapping[str, Table] = {
             "delay_l_ms": (pl.Float64, "the same of the L queue"),
         },
         (*_SETTING, "qdisc.jsonl"),
-        _queue,
+        _of_victim(_queue),
     ),
     "sockets": Table(
         "a socket of a contender in a sample of `ss -tin`",
@@ -324,7 +328,7 @@ TABLES: Mapping[str, Table] = {
             "alpha": (pl.Float64, "DCTCP's and Prague's moving average of the marked share"),
         },
         (*_SETTING, "ss.jsonl", "ss-up.jsonl"),
-        _sockets,
+        _of_victim(_sockets),
     ),
     "fetches": Table(
         "a short flow of a web user who competed",
@@ -337,6 +341,6 @@ TABLES: Mapping[str, Table] = {
             "fct_s": (pl.Float64, "until its last byte was there; null: it did not end in the phase"),
         },
         (*_SETTING, "bulk.json"),
-        _fetches,
+        _of_victim(_fetches),
     ),
 }

@@ -28,6 +28,8 @@ from sojourn.harness.store.manifest import (
     FileEntry,
     Manifest,
     hash_file,
+    is_run,
+    manifest_file,
     manifest_text,
     read_manifest,
 )
@@ -72,7 +74,7 @@ def runs_at(places: Sequence[Path]) -> list[Path]:
     """Return the runs at `places`: runs or folders of runs. Raises BundleError for a place that is neither."""
     gathered: list[Path] = []
     for place in places:
-        runs = [place] if (place / MANIFEST).exists() else RunStore(place).runs()
+        runs = [place] if is_run(place) else RunStore(place).runs()
         if not runs:
             raise BundleError(f"{place}: neither a run nor a folder of runs: no {MANIFEST} in it")
         gathered += runs
@@ -119,7 +121,7 @@ def stands(archive: Path, run: Path, request: ExportRequest) -> bool:
         checked = check(archive)
     except BundleError:
         return False
-    made, manifest = checked.manifest.bundle, run / MANIFEST
+    made, manifest = checked.manifest.bundle, manifest_file(run)
     wanted = request.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
         raise BundleError(f"{archive}: a bundle of another run, or of an older state of this run; move it, or give -o")
@@ -161,7 +163,7 @@ def export(
             left_out += videos
             files = {name: path for name, path in files.items() if name not in videos}
         manifest.bundle = Bundled(
-            source=hash_file(run / MANIFEST).sha256,
+            source=hash_file(manifest_file(run)).sha256,
             anonymised=request.anonymise or bool(before and before.anonymised),
             without_video=request.without_video or bool(before and before.without_video),
             left_out=sorted(left_out),

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn.harness.store.manifest import MANIFEST, FileEntry, Manifest
+from sojourn.scoring.schema.files import CELL, FILES
 
 CRATE = "ro-crate-metadata.json"
 _SPECIFICATION = "https://w3id.org/ro/crate/1.2"
@@ -26,27 +27,6 @@ _MEDIA = {
     ".html": "text/html", ".csv": "text/csv", ".log": "text/plain", ".pcapng": "application/x-pcapng",
     ".zst": "application/zstd", ".gz": "application/gzip",
 }  # fmt: skip
-#: The files of a run of video_harm, and their contents.
-TOLD = {
-    "options.json": "every option as resolved",
-    "timeline.json": "the phases with start and end",
-    "lab.json": "addresses, ports, rates and queues",
-    "screen.mp4": "the recording of the screen",
-    "screen.json": "time of the recording's first frame, frames missing",
-    "player.jsonl": "state of the page's player, sampled",
-    "client.pcapng.zst": "packet headers on the router's LAN side",
-    "server.pcapng.zst": "packet headers on the router's WAN side",
-    "irtt.json.gz": "round-trip times through the bottleneck, Not-ECT",
-    "irtt-ect1.json.gz": "round-trip times through the bottleneck, ECT(1)",
-    "irtt-unshaped.json.gz": "round-trip times around the bottleneck's queue",
-    "bulk.json": "the contenders' own results",
-    "ss.jsonl": "the contenders' sockets, sampled",
-    "ss-up.jsonl": "the uploads' sockets, sampled",
-    "qdisc.jsonl": "counters of the bottleneck's queues, sampled",
-    "host.jsonl": "CPU use and stalls of the host",
-    "scores.json": "the figures, computed from the other files",
-    "report.html": "the report, computed from the other files",
-}
 
 
 class _Thing(BaseModel):
@@ -171,7 +151,7 @@ def _file(name: str, entry: FileEntry) -> _File:
     return _File(
         id=quote(name),
         name=path.name,
-        description=TOLD.get(path.name),
+        description=FILES[path.name].text if path.name in FILES else None,
         contentSize=str(entry.size),
         sha256=entry.sha256,
         encodingFormat=_MEDIA.get(path.suffix),
@@ -180,6 +160,8 @@ def _file(name: str, entry: FileEntry) -> _File:
 
 def _description(manifest: Manifest) -> str:
     said = "The effect of a bottleneck queue on a victim that competes with bulk flows: the evidence of one run."
+    if CELL in manifest.files:
+        said = "The effect of a bottleneck queue on flows and probes: the evidence of one run of a matrix cell."
     if manifest.reasons:
         said += f" The run is {manifest.status}: {'; '.join(manifest.reasons)}."
     if manifest.bundle and manifest.bundle.anonymised:

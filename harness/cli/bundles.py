@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json, report_page
 
 app = typer.Typer(no_args_is_help=True, help="Share runs as archives: export, verify, import.")
 
@@ -81,7 +81,7 @@ def bundle_verify(
     """Check every hash of an archive or a run, recompute its scores, and report the first difference."""
     from sojourn.harness.experiment.score_check import verified
 
-    result = verified(path, signers, rescore=rescore)
+    result = verified(path, signers, rescore=rescore, page_of=report_page)
     checked, manifest, why_not = result.checked, result.checked.manifest, result.not_computed
     scores = f"scores NOT recomputed: {why_not}" if why_not else "scores recomputed: unchanged"
     if as_json:

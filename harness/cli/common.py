@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from pydantic_core import to_json
@@ -16,6 +16,10 @@ from pydantic_core import to_json
 from sojourn.apps.options import Option
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.options.errors import OptionsError
+
+if TYPE_CHECKING:
+    from sojourn.harness.store.manifest import Manifest
+    from sojourn.scoring.schema.scores import Scores
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +59,29 @@ def print_json(value: Any) -> None:
     The output is ASCII only, because values may come from third parties.
     """
     print(json.dumps(json.loads(to_json(value, inf_nan_mode="strings")), indent=1))
+
+
+def report_page(run: Path, manifest: Manifest) -> str:
+    """Return `report.html` of a run of any kind. Raises LoadError, ReportError."""
+    from sojourn.harness.matrix.pages import cell_page
+    from sojourn.harness.report import run_page
+    from sojourn.harness.store.loaded import load_run_scores
+
+    scores = load_run_scores(run, manifest)
+    if isinstance(scores, dict):
+        return cell_page.run_page(run, scores, manifest)
+    return run_page.page(run, scores, manifest)
+
+
+def renew_report(run: Path, scores: Scores | dict[str, Any]) -> Path:
+    """Write `report.html` of a run of any kind, let its manifest hold it, and return its path.
+
+    Raises StoreError, ReportError, OSError.
+    """
+    from sojourn.harness.experiment import rescore
+    from sojourn.harness.matrix.pages.cell_page import renew_run_page
+
+    return renew_run_page(run, scores) if isinstance(scores, dict) else rescore.renew_report(run, scores)
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:

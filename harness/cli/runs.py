@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Run, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, Run, one_line_errors, print_json, renew_report
 
 app = typer.Typer()
 _Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was recorded with it.")
@@ -28,7 +28,7 @@ def rescore(
     as_json: AsJson = False,
 ) -> None:
     """Check the raw files, recompute the scores, compare them with the stored ones, and regenerate the report."""
-    from sojourn.harness.experiment.rescore import renew_report, replace, rescored
+    from sojourn.harness.experiment.rescore import replace, rescored
 
     outcome = rescored(run)
     if outcome.altered:
@@ -43,7 +43,7 @@ def rescore(
         for line in outcome.fields:
             print(printable(line))
     if outcome.differing and not write:
-        before, now = outcome.scorer or "unknown", outcome.scores.scorer
+        before, now = outcome.scorer or "unknown", outcome.now
         scorers = f"differ, computed by the same scorer {now}" if before == now else f"differ, scorer {before} → {now}"
         print(f"sojourn: {run}: scores {scorers}: {outcome.counted}; replace them with --write", file=sys.stderr)
         raise typer.Exit(1)
@@ -68,10 +68,16 @@ def rerun(
     """Repeat a simulated run from its manifest and compare the bytes; exit code 2 if they differ."""
     from sojourn.apps import SERVICES
     from sojourn.harness.experiment.rerun import rerun as make_again
+    from sojourn.harness.matrix.cells.rerun import rerun_cell
+    from sojourn.harness.store.manifest import read_manifest
+    from sojourn.scoring.schema.files import CELL
 
     given = {"kernel-source": kernel_source, "clip": clip, "url": url, "script": script}
     yours = {name: path for name, path in given.items() if path}
-    path, files, unlike = make_again(run, results, SERVICES, sys.stderr, yours)
+    if CELL in read_manifest(run).files:
+        path, files, unlike = rerun_cell(run, results, yours)
+    else:
+        path, files, unlike = make_again(run, results, SERVICES, sys.stderr, yours)
     if as_json:
         print_json({"run": path, **asdict(files), "unlike": unlike})
         raise typer.Exit(2 if files.other or files.missing else 0)
@@ -93,13 +99,16 @@ def report(
     place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run directory, or a folder of runs.")],
 ) -> None:
     """Regenerate report.html of a run from its scores.json, or index.html of a folder, with the harm in all runs."""
-    from sojourn.harness.experiment.rescore import renew_report
     from sojourn.harness.report.index import write_index
-    from sojourn.harness.store.loaded import load_run
-    from sojourn.harness.store.manifest import MANIFEST
+    from sojourn.harness.report.run_page import REPORT
+    from sojourn.harness.store.loaded import VictimRun, load_run
+    from sojourn.harness.store.manifest import is_run
 
-    whole = (place / MANIFEST).exists()
-    print(renew_report(place, load_run(place).drawable().scores) if whole else write_index(place))
+    if not is_run(place):
+        print(write_index(place))
+        return
+    run = load_run(place)
+    print(renew_report(place, (run.drawable() if isinstance(run, VictimRun) else run.whole(REPORT)).scores))
 
 
 @app.command()
@@ -116,10 +125,10 @@ def summary(
     """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
     from sojourn.harness.report.repetitions import SUMMARY, experiments, find_runs, records, write_summary
     from sojourn.harness.report.terminal import print_summary
-    from sojourn.harness.store.manifest import MANIFEST
+    from sojourn.harness.store.manifest import is_run
 
     repeated = experiments(find_runs(places))
-    first = places[0].parent if (places[0] / MANIFEST).exists() else places[0]
+    first = places[0].parent if is_run(places[0]) else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
     if not as_json:
         print_summary(repeated, Console())
@@ -173,9 +182,9 @@ def figure(
 ) -> None:
     """Draw the timeline of a run as an image."""
     from sojourn.harness.report.timeline_figure import draw
-    from sojourn.harness.store.loaded import load_valid_run
+    from sojourn.harness.store.loaded import load_victim_run, valid
 
-    draw(load_valid_run(run).drawable().scores, run, output)
+    draw(valid(load_victim_run(run, "figure")).drawable().scores, run, output)
     print(output)
 
 
@@ -251,12 +260,12 @@ def export(
 
     from sojourn.harness.report.film import CompositeError
     from sojourn.harness.report.film import export as film
-    from sojourn.harness.store.loaded import load_run
+    from sojourn.harness.store.loaded import load_victim_run
 
     if not composite:
         raise CompositeError("export: add --composite (for an archive, use `sojourn bundle export`)")
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("composite", total=1.0)
-        scores = load_run(run).drawable("screen.mp4", "screen.json").scores
+        scores = load_victim_run(run, "export").drawable("screen.mp4", "screen.json").scores
         path = film(run, scores, output, lambda share, what="": bars.update(task, completed=share))
     print(path)

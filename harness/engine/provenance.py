@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sojourn.hardware.machine.cache import digest
 from sojourn.hardware.machine.files import CHECKOUT
 
 #: What these build has a digest of its own, which is named with the sources.
 _NAMED_OTHERWISE = (
     "hardware/kernel_build/build", "hardware/images/guest", "hardware/images/desktop", "traffic/endpoints",
 )  # fmt: skip
+CELL_SCORING = ("sojourn.scoring.transport.cell_scores",)
+"""What scores the run of a cell."""
 _DISCOVERY = "sojourn.hardware.machine.discovery"
 
 
@@ -61,6 +64,12 @@ def source_files(*modules: str, checkout: Path = CHECKOUT) -> SourceFiles:
                 left += (f"{package}.{module.stem}" for module in path.parent.glob("*.py"))
     names = (tuple(sorted(str(path.relative_to(checkout)) for path in found)) for found in (files, packages))
     return SourceFiles(*names)
+
+
+def scoring_digest(window_s: float, tail_s: float, sources: SourceFiles | None = None) -> str:
+    """Name the sources and the parameters that make scores of a cell's raw files; the window of D_SS is in s."""
+    contents = (sources or source_files(*CELL_SCORING)).contents()
+    return digest([*contents, ("window", f"{float(window_s)} {float(tail_s)}".encode())])
 
 
 @functools.cache

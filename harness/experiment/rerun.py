@@ -32,6 +32,8 @@ NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that depend on where and when a run was executed, or that a bundle added."""
 YOURS = ("kernel-source", "clip", "url", "script")
 """Path options of a simulated run. Only the command line may determine which files are read, built or run."""
+IN_REAL_TIME = "was executed in the {lab} lab: only simulated time can reproduce the bytes"
+"""Why a run of a lab in real time is refused."""
 #: Maximum length of an error about a record, which may have any content.
 _LONGEST = 400
 _MACHINE = (
@@ -61,6 +63,27 @@ def asked_of(
     """Return manifest and options of a finished run in simulated time with unaltered files.
 
     A run may come from a third party: of a path in its record, only the option counts; `yours` has the path.
+    Raises as `repeatable`, and RerunError.
+    """
+    manifest = repeatable(run)
+    if OPTIONS_FILE not in manifest.files:
+        raise RerunError(f"{run}: has no {OPTIONS_FILE}, so its options are unknown")
+    if manifest.files[OPTIONS_FILE].size > LARGEST or not (record := stored_object(run / OPTIONS_FILE)):
+        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file altered?")
+    if (lab := record.get("lab")) in LABS and lab != "sim":
+        raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}")
+    try:
+        return manifest, restored(_with_yours(run, record, yours), services)
+    except OptionsError as wrong:
+        why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
+        if isinstance(wrong, VersionError) and manifest.git:
+            why += f"; recorded at commit {printable(manifest.git.commit[:12])}; rerun it there"
+        raise RerunError(why) from wrong
+
+
+def repeatable(run: Path) -> Manifest:
+    """Return the manifest of a finished, valid run whose files are those that were recorded.
+
     Raises RerunError, and IntegrityError that names an altered file.
     """
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
@@ -69,19 +92,7 @@ def asked_of(
     if manifest.bundle and manifest.bundle.anonymised:
         raise RerunError(f"{run}: is anonymised, so its files differ from the recorded ones; use the original run")
     verify_run(run)
-    if OPTIONS_FILE not in manifest.files:
-        raise RerunError(f"{run}: has no {OPTIONS_FILE}, so its options are unknown")
-    if manifest.files[OPTIONS_FILE].size > LARGEST or not (record := stored_object(run / OPTIONS_FILE)):
-        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file altered?")
-    if (lab := record.get("lab")) in LABS and lab != "sim":
-        raise RerunError(f"{run}: was executed in the {lab} lab: only simulated time can reproduce the bytes")
-    try:
-        return manifest, restored(_with_yours(run, record, yours), services)
-    except OptionsError as wrong:
-        why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
-        if isinstance(wrong, VersionError) and manifest.git:
-            why += f"; recorded at commit {printable(manifest.git.commit[:12])}; rerun it there"
-        raise RerunError(why) from wrong
+    return manifest
 
 
 def _with_yours(run: Path, record: Mapping[str, Any], yours: Mapping[str, Path]) -> dict[str, Any]:

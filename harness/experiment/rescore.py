@@ -10,14 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polars.exceptions import PolarsError
+
+from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import package_versions
+from sojourn.harness.engine.provenance import scoring_digest
 from sojourn.harness.report.run_page import REPORT, write_report
 from sojourn.harness.store.integrity import verify_run
-from sojourn.harness.store.loaded import stored_object
+from sojourn.harness.store.loaded import cell_of, stored_object
 from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
-from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.schema.files import CELL
+from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
 from sojourn.scoring.score import score_run
+from sojourn.scoring.transport.cell_scores import score as score_cell
+from sojourn.scoring.transport.frames import CellFrames
 
 #: What names an entry of a list of scores, of which the first that all have is taken.
 _NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))
@@ -40,9 +48,11 @@ _ABSENT = _Absent()
 class Rescored:
     """The recomputed scores of a run."""
 
-    scores: Scores
+    scores: Scores | dict[str, Any]
     scorer: str | None
-    """The scorer of the stored scores."""
+    """The scorer of the stored scores; for a cell, the first digits of its digest."""
+    now: str
+    """The scorer of these scores."""
     differing: tuple[str, ...]
     """One line per score that differs, or that only one of the two has."""
     fields: tuple[str, ...]
@@ -66,17 +76,72 @@ def rescored(run: Path) -> Rescored:
             f"{run}: cannot be rescored, because files were pruned to free space: {', '.join(manifest.pruned)}"
         )
     check_judges(run, manifest)
-    scores, stored = score_run(run), stored_object(run / SCORES)
-    known, fresh = _reasons(stored), json.loads(scores.model_dump_json())
+    scores, stored = scores_from_files(run, manifest), stored_object(run / SCORES)
+    known, fresh = _reasons(stored), json.loads(scores_text(scores))
     return Rescored(
         scores,
-        stored.get("scorer"),
+        scorer_of(stored, manifest),
+        scorer_now(run, manifest),
         tuple(differences(stored, fresh)),
         tuple(fields(stored, fresh)),
         counted(stored, fresh),
-        tuple(reason for reason in scores.validity.reasons if reason not in known),
+        tuple(reason for reason in _failed(scores) if reason not in known),
         (run / SCORES).exists() and manifest.files.get(SCORES) != hash_file(run / SCORES),
     )
+
+
+def scores_from_files(run: Path, manifest: Manifest) -> Scores | dict[str, Any]:
+    """Score a run of any kind from its raw files; of a cell's run the document is as read from a file.
+
+    Raises RecordError as `score_run`, NotComputedError for a cell's run that does not hold its window of D_SS,
+    StoreError where a file of it is damaged.
+    """
+    if CELL not in manifest.files:
+        return score_run(run)
+    window_s, tail_s = _window(run)
+    specification = cell_of(run)["cell"]
+    try:
+        cell = Cell.model_validate(specification)
+        scores = score_cell(cell, CellFrames.read(run), window_s=window_s, tail_s=tail_s)
+        document: dict[str, Any] = json.loads(json.dumps(scores.document()))
+    except (PolarsError, ValueError, LookupError, TypeError, AttributeError, OSError) as wrong:
+        why = str(wrong).splitlines()[:1]
+        raise StoreError(f"{run}: cannot be scored: {type(wrong).__name__}: {printable(''.join(why))}") from wrong
+    return document
+
+
+def scores_text(scores: Scores | dict[str, Any]) -> str:
+    """Return scores as `scores.json` holds them."""
+    text = scores.model_dump_json(indent=1) if isinstance(scores, Scores) else json.dumps(scores, indent=1)
+    return text + "\n"
+
+
+def scorer_of(stored: dict[str, Any], manifest: Manifest) -> str | None:
+    """Return which scorer made the stored scores of a run."""
+    if CELL not in manifest.files:
+        return stored.get("scorer")
+    return _digits(manifest.cache.scoring) if manifest.cache else None
+
+
+def scorer_now(run: Path, manifest: Manifest) -> str:
+    """Return which scorer this is, for such a run."""
+    return SCORER if CELL not in manifest.files else _digits(scoring_digest(*_window(run)))
+
+
+def _digits(digest: str) -> str:
+    return digest[:12]
+
+
+def _window(run: Path) -> tuple[float, float]:
+    """The window of D_SS of a cell's run: its length, and where it ends before the end, s. Raises NotComputedError."""
+    made = stored_object(run / CELL)
+    window = made.get("window_s"), made.get("tail_s")
+    if not all(isinstance(value, int | float) for value in window):
+        raise NotComputedError(
+            f"{run}: {CELL} does not hold the window of D_SS, as in runs of earlier versions; `sojourn matrix NAME` "
+            "scores such a run again"
+        )
+    return float(window[0] or 0), float(window[1] or 0)
 
 
 def check_judges(run: Path, manifest: Manifest) -> None:
@@ -88,14 +153,17 @@ def check_judges(run: Path, manifest: Manifest) -> None:
         )
 
 
-def replace(run: Path, scores: Scores) -> None:
+def replace(run: Path, scores: Scores | dict[str, Any]) -> None:
     """Store these scores in a run, with the resulting status and reasons. Raises StoreError, OSError."""
     manifest = read_manifest(run)
     known = _reasons(stored_object(run / SCORES))
-    replace_file(run / SCORES, scores.model_dump_json(indent=1).encode() + b"\n")
+    replace_file(run / SCORES, scores_text(scores).encode())
+    if CELL in manifest.files:  # whose gates are judged as it is recorded
+        reseal(run, SCORES, scoring=scoring_digest(*_window(run)))
+        return
     # Reasons that are not from gates stay; an interrupted run has only the reason for its end.
     other = [reason for reason in manifest.reasons if reason not in known]
-    reasons = other + [reason for reason in scores.validity.reasons if reason not in other]
+    reasons = other + [reason for reason in _failed(scores) if reason not in other]
     reseal(run, SCORES, reasons=manifest.reasons if manifest.status == "interrupted" else reasons)
 
 
@@ -104,6 +172,10 @@ def renew_report(run: Path, scores: Scores) -> Path:
     page = write_report(run, scores)
     reseal(run, page.name)
     return page
+
+
+def _failed(scores: Scores | dict[str, Any]) -> list[str]:
+    return scores.validity.reasons if isinstance(scores, Scores) else []
 
 
 def differences(stored: Any, fresh: Any, where: str = "scores") -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,20 @@ from sojourn.hardware.machine.json_text import bounded
 from sojourn.hardware.machine.programs import package_versions
 from sojourn.harness.bundle.archive import check, unpacked
 from sojourn.harness.engine.provenance import source_files
-from sojourn.harness.experiment.rescore import NotComputedError, check_judges, differences
-from sojourn.harness.report.run_page import REPORT, page
+from sojourn.harness.experiment.rescore import (
+    NotComputedError,
+    check_judges,
+    differences,
+    scorer_now,
+    scorer_of,
+    scores_from_files,
+)
+from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.integrity import Checked
-from sojourn.harness.store.loaded import load_scores
+from sojourn.harness.store.loaded import load_run_scores
 from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
 from sojourn.scoring.evidence import Setting, needed
+from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -33,8 +42,8 @@ _SHOWN = 2
 #: Bytes of computed scores to keep, most recently used first; a run's scores have about ten thousand, compressed.
 _MOST_BYTES = 64 << 20
 _LARGEST = 64 << 20
-#: Runs of experiments have at least one of these; other kinds of runs have other scores.
-_OF_EXPERIMENTS = {"timeline.json", "lab.json"}
+#: Runs of experiments and of cells have at least one of these; other tests may keep runs without scores.
+_OF_EXPERIMENTS = {"timeline.json", "lab.json", CELL}
 
 
 class ScoreError(StoreError):
@@ -52,8 +61,13 @@ class Verified:
     """Whether its report differs from the page that its scores give here: it may show any figure and run scripts."""
 
 
-def verified(path: Path, signers: Path | None = None, *, rescore: bool = True) -> Verified:
-    """Check a bundle or a run as `check` does, and its scores. Raises BundleError, and ScoreError as `check_scores`."""
+def verified(
+    path: Path, signers: Path | None = None, *, rescore: bool = True, page_of: Callable[[Path, Manifest], str]
+) -> Verified:
+    """Check a bundle or a run as `check` does, its scores, and whether its report is what `page_of` returns.
+
+    Raises BundleError, and ScoreError as `check_scores`.
+    """
     if not rescore:
         return Verified(check(path, signers=signers), "--no-rescore")
     with ExitStack() as stack:
@@ -67,7 +81,7 @@ def verified(path: Path, signers: Path | None = None, *, rescore: bool = True) -
             return Verified(checked, str(why).removeprefix(f"{run}: "))
         except StoreError as wrong:
             raise ScoreError(str(wrong).replace(str(run), str(path))) from wrong
-        made = page(run, load_scores(run), checked.manifest) if REPORT in checked.manifest.files else None
+        made = page_of(run, checked.manifest) if REPORT in checked.manifest.files else None
         return Verified(checked, "", made is not None and made.encode() != (run / REPORT).read_bytes())
 
 
@@ -92,11 +106,13 @@ def check_scores(run: Path, manifest: Manifest) -> None:
     if not other and {**stored, "scorer": SCORER} != {**fresh, "scorer": SCORER}:
         other = ["its entries are in another order"]
     if not other:
-        load_scores(run)  # as whoever shows them does
+        load_run_scores(run, manifest)  # as whoever shows them does
         return
-    if stored.get("scorer") != SCORER:
-        before = stored.get("scorer") or "none"
-        raise NotComputedError(f"{run}: scores of scorer {before}, this is {SCORER}; `sojourn rescore --write {run}`")
+    before, now = scorer_of(stored, manifest), scorer_now(run, manifest)
+    if before != now:
+        raise NotComputedError(
+            f"{run}: scores of scorer {before or 'none'}, this is {now}; `sojourn rescore --write {run}`"
+        )
     more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
     raise ScoreError(f"{run}: {SCORES} is not what its raw files give: {'; '.join(other[:_SHOWN])}{more}")
 
@@ -125,6 +141,9 @@ def _check_evidence(run: Path, manifest: Manifest) -> None:
 
     Raises NotComputedError if one was pruned or excluded from a bundle, StoreError if it is missing in a valid run.
     """
+    if CELL in manifest.files:
+        check_complete(manifest, run)
+        return
     lost = [names for names in needed(Setting.read(run)) if not manifest.files.keys() & {*names}]
     removed = {*manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
     if known := [name for names in lost for name in names if name in removed]:
@@ -135,6 +154,8 @@ def _check_evidence(run: Path, manifest: Manifest) -> None:
 
 def _fresh(run: Path, manifest: Manifest) -> Any:
     """Return the scores computed from the raw files, as JSON data."""
+    if CELL in manifest.files:
+        return scores_from_files(run, manifest)
     folder = cache.root() / "scores"
     file = folder / f"{_key(manifest)}.json.zst"
     with suppress(OSError, ValueError, RecursionError, zstandard.ZstdError, cache.BuildError):

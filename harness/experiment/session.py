@@ -26,7 +26,7 @@ from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import user_defaults, with_scenario
 from sojourn.harness.report.published_tables import published_services
 from sojourn.harness.report.terminal import print_scores, print_services
-from sojourn.harness.store.loaded import load_run
+from sojourn.harness.store.loaded import load_victim_run
 
 MAIN_JOB = "video-harm"
 """The test name of the main job's runs."""
@@ -148,7 +148,7 @@ class ExperimentSession:
         for folder in {result.path.parent for result in self.results}:
             self._write(partial(write_index, folder), "index", f"sojourn report {folder}", console)
         if len(self.results) > 1:
-            loaded = [load_run(result.path) for result in self.results]
+            loaded = [load_victim_run(result.path, "harm") for result in self.results]
             print_services([(run.service, run.scores) for run in loaded], console)
         for line in [*self.lines, *(f"report: {report}" for report in self.reports)]:
             console.print(Text(line), soft_wrap=True)

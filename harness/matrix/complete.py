@@ -11,7 +11,7 @@ from typing import Literal
 
 from sojourn.hardware.machine.signals import deferred_signals, interruptible_waits
 from sojourn.harness.engine.job import Engine, EngineError, failure
-from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, empty, is_of, rescore
+from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, empty, rescore
 from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import Claim, claim
 
@@ -99,7 +99,7 @@ def complete(
 def _check(job: CellJob, folder: Path) -> None:
     """Score a collected run here if other sources have scored it. Raises EngineError if it is not a run of the job."""
     state = cache_state(job, folder)
-    if state == "stale" or not is_of(job, folder):
+    if state == "stale":
         raise EngineError("a worker returned files that are not a run of this cell and seed; run the matrix again")
     if state == "unscored":
         rescore(job, folder)

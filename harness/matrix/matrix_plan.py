@@ -115,11 +115,8 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     way = _in_real_time if plan.lab != "sim" else _with_browsers if real_calls else _simulated
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
-    jobs = [
-        CellJob(cell, seed, matrix.window_s, matrix.tail_s, pcap=plan.pcap, kernel_source=plan.kernel_source, **fields)
-        for cell in cells
-        for seed in plan.seeds
-    ]
+    fields |= {"pcap": plan.pcap, "kernel_source": plan.kernel_source, "matrix": matrix.name}
+    jobs = [CellJob(cell, seed, matrix.window_s, matrix.tail_s, **fields) for cell in cells for seed in plan.seeds]
     return jobs, engine()
 
 

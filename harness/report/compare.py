@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,11 +26,11 @@ from sojourn.harness.report.grids import (
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder
-from sojourn.harness.report.repetitions import MEASURED, Experiment, experiments, figure_text
-from sojourn.harness.report.run_page import REPORT, ReportError, status_of, versions_of
+from sojourn.harness.report.repetitions import Experiment, distinct_names, experiments, figure_text, label_of
+from sojourn.harness.report.run_page import REPORT, ReportError, versions_of
 from sojourn.harness.report.svg import Dots, dot_plot
-from sojourn.harness.store.loaded import LoadedRun, load_run
-from sojourn.harness.store.manifest import MANIFEST
+from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
+from sojourn.harness.store.manifest import is_run
 from sojourn.scoring.statistics.intervals import (
     ENOUGH,
     LEVEL,
@@ -107,6 +107,10 @@ class Pair:
         """Their common title, or both."""
         return self.a.title if self.a.title == self.b.title else f"{self.a.title} | {self.b.title}"
 
+    def where(self, who: str) -> str:
+        """Return the scope of a figure: with a contender, or without one (empty) the victim alone or the whole cell."""
+        return f"with {who}" if who else self.a.base
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -143,7 +147,7 @@ def compare(a: Path, b: Path) -> Comparison:
     """
     if a.resolve() == b.resolve():
         raise ReportError(f"A and B are the same path ({a}); give two different runs or folders")
-    kinds = ["a run" if (place / MANIFEST).exists() else "a folder" for place in (a, b)]
+    kinds = ["a run" if is_run(place) else "a folder" for place in (a, b)]
     sides = _side("A", a), _side("B", b)
     if kinds[0] != kinds[1]:
         raise ReportError(f"{a} is {kinds[0]}, {b} is {kinds[1]}; give two runs or two folders of runs")
@@ -170,7 +174,7 @@ def compare(a: Path, b: Path) -> Comparison:
 
 
 def _side(name: str, place: Path) -> Side:
-    if (place / MANIFEST).exists():
+    if is_run(place):
         runs, left = [load_run(place).whole(REPORT)], list[Left]()
     else:
         runs, left = read_folder(place, whole=True)
@@ -178,12 +182,11 @@ def _side(name: str, place: Path) -> Side:
             raise ReportError(f"{place}: neither a run nor a folder with runs of experiments; give one of the two")
     valid = []
     for run in runs:
-        state, reasons = status_of(run.scores, run.manifest)
-        if state == "valid":
+        if run.reasons:
+            left.append(Left(run.path, "invalid", "; ".join(run.reasons)))
+        else:
             # Two runs with the same name must stay separate.
             valid.append(replace(run, path=run.path.resolve()))
-        else:
-            left.append(Left(run.path, state, "; ".join(reasons)))
     return Side(name, place, tuple(valid), tuple(left))
 
 
@@ -221,7 +224,7 @@ def _families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compar
 
 def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
     """Yield the comparisons alone, then with every common contender: the harm, then the measured values."""
-    every = [run.scores for side in (one, other) for run in side.runs]
+    every = [run.scores for side in (one, other) for run in side.victims]
     names = [name for name in one.summary.contenders if name in other.summary.contenders]
     for who in ("", *names):
         kinds = (
@@ -229,14 +232,14 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
             if who == ""
             else [(one.summary.harm, other.summary.harm, {k: (f"harm: {v[0]}", "") for k, v in METRICS.items()})]
         )
-        for ours, theirs, labels in [*kinds, (one.summary.measured, other.summary.measured, MEASURED)]:
+        for ours, theirs, labels in [*kinds, (one.summary.measured, other.summary.measured, None)]:
             by_metric = {figure.metric: figure for figure in theirs}
             for figure in ours:
                 a, b = _estimate(figure, who), _estimate(by_metric.get(figure.metric), who)
                 if a and b:
-                    label, unit = labels[figure.metric]
+                    label, unit = labels[figure.metric] if labels else label_of(figure.metric)
                     less = difference(a.values, b.values, a.statistic)
-                    family: Literal["measured", "harm"] = "measured" if labels is MEASURED else "harm"
+                    family: Literal["measured", "harm"] = "harm" if labels else "measured"
                     label = labelled(f"{label} ({unit})" if unit else label, *every)
                     sides = ((figure, one), (by_metric[figure.metric], other))
                     met = figure.unlimited(who), by_metric[figure.metric].unlimited(who)
@@ -276,7 +279,7 @@ def lines(pair: Pair) -> list[str]:
             "rows (Holm): only the primary metric can show a difference."
         )
     for word in ("worse", "better", "differs"):
-        if names := [f"{metric.label} {_where(metric.who)}" for metric in pair.compared if metric.shown == word]:
+        if names := [f"{metric.label} {pair.where(metric.who)}" for metric in pair.compared if metric.shown == word]:
             sentences.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
     for name, one, other in (("A", pair.a, pair.b), ("B", pair.b, pair.a)):
         if only := [who for who in one.summary.contenders if who not in other.summary.contenders]:
@@ -286,11 +289,8 @@ def lines(pair: Pair) -> list[str]:
 
 def side_badges(pair: Pair) -> list[tuple[str, list[Badge]]]:
     """Return the badges of A and of B."""
-    return [(name, badges(one.outcomes)) for name, one in (("A", pair.a), ("B", pair.b))]
-
-
-def _where(who: str) -> str:
-    return f"with {who}" if who else "alone"
+    sides = [(name, badges(one.outcomes)) for name, one in (("A", pair.a), ("B", pair.b))]
+    return [(name, shown) for name, shown in sides if shown]
 
 
 def grids(pair: Pair) -> list[Grid]:
@@ -298,7 +298,7 @@ def grids(pair: Pair) -> list[Grid]:
     tables = [setup_grid(pair)]
     for who in dict.fromkeys(metric.who for metric in pair.compared):
         heads = ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "p (Holm)", "for the victim"]
-        grid = Grid(_where(who).capitalize(), heads)
+        grid = Grid(pair.where(who).capitalize(), heads)
         for metric in (metric for metric in pair.compared if metric.who == who):
             low, high, p = metric.less.low, metric.less.high, metric.less.p
             bounds = "n too small"
@@ -336,8 +336,10 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     facts: dict[str, set[str]] = {}
     for run in runs:
         asked = {name: value for name, value in run.asked.items() if name not in _NAMES}
-        order = ", ".join(phase.contender for phase in run.scores.phases if phase.contender)
-        named: Mapping[str, Any] = {**asked, "order of contenders": order, **versions_of(run.path, run.manifest)}
+        named: dict[str, Any] = dict(asked)
+        if isinstance(run, VictimRun):
+            named["order of contenders"] = ", ".join(it.contender for it in run.scores.phases if it.contender)
+        named |= versions_of(run.path, run.manifest)
         for name, value in named.items():
             label, text = _told(name, value)
             facts.setdefault(label, set()).add(text)
@@ -373,20 +375,23 @@ def write_comparison(found: Comparison, output: Path) -> Path:
     folder = output.resolve().parent
 
     def link(path: Path) -> str:
-        return quote(Path(os.path.relpath((path / REPORT).resolve(), folder)).as_posix())
+        page = path / REPORT
+        return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page.exists() else ""
+
+    names = distinct_names([run.path for run in found.a.runs]) | distinct_names([run.path for run in found.b.runs])
 
     view = {
         "sides": [
             {
                 "name": side.name,
                 "place": str(side.place),
-                "runs": [(run.path.name, link(run.path)) for run in side.runs],
+                "runs": [(names[run.path], link(run.path)) for run in side.runs],
             }
             for side in (found.a, found.b)
         ],
         "left": [
             {"name": it.path.name, "side": side.name, "state": it.state, "reason": it.reason,
-             "link": link(it.path) if (it.path / REPORT).exists() else ""}
+             "link": link(it.path)}
             for side in (found.a, found.b) for it in side.left
         ],
         "alone": found.alone,
@@ -408,7 +413,7 @@ def _plots(pair: Pair) -> Iterator[dict[str, Any]]:
         values = [value for metric in of for value in (*metric.a.values, *metric.b.values)]
         if any(values) and max(metric.a.n + metric.b.n for metric in of) > 2:
             rows = [
-                Dots(f"{name} {_where(metric.who)}", kind, side.values, side.value, side.low, side.high)
+                Dots(f"{name} {pair.where(metric.who)}", kind, side.values, side.value, side.low, side.high)
                 for metric in of
                 for name, kind, side in (("A", "c0", metric.a), ("B", "c1", metric.b))
             ]

@@ -22,13 +22,15 @@ from sojourn.harness.report.repetitions import (
     experiments,
     figure_text,
     grids,
+    has_figures,
     method,
     run_rows,
     verdict_view,
 )
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
-from sojourn.harness.store.manifest import MANIFEST, PARTIAL, StoreError, read_manifest
+from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
+from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
 from sojourn.scoring.statistics.summary import REFERENCE
 
@@ -70,11 +72,11 @@ def read_folder(folder: Path, *, whole: bool = False) -> tuple[list[LoadedRun], 
     With `whole`, a run with any altered file counts as unreadable.
     """
     runs, left = list[LoadedRun](), list[Left]()
-    for path in sorted(manifest.parent for manifest in folder.glob(f"*/{MANIFEST}")):
+    for path in run_folders(folder):
         try:
             if path.suffix == PARTIAL:
                 left.append(_unfinished(path))
-            elif (path / "timeline.json").exists():  # other kinds of runs have other scores
+            elif has_figures(path):
                 run = load_run(path)
                 runs.append(run.whole(REPORT) if whole else run)
         except StoreError as error:
@@ -85,7 +87,7 @@ def read_folder(folder: Path, *, whole: bool = False) -> tuple[list[LoadedRun], 
 def unfinished(folder: Path) -> list[Left]:
     """Return a folder's unfinished runs; a run with an unreadable manifest counts as unreadable."""
     left = list[Left]()
-    for path in sorted(manifest.parent for manifest in folder.glob(f"*{PARTIAL}/{MANIFEST}")):
+    for path in (run for run in run_folders(folder) if run.suffix == PARTIAL):
         try:
             left.append(_unfinished(path))
         except StoreError as error:
@@ -134,9 +136,7 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
             }
             for run_left in out
         ],
-        "others": [
-            (page.name, f"{quote(page.name)}/{REPORT}") for page in sorted(pages) if not (page / MANIFEST).exists()
-        ],
+        "others": [(page.name, f"{quote(page.name)}/{REPORT}") for page in sorted(pages) if not is_run(page)],
         "enough": ENOUGH,
         "cut_offs": CUT_OFFS,
         "method": method(),
@@ -146,6 +146,7 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
 def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
     """Return one table per metric of harm: one row per set of options, columns by queue and contender."""
     numbers = {id(one): number for number, one in enumerate(found)}
+    found = [one for one in found if one.victims]
     rows: dict[str, dict[str, Experiment]] = {}
     columns: dict[str, set[str]] = {}
     for one in found:
@@ -168,7 +169,7 @@ def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
             table.append({"head": head, "cells": cells})
         queues = [(queue, len(names)) for queue, names in ordered.items()]
         names = [name for given in ordered.values() for name in given]
-        label = labelled(label, *(run.scores for one in found for run in one.runs))
+        label = labelled(label, *(run.scores for one in found for run in one.victims))
         maps.append({"id": metric, "label": label, "queues": queues, "contenders": names, "rows": table})
     return maps
 
@@ -210,20 +211,20 @@ def _shade(harm: float) -> str:
 
 
 def _queue(one: Experiment) -> str:
-    lab = one.runs[0].scores.lab
+    lab = one.victims[0].scores.lab
     same = lab.get("qdisc_down") == lab.get("qdisc_up")
     return queue(lab) if same else f"{queue(lab)} (up: {lab.get('qdisc_up')})"
 
 
 def _contenders(one: Experiment) -> set[str]:
-    return {phase.contender for run in one.runs for phase in run.scores.phases if phase.contender}
+    return {phase.contender for run in one.victims for phase in run.scores.phases if phase.contender}
 
 
 def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> list[str]:
     """Return service, rate and round-trip time, and the options that distinguish otherwise equal rows."""
     plain = []
     for one, experiment in zip(asked, first, strict=True):
-        lab = experiment.runs[0].scores.lab
+        lab = experiment.victims[0].scores.lab
         rate, rtt_ms = lab.get("rate_down_bps"), lab.get("rtt_ms")
         known = [format_rate(round(rate))] if rate else []
         known += [] if rtt_ms is None else [format_time(round(rtt_ms * 1000))]
@@ -237,6 +238,6 @@ def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> 
 
 def _published(found: Sequence[Experiment]) -> Grid:
     """Return the published figures, one row per experiment with such a service: experiments are never pooled."""
-    tables = [services_table((run.service, run.scores) for run in one.runs) for one in found]
+    tables = [services_table((run.service, run.scores) for run in one.victims) for one in found]
     grid = next((table for table in tables if table.rows), Grid(""))
     return Grid(grid.caption, grid.heads, [row for table in tables for row in table.rows])

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from sojourn.hardware.machine.programs import find
-from sojourn.harness.store.loaded import load_valid_run
+from sojourn.harness.store.loaded import load_victim_run, valid
 from sojourn.scoring.picture import p1203
 
 PROGRAM = "p1203-standalone"
@@ -28,7 +28,7 @@ class MosError(RuntimeError):
 
 def inputs(run: Path) -> dict[str, dict[str, object]]:
     """Return the input report of every phase of a valid run, by phase name. Raises MosError, LoadError."""
-    scores = load_valid_run(run).scores
+    scores = valid(load_victim_run(run, "mos")).scores
     try:
         clip = json.loads((run / "lab.json").read_text()).get("clip") or {}
         rates = dict(zip(clip.get("heights", []), clip.get("rates_bps", []), strict=True))

@@ -17,7 +17,7 @@ from sojourn.apps.standins.call import camera
 from sojourn.apps.standins.film import Film, FilmError
 from sojourn.apps.standins.ladder import rung_of
 from sojourn.hardware.machine.programs import find
-from sojourn.harness.store.loaded import load_valid_run, stored_object
+from sojourn.harness.store.loaded import load_victim_run, stored_object, valid
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.scoring.picture import frames, quality
 from sojourn.scoring.picture.quality import Picture, QualityError
@@ -30,7 +30,7 @@ def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.
     film), ssim, vmaf (null without libvmaf). `progress` receives the share done. Raises LoadError for a run that is not
     valid, QualityError if no Sojourn film was shown; ReportError, RecordingError.
     """
-    scores = load_valid_run(run).sealed("screen.mp4", "screen.json").scores
+    scores = valid(load_victim_run(run, "quality")).sealed("screen.mp4", "screen.json").scores
     try:
         lab, screen = (json.loads((run / name).read_text()) for name in ("lab.json", "screen.json"))
     except (OSError, ValueError) as error:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from math import isfinite
 from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
 
+from sojourn.hardware.machine.messages import printable
 from sojourn.harness.report.grids import (
     DEMAND_MET,
     METRICS,
@@ -39,17 +41,20 @@ from sojourn.harness.report.headline import (
     badges,
     headline,
     outcomes,
+    sureness,
 )
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
-from sojourn.harness.store.loaded import LoadedRun, load_run
-from sojourn.harness.store.manifest import MANIFEST
+from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
+from sojourn.harness.store.manifest import is_run
 from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.long_table import unit_of
+from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from sojourn.scoring.statistics.numbers import never_came
-from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast, summarise
+from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast, summarise, summarise_cells
 
 SUMMARY, TABLE = "summary.json", "summary.csv"
 #: Measured values of a phase, in the order of their rows.
@@ -90,9 +95,19 @@ class Experiment:
     names: tuple[str, ...]
     """The runs' names in the summary."""
 
+    @property
+    def victims(self) -> list[VictimRun]:
+        """The runs with a victim: all of them, or none."""
+        return [run for run in self.runs if isinstance(run, VictimRun)]
+
+    @property
+    def base(self) -> str:
+        """Of what the figures without a contender are: of the victim alone, or of the whole cell."""
+        return "alone" if self.victims else "whole cell"
+
     def labelled(self, label: str) -> str:
         """Return a metric's label with its probe named as in these runs."""
-        return labelled(label, *(run.scores for run in self.runs))
+        return labelled(label, *(run.scores for run in self.victims))
 
     @property
     def void(self) -> dict[Path, list[str]]:
@@ -108,15 +123,17 @@ class Experiment:
     @property
     def outcomes(self) -> list[VictimOutcome]:
         """The viewer's average outcome with every contender over the valid runs."""
-        if len(self.summary.valid) == 1:
-            return next(outcomes(run.scores) for run in self.runs if run.scores.validity.valid)
+        if len(self.summary.valid) == 1 and self.victims:
+            return next(outcomes(run.scores) for run in self.victims if not run.reasons)
         return average_outcomes(self.summary)
 
     @property
     def headline(self) -> str:
         """The outcome of the valid runs, one sentence per contender; empty without valid runs."""
+        if not self.victims:
+            return cell_headline(self.runs)
         if len(self.summary.valid) == 1:
-            return next(headline(run.scores, self.service) for run in self.runs if run.scores.validity.valid)
+            return next(headline(run.scores, self.service) for run in self.victims if not run.reasons)
         return average_headline(self.summary, self.service)
 
     @property
@@ -124,6 +141,17 @@ class Experiment:
         """The length of the contender phases, s."""
         lengths = {p["seconds"] for p in self.runs[0].options.get("phases", []) if p["contender"]}
         return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
+
+
+def label_of(metric: str) -> tuple[str, str]:
+    """Return what a measured metric is called, and its unit: the path of the figure for a cell's."""
+    return MEASURED.get(metric) or (metric, unit_of(metric))
+
+
+def with_unit(metric: str) -> str:
+    """Return what a measured metric is called, with its unit in brackets."""
+    label, unit = label_of(metric)
+    return f"{label} ({unit})" if unit else label
 
 
 def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
@@ -134,14 +162,14 @@ def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
     """
     by_path: dict[Path, LoadedRun] = {}
     for place in places:
-        if (place / MANIFEST).exists():
+        if is_run(place):
             paths = [place]
         elif (place / SUMMARY).exists():
             paths = _summarised(place)
         else:
             paths = experiment_runs(place)
         if not paths:
-            raise ReportError(f"{place}: no finished run of an experiment in it; give a run or a folder of runs")
+            raise ReportError(f"{place}: no finished run in it; give a run or a folder of runs")
         runs = (load_run(path.resolve()) for path in paths)
         by_path |= {run.path: run.whole(REPORT) if whole else run for run in runs}
     once = {(run.manifest.run, run.manifest.created): run for _, run in sorted(by_path.items(), reverse=True)}
@@ -157,8 +185,13 @@ def _summarised(folder: Path) -> list[Path]:
 
 
 def experiment_runs(folder: Path) -> list[Path]:
-    """Return the finished runs of experiments in a folder; other kinds of runs have other scores."""
-    return [run for run in RunStore(folder).runs() if (run / "timeline.json").exists()]
+    """Return the finished runs of experiments and of cells in a folder; other tests may keep runs without scores."""
+    return [run for run in RunStore(folder).runs() if has_figures(run)]
+
+
+def has_figures(run: Path) -> bool:
+    """Return whether a run is one of an experiment or of a cell, by its specification."""
+    return any((run / name).exists() for name in ("timeline.json", CELL))
 
 
 def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
@@ -174,11 +207,20 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
         Experiment(
             "{}: {}".format(*name(one)) + differing(one, [other for other in asked if name(other) == name(one)]),
             tuple(members),
-            summarise({called[run.path]: run.scores for run in members}),
+            _summary({called[run.path]: run for run in members}),
             tuple(called[run.path] for run in members),
         )
         for one, members in zip(asked, grouped.values(), strict=True)
     ]
+
+
+def _summary(runs: Mapping[str, LoadedRun]) -> ExperimentSummary:
+    """What runs of one experiment, by name, say together."""
+    victims = {name: run.scores for name, run in runs.items() if isinstance(run, VictimRun)}
+    if victims:
+        return summarise(victims)
+    cells = {name: run.scores for name, run in runs.items() if isinstance(run, CellRun) and not run.reasons}
+    return summarise_cells(cells, {name: run.reasons for name, run in runs.items() if run.reasons})
 
 
 def distinct_names(paths: Collection[Path]) -> dict[Path, str]:
@@ -206,7 +248,7 @@ def records(found: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
     return [
         {
             "title": one.title,
-            "runs": [{"path": _relative(run.path, folder), "seed": run.options.get("seed")} for run in one.runs],
+            "runs": [{"path": _relative(run.path, folder), "seed": run.seed} for run in one.runs],
             **one.summary.model_dump(mode="json"),
         }
         for one in found
@@ -221,7 +263,7 @@ def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
     view = {
         "method": method(),
         "cut_offs": CUT_OFFS,
-        "published": services_table((run.service, run.scores) for one in found for run in one.runs),
+        "published": services_table((run.service, run.scores) for one in found for run in one.victims),
         "experiments": [_content(one, folder) for one in found],
         "files": [TABLE, SUMMARY],
     }
@@ -233,16 +275,30 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for run, name in zip(one.runs, one.names, strict=True):
         reasons = one.summary.void.get(name)
-        order = ", then ".join(phase.name for phase in run.scores.phases if phase.contender)
-        cells = [
-            order,
-            str(run.options.get("seed", "–")),
-            headline(run.scores, run.service) if reasons is None else "; ".join(reasons),
-        ]
-        shown = badges(outcomes(run.scores)) if reasons is None else []
-        link = f"{_relative(run.path, folder)}/{REPORT}"
+        scores = run.scores if isinstance(run, VictimRun) else None
+        told = headline(scores, run.service) if scores else cell_headline([run])
+        order = ", then ".join(phase.name for phase in scores.phases if phase.contender) if scores else ""
+        cells = [order, str("–" if run.seed is None else run.seed), told if reasons is None else "; ".join(reasons)]
+        shown = badges(outcomes(scores)) if scores and reasons is None else []
+        link = f"{_relative(run.path, folder)}/{REPORT}" if (run.path / REPORT).exists() or scores else ""
         rows.append({"name": name, "link": link, "void": reasons is not None, "cells": cells, "badges": shown})
     return rows
+
+
+def cell_headline(runs: Sequence[LoadedRun]) -> str:
+    """Return D_SS of each flow of a cell, the mean over its valid runs, and how sure that is; empty without any."""
+    valid = [run for run in runs if isinstance(run, CellRun) and not run.reasons]
+    if not valid:
+        return ""
+    rates: dict[str, list[float]] = {}
+    for row in (row for run in valid for row in run.figures):
+        rates.setdefault(row.metric, []).append(row.value)
+    told = [
+        f"{printable(name)} {number(fmean(given))}"
+        for n, name in enumerate(valid[0].senders)
+        if (given := rates.get(f"flows.{n}.d_ss_mbps"))
+    ]
+    return (f"D_SS in Mbit/s: {', '.join(told)}. " if told else "") + sureness(len(valid), None)
 
 
 def _content(one: Experiment, folder: Path) -> dict[str, Any]:
@@ -250,7 +306,7 @@ def _content(one: Experiment, folder: Path) -> dict[str, Any]:
         "title": one.title,
         **verdict_view(one),
         "grids": grids(one),
-        "plots": [plot for figure in one.summary.measured for plot in _plot(one, figure, *MEASURED[figure.metric])],
+        "plots": [plot for figure in one.summary.measured for plot in _plot(one, figure, *label_of(figure.metric))],
         "harm_plots": [
             plot for figure in one.summary.harm for plot in _plot(one, figure, f"harm: {METRICS[figure.metric][0]}", "")
         ],
@@ -284,7 +340,7 @@ def lines(one: Experiment) -> list[str]:
     sentences += _about_bar(summary)
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
-            names = [one.labelled(MEASURED[f.metric][0]) for f in summary.measured if f.worse(contender) is is_worse]
+            names = [one.labelled(label_of(f.metric)[0]) for f in summary.measured if f.worse(contender) is is_worse]
             if names:
                 sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
@@ -327,10 +383,9 @@ def grids(one: Experiment) -> list[Grid]:
     summary = one.summary
     if not summary.valid:
         return []
-    measured = [
-        (one.labelled(f"{label} ({unit})" if unit else label), summary.figure(name))
-        for name, (label, unit) in MEASURED.items()
-    ]
+    measured = [(one.labelled(with_unit(figure.metric)), figure) for figure in summary.measured]
+    if not one.victims:
+        return [_grid("Mean over the runs (the median of what is infinite in one).", measured, summary, one.base)]
     harm = [(one.labelled(METRICS[figure.metric][0]), figure) for figure in summary.harm]
     caption = (
         "Mean over the runs (median for the lowest picture and for infinite values), contender phases of "
@@ -338,19 +393,18 @@ def grids(one: Experiment) -> list[Grid]:
     )
     against = f"Harm against the baseline of the same run ({alone_for(summary.baseline_s)}without recovery time)"
     return [
-        _grid(caption, measured, summary, alone=True),
-        _grid(f"{against}: 0 none, 1 the worst.", harm, summary, alone=False),
+        _grid(caption, measured, summary, one.base),
+        _grid(f"{against}: 0 none, 1 the worst.", harm, summary),
     ]
 
 
-def _grid(caption: str, figures: Sequence[tuple[str, Figure | None]], summary: ExperimentSummary, alone: bool) -> Grid:
+def _grid(caption: str, figures: Sequence[tuple[str, Figure]], summary: ExperimentSummary, alone: str = "") -> Grid:
+    """Return a table of figures; `alone` heads the column of those without a contender, empty for none."""
     others = summary.contenders[1:]
-    heads = ["", *(["alone"] if alone else []), *(f"with {name}" for name in summary.contenders)]
+    heads = ["", *([alone] if alone else []), *(f"with {name}" for name in summary.contenders)]
     heads += [head for name in others for head in (f"{name} − {summary.reference}", "p", "detectable")]
     grid = Grid(caption, heads)
     for label, figure in figures:
-        if figure is None:
-            continue
         cells = [label + (PRIMARY if figure.primary else ""), *([figure_text(figure, summary)] if alone else [])]
         cells += [
             DEMAND_MET if not alone and figure.unlimited(name) else figure_text(figure, summary, name)
@@ -399,9 +453,10 @@ def _p(figure: Figure, contrast: PairedContrast | None) -> str:
 def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:
     """Yield one figure's runs as dots; none if nothing happened in any run."""
     summary = one.summary
-    if not any(value for estimate in figure.contended.values() for value in estimate.values):
+    of = figure.contended.values() if one.victims else filter(None, [figure.alone])
+    if not any(value for estimate in of for value in estimate.values):
         return
-    rows = [("alone", "c2", figure.alone)] if figure.alone else []
+    rows = [(one.base, "c2", figure.alone)] if figure.alone else []
     rows += [
         (f"with {name}", f"c{n}", estimate)
         for n, name in enumerate(summary.contenders)
@@ -431,7 +486,7 @@ def _write_table(found: Sequence[Experiment], path: Path) -> None:
             every = (("measured", [*one.summary.measured, *one.summary.further]), ("harm", one.summary.harm))
             for kind, figures in every:
                 for figure in figures:
-                    rows: list[tuple[str, Estimate]] = [("alone", figure.alone)] if figure.alone else []
+                    rows: list[tuple[str, Estimate]] = [(one.base, figure.alone)] if figure.alone else []
                     rows += list(figure.contended.items())
                     rows += [
                         (f"{name}-{one.summary.reference}", estimate) for name, estimate in figure.contrast.items()

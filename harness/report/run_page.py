@@ -27,7 +27,7 @@ from sojourn.harness.report.html import render
 from sojourn.harness.report.published_tables import published_table
 from sojourn.harness.report.svg import COLOURS, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import judged, stored_object
-from sojourn.harness.store.manifest import MANIFEST, Manifest, read_manifest
+from sojourn.harness.store.manifest import Manifest, is_run, read_manifest
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
@@ -55,7 +55,7 @@ def write_report(run: Path, scores: Scores | Mapping[str, Any], manifest: Manife
 def page(run: Path, scores: Scores | Mapping[str, Any], manifest: Manifest | None = None) -> str:
     """Return the report of a run, as `write_report` writes it."""
     scores = scores if isinstance(scores, Scores) else Scores.model_validate(scores)
-    if manifest is None and (run / MANIFEST).exists():
+    if manifest is None and is_run(run):
         manifest = read_manifest(run)
     if manifest:
         scores = judged(scores, manifest)

@@ -102,6 +102,10 @@ def print_comparison(found: Comparison, console: Console) -> None:
     console.print(Text(method()), soft_wrap=True)
 
 
+#: Characters of a first column that others do not take from it.
+_NARROWEST = 28
+
+
 def _table(grid: Grid, sideways: bool = False) -> Table:
     """Return a grid unchanged, or transposed: a terminal is narrow, and phases are few."""
     lines = [[Text(head) for head in grid.heads]]
@@ -112,8 +116,10 @@ def _table(grid: Grid, sideways: bool = False) -> Table:
     if sideways:
         lines = [list(line) for line in zip(*lines, strict=True)]
     table = Table(title=Text(grid.caption), title_justify="left", title_style="", header_style="bold", box=SIMPLE_HEAD)
-    for index, head in enumerate(lines[0]):
-        table.add_column(head, justify="right" if index else "left")
+    # A figure's path has no spaces to break it at.
+    table.add_column(lines[0][0], min_width=min(_NARROWEST, max(len(line[0]) for line in lines)), overflow="fold")
+    for head in lines[0][1:]:
+        table.add_column(head, justify="right")
     for line in lines[1:]:
         table.add_row(*line)
     return table

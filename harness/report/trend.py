@@ -16,10 +16,10 @@ from markupsafe import Markup
 from sojourn.harness.report.grids import METRICS, Grid, Row, number
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder, void_runs
-from sojourn.harness.report.repetitions import MEASURED, Experiment, experiments
+from sojourn.harness.report.repetitions import Experiment, experiments, with_unit
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
-from sojourn.harness.store.manifest import MANIFEST
+from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.intervals import LEVEL, Estimate, EstimatedDifference
 from sojourn.scoring.statistics.numbers import LOST, never_came
@@ -117,7 +117,7 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
     Raises ReportError if there are fewer than two, or one has no run.
     """
     if len(places) == 1:
-        within = {manifest.parent.parent for manifest in places[0].glob(f"*/*/{MANIFEST}")}
+        within = [] if _is_matrix(places[0]) else [path for path in places[0].glob("*/") if run_folders(path)]
         folders = sorted(within, key=lambda path: _by_numbers(path.name))
     else:
         folders = list(places)
@@ -212,6 +212,11 @@ def write_history(history: History, output: Path) -> Path:
     return write_page("trend.html.j2", view, output)
 
 
+def _is_matrix(folder: Path) -> bool:
+    """Whether the folders in a folder are those of a matrix's cells."""
+    return any(run.parent != folder for run in run_folders(folder))
+
+
 def _by_numbers(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
@@ -246,15 +251,14 @@ def _trend(of: dict[str, Experiment], least: float) -> Trend:
 
 def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, str, Estimate]]:
     """Yield an experiment's figures in one version: name, contender, better direction, text for infinity, estimate."""
-    named = {name: f"{label} ({unit})" if unit else label for name, (label, unit) in MEASURED.items()}
-    harm = {name: f"harm: {label}" for name, (label, _) in METRICS.items()}
-    for names, figures in ((named, one.summary.measured), (harm, one.summary.harm)):
-        for figure in figures:
-            never = never_came(figure.metric)
-            if figure.alone:
-                yield names[figure.metric], "alone", figure.better, never, figure.alone
-            for contender, estimate in figure.contended.items():
-                yield names[figure.metric], f"with {contender}", figure.better, never, estimate
+    measured = ((with_unit(figure.metric), figure) for figure in one.summary.measured)
+    harm = ((f"harm: {METRICS[figure.metric][0]}", figure) for figure in one.summary.harm)
+    for label, figure in (*measured, *harm):
+        never = never_came(figure.metric)
+        if figure.alone:
+            yield label, one.base, figure.better, never, figure.alone
+        for contender, estimate in figure.contended.items():
+            yield label, f"with {contender}", figure.better, never, estimate
 
 
 def _sized(step: Step) -> str:

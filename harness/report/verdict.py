@@ -17,7 +17,7 @@ from sojourn.harness.report.index import Left, unfinished
 from sojourn.harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.integrity import IntegrityError, check_run
-from sojourn.harness.store.manifest import MANIFEST, Manifest
+from sojourn.harness.store.manifest import Manifest, is_run
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
@@ -114,7 +114,7 @@ def verdicts(
 
 def left_out(places: Sequence[Path]) -> list[Left]:
     """Return the unfinished runs in the folders of `places`, which are excluded."""
-    folders = (place for place in places if not (place / MANIFEST).exists() and not (place / SUMMARY).exists())
+    folders = (place for place in places if not is_run(place) and not (place / SUMMARY).exists())
     return [left for folder in folders for left in unfinished(folder)]
 
 

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -15,8 +16,12 @@ from sojourn.hardware.machine.files import plain
 from sojourn.hardware.machine.json_text import bounded
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
+from sojourn.scoring.schema.files import CELL, OPTIONS
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.validity import Gate, Validity
+
+if TYPE_CHECKING:
+    from sojourn.scoring.long_table import LongRow  # with polars, which few need
 
 #: Options that do not change the experiment.
 _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
@@ -24,7 +29,11 @@ _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
 #: Bytes of a JSON file.
 _LARGEST = 64 << 20
 #: Besides the options, what determines which runs are repetitions of one experiment.
-_ASKED = ("options.json", "lab.json")
+_ASKED = (OPTIONS, "lab.json")
+
+
+#: In cell.json, next to the cell, what makes another experiment of it.
+_OF_LAB = ("lab", "endpoints", "window_s", "tail_s")
 
 
 class _AskedPhase(TypedDict):
@@ -32,46 +41,105 @@ class _AskedPhase(TypedDict):
     seconds: float
 
 
-_PHASES = TypeAdapter(list[_AskedPhase])
+class _Sender(TypedDict):
+    contender: str
+
+
+class _CellFields(TypedDict):
+    flows: list[_Sender]
+
+
+class _CellFile(TypedDict):
+    cell: _CellFields
+
+
+_PHASES, _CELL = TypeAdapter(list[_AskedPhase]), TypeAdapter(_CellFile)
+
+
+LoadCode = Literal["unreadable-run", "no-victim", "no-cell", "no-window", "real-time"]
 
 
 class LoadError(StoreError):
-    """A run holds no valid scores; the message names it and the remedy."""
+    """A run has no figures for a command; the text names it and the remedy. `code` is stable."""
+
+    def __init__(
+        self, text: str, *, code: Literal["unreadable-run", "no-victim", "no-cell"] = "unreadable-run"
+    ) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run: its path, its scores, its options (options.json; empty if not kept)."""
+    """A run of any kind: its path, its options and its manifest.
+
+    `options` is options.json, or cell.json of a cell's run; empty if not kept.
+    """
 
     path: Path
-    scores: Scores
     options: dict[str, Any]
     manifest: Manifest
+    scores: Scores | dict[str, Any]
 
-    def sealed(self, *names: str) -> LoadedRun:
+    def sealed(self, *names: str) -> Self:
         """Return the run. Raises LoadError if one of these files differs from its manifest."""
         for name in names:
             check_seal(self.path, name, self.manifest)
         return self
 
-    def whole(self, *derived: str) -> LoadedRun:
+    def whole(self, *derived: str) -> Self:
         """Return the run. Raises LoadError if any file other than the `derived` ones differs from its manifest."""
         return self.sealed(*(name for name in self.manifest.files if name not in derived))
 
-    def drawable(self, *further: str) -> LoadedRun:
-        """Return the run after checking, as `sealed` does, the files of its series and `further` ones."""
-        from sojourn.scoring.time_series import FILES  # needs polars, which few callers do
-
-        return self.sealed(*FILES, *further)
-
     @property
     def service(self) -> str:
-        """The victim's service; empty if unknown."""
+        """The victim's service; empty if unknown or without a victim."""
         return str(self.options.get("service", ""))
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the run."""
+        return self.options.get("seed", self.manifest.seed)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Reasons why the run is invalid; empty for a valid one."""
+        if self.manifest.status == "valid":
+            return []
+        return self.manifest.reasons or [f"the manifest calls the run {self.manifest.status}"]
 
     @property
     def asked(self) -> dict[str, Any]:
         """Options and scorer; runs in which all of them are equal are repetitions of one experiment."""
+        raise NotImplementedError
+
+    @property
+    def figures(self) -> list[LongRow]:
+        """The rows of the long table, see `sojourn.scoring.long_table`."""
+        from sojourn.scoring.long_table import rows_of
+
+        return rows_of(self.scores)
+
+
+@dataclass(frozen=True)
+class VictimRun(LoadedRun):
+    """A run with a victim, in a series or a soak."""
+
+    scores: Scores
+
+    def drawable(self, *further: str) -> Self:
+        """Return the run after checking, as `sealed` does, the files of its series and `further` ones."""
+        from sojourn.scoring.time_series import FILES  # with polars, which few need
+
+        return self.sealed(*FILES, *further)
+
+    @property
+    def reasons(self) -> list[str]:
+        validity = self.scores.validity
+        return validity.reasons or ([] if validity.valid else ["no gate says why"])
+
+    @property
+    def asked(self) -> dict[str, Any]:
         asked = {name: value for name, value in self.options.items() if name not in _APART}
         # The same phases in another order are the same experiment.
         phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
@@ -82,16 +150,63 @@ class LoadedRun:
         return {**named, **asked, "timeline": timeline, "scorer": self.scores.scorer}
 
 
-def load_run(path: Path) -> LoadedRun:
-    """Return a finished run, valid or invalid, with verified files: the only access to its figures.
+@dataclass(frozen=True)
+class CellRun(LoadedRun):
+    """A run of a matrix's cell: flows and probes, without a victim."""
 
-    Raises LoadError for a run that did not finish, has no scores, or whose scores or options differ from those that
-    its manifest holds; StoreError when it has no manifest or a bad one.
+    scores: dict[str, Any]
+
+    @property
+    def senders(self) -> list[str]:
+        """The contender of each flow."""
+        return [flow["contender"] for flow in self.options["cell"]["flows"]]
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        fields = {name: value for name, value in self.options["cell"].items() if value and name != "name"}
+        fields |= {
+            name: self.options[name] for name in ("lab", "endpoints", "window_s", "tail_s") if name in self.options
+        }
+        asked = {path: json.dumps(value) for path, value in _leaves(fields) if value is not None}
+        scorer = self.manifest.cache.scoring if self.manifest.cache else ""
+        return {"test": self.manifest.test, "cell": self.manifest.cell, **asked, "scorer": scorer}
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in JSON data that hold no others, by their paths (`flows.0.contender`)."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, one in inner:
+        yield from _leaves(one, f"{path}.{name}" if path else str(name))
+    if not isinstance(value, dict | list):
+        yield path, value
+
+
+def load_run(path: Path) -> LoadedRun:
+    """Return a finished run of any kind, valid or invalid, with verified files: the only access to its figures.
+
+    Raises LoadError for a run that did not finish, has no scores, or whose scores or specification differ from those
+    that its manifest holds; StoreError when it has no manifest or a bad one.
     """
     manifest = read_manifest(path)
     if path.suffix == PARTIAL or manifest.status == "interrupted" or manifest.finished is None:
         why = f": {manifest.reasons[0]}" if manifest.reasons else ""
         raise LoadError(f"{path}: the run is not finished{why}; it has no figures, but its recorded files are kept")
+    return _load_cell(path, manifest) if CELL in manifest.files else _load_victim(path, manifest)
+
+
+def load_victim_run(path: Path, command: str) -> VictimRun:
+    """Return a finished run with a victim, as `load_run`; raises LoadError for another, which `command` cannot read."""
+    run = load_run(path)
+    if not isinstance(run, VictimRun):
+        raise LoadError(
+            f"{path}: `sojourn {command}` reads the picture of a victim, and the run of a cell has none; "
+            "`sojourn report` shows its figures",
+            code="no-victim",
+        )
+    return run
+
+
+def _load_victim(path: Path, manifest: Manifest) -> VictimRun:
     scores = load_scores(path)
     for name in (SCORES, *_ASKED):
         check_seal(path, name, manifest)
@@ -99,15 +214,47 @@ def load_run(path: Path) -> LoadedRun:
     # By default, a call uses the bit rate that the machine sustains, which changes the experiment.
     if options.get("call_bitrate_bps", 0) is None:
         options["call_bitrate_bps"] = (stored_object(path / "lab.json").get("call") or {}).get("bitrate_bps")
-    return LoadedRun(path, judged(scores, manifest), options, manifest)
+    return VictimRun(path, options, manifest, judged(scores, manifest))
 
 
-def load_valid_run(path: Path) -> LoadedRun:
-    """Return a valid run. Raises as `load_run`, and LoadError for an invalid one."""
-    run = load_run(path)
-    if not run.scores.validity.valid:
-        why = "; ".join(run.scores.validity.reasons) or "no gate says why"
-        raise LoadError(f"{path}: an invalid run has no figures: {why}; its report.html shows what was recorded")
+def _load_cell(path: Path, manifest: Manifest) -> CellRun:
+    for name in (SCORES, CELL):
+        check_seal(path, name, manifest)
+    return CellRun(path, cell_of(path), manifest, _load_cell_scores(path))
+
+
+def _load_cell_scores(run: Path) -> dict[str, Any]:
+    if not (scores := stored_object(run / SCORES)):
+        raise LoadError(f"{run}: {SCORES}: is missing or damaged; `sojourn rescore --write` computes it")
+    return scores
+
+
+def load_run_scores(run: Path, manifest: Manifest) -> Scores | dict[str, Any]:
+    """Return the stored scores of a run of any kind: of a cell's run, the document. Raises LoadError."""
+    return _load_cell_scores(run) if CELL in manifest.files else load_scores(run)
+
+
+def cell_of(run: Path) -> dict[str, Any]:
+    """Return the specification of a cell's run; the run may come from a third party, so the types are checked.
+
+    Raises LoadError.
+    """
+    options = stored_object(run / CELL)
+    try:
+        _CELL.validate_python(options, strict=True)
+    except ValidationError as error:
+        raise LoadError(f"{run}: {CELL}: {first_wrong(error)}") from error
+    return options
+
+
+AnyRun = TypeVar("AnyRun", bound=LoadedRun)
+
+
+def valid(run: AnyRun) -> AnyRun:
+    """Return a valid run. Raises LoadError for an invalid one."""
+    if run.reasons:
+        why = "; ".join(run.reasons)
+        raise LoadError(f"{run.path}: an invalid run has no figures: {why}; its report.html shows what was recorded")
     return run
 
 
@@ -160,7 +307,7 @@ def load_scores(run: Path) -> Scores:
 
 def _asked_of(run: Path) -> dict[str, Any]:
     """Return options.json, empty if not kept; the parts used here have the right types. Raises LoadError."""
-    options = stored_object(run / "options.json")
+    options = stored_object(run / OPTIONS)
     try:
         _PHASES.validate_python(options.get("phases", []), strict=True)
     except ValidationError as error:

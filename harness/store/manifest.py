@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sojourn.hardware.machine.files import FRESH, flush, lock, plain, replace_file
+from sojourn.hardware.machine.json_text import bounded
 from sojourn.hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -27,6 +29,8 @@ SIGNATURE = "manifest.json.sig"
 Status = Literal["valid", "void", "interrupted"]
 PARTIAL = ".partial"
 BALLAST = ".ballast"
+FORMER = "run.json"
+"""What the runs of cells had instead of a manifest until this release (`_former_manifest`)."""
 
 
 class StoreError(RuntimeError):
@@ -61,6 +65,23 @@ class Bundled(BaseModel):
     anonymised: bool = False
     without_video: bool = False
     left_out: list[Text] = []
+
+
+class Cached(BaseModel):
+    """What decides whether a finished run of a cell stands for a requested one; digests in hex."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    inputs: Text
+    """Of everything that decides the raw files besides cell and seed: kernel, guest, endpoints, sources."""
+    scoring: Text
+    """Of the sources and parameters that computed the scores."""
+    programs: dict[Text, Text] = {}
+    """Of each program of another package that sent a flow, by name."""
+
+
+def folder_name(text: str) -> str:
+    """Return a text with anything but letters, digits, dots and underscores as dashes, for the name of a folder."""
+    return re.sub(r"[^\w.]+", "-", text, flags=re.ASCII).strip("-.") or "run"
 
 
 def _plain_name(run: str) -> str:
@@ -128,6 +149,8 @@ class Manifest(BaseModel):
     files: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
     required: Annotated[list[Text], Field(max_length=MOST_FILES)] = []
     """Files that a run of this kind must have, noted when it was recorded."""
+    cache: Cached | None = None
+    """Of the run of a matrix's cell, which is kept while it is the same."""
     bundle: Bundled | None = None
     pruned: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
     """The former entries of files that were pruned later (see `prune`)."""
@@ -143,8 +166,20 @@ def check_complete(manifest: Manifest, where: object, *further: str) -> None:
         raise StoreError(f"{where}: {there} of {there + len(gone)} files: {gone[0]}{more} missing")
 
 
+def is_run(folder: Path) -> bool:
+    """Return whether a folder is a run directory."""
+    return manifest_file(folder).exists()
+
+
+def manifest_file(run: Path) -> Path:
+    """Return the file that describes a run: `manifest.json`, or what a run of a cell had before."""
+    return run / (FORMER if not (run / MANIFEST).exists() and (run / FORMER).exists() else MANIFEST)
+
+
 def read_manifest(run: Path) -> Manifest:
     """Return the manifest of a run directory. Raises StoreError if it is missing or invalid."""
+    if manifest_file(run).name == FORMER:
+        return _former_manifest(run)
     try:
         with open(run / MANIFEST, "rb", opener=plain) as file:
             text = file.read(LARGEST + 1)
@@ -227,11 +262,11 @@ def _alone(run: Path) -> Iterator[None]:
         os.close(held)
 
 
-def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None:
+def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None, scoring: str = "") -> None:
     """Rehash the derived files `names` (report, scores); all others stay as recorded.
 
     `reasons`, when given, replace those of the manifest, and with them its status: void with reasons, else
-    valid; an interrupted run stays interrupted.
+    valid; an interrupted run stays interrupted. `scoring`, when given, replaces that of its `cache`.
     """
     with _alone(run):
         manifest = read_manifest(run)
@@ -239,6 +274,8 @@ def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None) -> None
             manifest.reasons = list(reasons)
             if manifest.status != "interrupted":
                 manifest.status = "void" if reasons else "valid"
+        if scoring and manifest.cache:
+            manifest.cache = manifest.cache.model_copy(update={"scoring": scoring})
         manifest.files.update({name: hash_file(run / name) for name in names})
         manifest.files = dict(sorted(manifest.files.items()))
         flush(run)
@@ -255,3 +292,57 @@ def prune(run: Path, name: str) -> None:
         elif name not in manifest.pruned:  # a kill may have interrupted an earlier removal
             raise StoreError(f"{run}: {name}: not in the manifest")
         (run / name).unlink(missing_ok=True)
+
+
+#: The files whose hash `run.json` holds, in the order in which they were hashed.
+_FORMERLY_RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
+
+
+def _former_manifest(run: Path) -> Manifest:
+    """The manifest that a run described by `run.json` would have. Raises StoreError for a run that was changed."""
+    try:
+        about: dict[str, Any] = _record(run / FORMER)
+        if about["result"] != _hash_of_raw_files(run):
+            raise StoreError(f"{run}: the raw files are not those that {FORMER} recorded")
+        files = hash_files(run)
+        files["scores.json"] = FileEntry(
+            sha256=about["scores"], size=files["scores.json"].size if "scores.json" in files else 0
+        )
+        finished = (run / FORMER).stat().st_mtime
+        made = _record(run / "cell.json") if "cell.json" in files else {}
+        return Manifest(
+            run=folder_name(f"{run.parent.parent.resolve().name}-{run.parent.name}-{run.name}"),
+            test=run.parent.parent.resolve().name,
+            cell=str(about.get("cell", "")),
+            created=finished - float(about.get("wall_s", 0)) - float(about.get("scoring_s", 0)),
+            finished=finished,
+            status="valid",
+            seed=about.get("seed"),
+            git=about.get("git"),
+            versions={name: str(version) for name, version in made.get("kernel", {}).items()},
+            files=files,
+            required=[name for name in _FORMERLY_RAW if name in files],
+            cache=Cached(inputs=about["inputs"], scoring=about["scoring"], programs=about.get("programs", {})),
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as wrong:
+        why = first_wrong(wrong) if isinstance(wrong, ValidationError) else f"{type(wrong).__name__}: {wrong}"
+        raise StoreError(f"{run}: {FORMER}: is damaged ({printable(why)})") from wrong
+
+
+def _record(file: Path) -> dict[str, Any]:
+    with open(file, "rb", opener=plain) as opened:
+        if len(text := opened.read(LARGEST + 1)) > LARGEST:
+            raise ValueError(f"{file.name}: is larger than the {LARGEST} bytes that one may have")
+    record: dict[str, Any] = json.loads(bounded(text))
+    return record
+
+
+def _hash_of_raw_files(run: Path) -> str:
+    total = hashlib.sha256()
+    for name in _FORMERLY_RAW:
+        if (path := run / name).exists():
+            total.update(f"{name}\0{path.stat().st_size}\0".encode())
+            with open(path, "rb", buffering=0, opener=plain) as file:
+                while chunk := file.read(_CHUNK):
+                    total.update(chunk)
+    return total.hexdigest()

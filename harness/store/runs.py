@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from sojourn.hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock
 from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.store.manifest import (
     BALLAST,
+    FORMER,
     MANIFEST,
     PARTIAL,
     FileEntry,
@@ -32,6 +32,7 @@ from sojourn.harness.store.manifest import (
     Manifest,
     Status,
     StoreError,
+    folder_name,
     hash_files,
     write_manifest,
 )
@@ -46,6 +47,8 @@ _LONGEST = 100
 _SPARE_FILES = 4
 #: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
 _OF_SET_UP = (MANIFEST, BALLAST, "options.json")
+#: End the names of directories that are no runs: what a failed one left, and one that another is put in the place of.
+_SET_ASIDE = (".failed", ".old")
 _NEVER_ENDED = "the run did not reach its end (killed?)"
 _NOT_HASHED = "not all files were hashed: stopped by the user"
 #: How long Ctrl-C may wait for a run's files to be hashed, s: most runs take less than one.
@@ -72,6 +75,22 @@ def _patience(came: Sequence[int]) -> Callable[[], None]:
 def stopped_by(signal: KeyboardInterrupt) -> str:
     """Return what ended a run: Ctrl-C, or the signal that was converted to it."""
     return f"stopped by {str(signal) or 'Ctrl-C'}"
+
+
+def run_name(created: float, test: str, cell: str) -> str:
+    """Return the name of a run that was created at a Unix time in s; letters, digits, `_`, `.` and `-` only."""
+    name = f"{folder_name(test)}-{folder_name(cell)}"[:_LONGEST].rstrip("-.")
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(created))}Z-{name}"
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Return the run directories in a folder, and those of a matrix's cells in it (`<cell>/seed-<n>`), by name.
+
+    Those that end in `.partial` are among them.
+    """
+    found = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
+    found |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
+    return sorted(run for run in found if not run.name.endswith(_SET_ASIDE))
 
 
 class RunDirectory:
@@ -251,9 +270,7 @@ class RunStore:
         try:
             self._sweep()
             now, git = time.time(), git_state()
-            name = f"{_slug(test)}-{_slug(cell)}"[:_LONGEST].rstrip("-.")
-            stem = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}Z-{name}"
-            path = self._make(stem)
+            path = self._make(run_name(now, test, cell))
             manifest = Manifest(
                 run=path.name.removesuffix(PARTIAL),
                 test=test,
@@ -295,8 +312,8 @@ class RunStore:
         raise StoreError(f"--results {self.results}: a thousand runs have the name {stem}; clear the folder")
 
     def runs(self) -> list[Path]:
-        """Return the directories of all committed runs, oldest first."""
-        return sorted(p.parent for p in self.results.glob(f"*/{MANIFEST}") if p.parent.suffix != PARTIAL)
+        """Return the directories of all committed runs, oldest first; those of a matrix's cells by cell and seed."""
+        return [run for run in run_folders(self.results) if run.suffix != PARTIAL]
 
 
 def _locked(run: Path) -> int | None:
@@ -333,10 +350,6 @@ def git_state(checkout: Path = CHECKOUT) -> GitState | None:
         return GitState(commit=git("rev-parse", "HEAD"), dirty=bool(git("status", "--porcelain")))
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^\w.]+", "-", text, flags=re.ASCII).strip("-.") or "run"
 
 
 def _mb(count: int) -> str:

@@ -6,13 +6,15 @@ Of a contender that competes in several phases of a run, their mean stands for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from statistics import fmean
+from typing import Any
 
 from pydantic import BaseModel
 
-from sojourn.scoring.schema.scores import Metrics, Scores
+from sojourn.scoring.long_table import ALONE, HARM, rows_of
+from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.statistics.harm import METRICS, Better
 from sojourn.scoring.statistics.intervals import (
     LEVEL,
@@ -163,6 +165,7 @@ def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
     there = {phase.contender for scores in valid.values() for phase in scores.phases if phase.contender}
     contenders = sorted(there, key=lambda name: (name != REFERENCE, name))
     scored = list(valid.values())
+    by_phase = [_ByPhase(scores) for scores in scored]
     primary, own_kind = _common(scores.primary for scores in scored), _common(scores.own_kind for scores in scored)
     shares = [share for scores in scored if (share := _fair_share(scores)) is not None]
     return ExperimentSummary(
@@ -174,10 +177,44 @@ def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
         own_kind=own_kind,
         baseline_s=min((scores.baseline.seconds for scores in scored if scores.baseline), default=None),
         fair_share_mbps=estimate(shares) if shares else None,
-        measured=_figures(MEASURED, scored, contenders, primary, _contended, _alone),
-        harm=_figures(dict.fromkeys(METRICS, "less"), scored, contenders, primary, _harm, lambda *_: None, own_kind),
-        further=_figures(dict.fromkeys(FURTHER), scored, contenders, primary, _contended, _alone),
+        measured=_figures(MEASURED, by_phase, contenders, primary),
+        harm=_figures(dict.fromkeys(METRICS, "less"), by_phase, contenders, primary, HARM, own_kind),
+        further=_figures(dict.fromkeys(FURTHER), by_phase, contenders, primary),
     )
+
+
+def summarise_cells(runs: Mapping[str, Mapping[str, Any]], void: Mapping[str, list[str]]) -> ExperimentSummary:
+    """Summarise runs of one cell by the documents of its valid runs, by name: each figure is over the whole cell.
+
+    `void` are the reasons of those that are not valid, by name.
+    """
+    values: dict[str, list[float]] = {}
+    for row in (row for scores in runs.values() for row in rows_of(scores)):
+        values.setdefault(row.metric, []).append(row.value)
+    measured = [
+        Figure(metric=metric, better=None, alone=estimate(given, _statistic(metric, given)), contended={}, contrast={})
+        for metric, given in values.items()
+    ]
+    return ExperimentSummary(
+        valid=list(runs), void=dict(void), contenders=[], reference=None, fair_share_mbps=None, measured=measured,
+        harm=[],
+    )  # fmt: skip
+
+
+class _ByPhase:
+    """The figures of one run: of its baseline, and the mean over the phases of a contender."""
+
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
+        self._values: dict[tuple[str | None, str], list[float]] = {}
+        for row in rows_of(scores):
+            if row.contender or row.phase == ALONE:
+                self._values.setdefault((row.contender, row.metric), []).append(row.value)
+
+    def of(self, contender: str | None, metric: str) -> float | None:
+        """A figure with a contender, or alone (None); None where the run does not have it."""
+        values = self._values.get((contender, metric))
+        return fmean(values) if values else None
 
 
 def _common(given: Iterable[str | None]) -> str | None:
@@ -188,23 +225,22 @@ def _common(given: Iterable[str | None]) -> str | None:
 
 def _figures(
     metrics: Mapping[str, Better | None],
-    runs: Sequence[Scores],
+    runs: Sequence[_ByPhase],
     contenders: Sequence[str],
     primary: str | None,
-    contended: Callable[[Scores, str, str], float | None],
-    alone: Callable[[Scores, str], float | None],
+    prefix: str = "",
     bar: str | None = None,
 ) -> list[Figure]:
-    """One figure a metric that some run has, with what is `beyond` that of the contender `bar`, where it competes."""
+    """One figure a metric that some run has, with what is `beyond` that of the contender `bar`, where it competes.
+
+    `prefix` begins the names of the metrics in the runs.
+    """
     figures = []
     for metric, better in metrics.items():
-        solo = [value for scores in runs if (value := alone(scores, metric)) is not None]
-        by_run = [{name: contended(scores, name, metric) for name in contenders} for scores in runs]
+        solo = [value for run in runs if metric in _ALONE and (value := run.of(None, prefix + metric)) is not None]
+        by_run = [{name: run.of(name, prefix + metric) for name in contenders} for run in runs]
         values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
-        # Heights are rungs of a ladder, of which a mean would be none; no more is there one of what is infinite.
-        every = [*solo, *(value for given in values.values() for value in given)]
-        rungs = metric in ("lowest_height", "second_height")
-        kind: Statistic = "median" if rungs or not all(map(isfinite, every)) else "mean"
+        kind = _statistic(metric, [*solo, *(value for given in values.values() for value in given)])
         beyond = {
             name: _contrast(by_run, name, bar, kind)
             for name in contenders
@@ -221,10 +257,16 @@ def _figures(
                     contended={name: estimate(given, kind) for name, given in values.items() if given},
                     contrast={name: given for name, given in contrast.items() if given},
                     beyond={name: given for name, given in beyond.items() if given},
-                    demand_met=_demand_met(runs, contenders) if metric == demand.METRIC else {},
+                    demand_met=_demand_met([run.scores for run in runs], contenders) if metric == demand.METRIC else {},
                 )
             )
     return _corrected(figures)
+
+
+def _statistic(metric: str, values: Iterable[float]) -> Statistic:
+    """Heights are rungs of a ladder, of which a mean would be none; no more is there one of what is infinite."""
+    rungs = metric in ("lowest_height", "second_height")
+    return "median" if rungs or not all(map(isfinite, values)) else "mean"
 
 
 def _corrected(figures: list[Figure]) -> list[Figure]:
@@ -262,30 +304,6 @@ def _contrast(
 def _less(one: float, other: float) -> float:
     """The one less the other; nothing where both are infinite."""
     return 0.0 if one == other else one - other
-
-
-def _contended(scores: Scores, contender: str, metric: str) -> float | None:
-    values = [_value(phase, metric, scores.baseline) for phase in scores.phases if phase.contender == contender]
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def _alone(scores: Scores, metric: str) -> float | None:
-    return _value(scores.baseline, metric, None) if scores.baseline and metric in _ALONE else None
-
-
-def _value(metrics: Metrics, metric: str, baseline: Metrics | None) -> float | None:
-    if metric != "below_solo_s":
-        value: float | None = getattr(metrics, metric)
-        return value
-    if baseline is None or baseline.dominant_height is None or not metrics.height_seconds:
-        return None
-    return sum(s for height, s in metrics.height_seconds.items() if height < baseline.dominant_height)
-
-
-def _harm(scores: Scores, contender: str, metric: str) -> float | None:
-    values = [harm.harm for harm in scores.harm if harm.contender == contender and harm.metric == metric]
-    return fmean(values) if values else None
 
 
 def _demand_met(runs: Sequence[Scores], contenders: Sequence[str]) -> dict[str, int]:

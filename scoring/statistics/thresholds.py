@@ -28,6 +28,13 @@ KNOWN = (*MEASURED, *(f"{_HARM}{metric}" for metric in METRICS))
 """Metrics that a threshold may name: those measured of victim and contender, and the harm where a metric has one."""
 
 
+OF_CELL = re.compile(
+    r"(flows|periods|probes|call)\.\d+\.[\w.]+|(packets|short|wire|replay)\.[\w.]+|"
+    r"(up_)?(jain|jain_whole|ratio|inverse_ratio|convergence_s)|utilisation|active_queues"
+)
+"""Paths of figures in the scores of a cell's run (`sojourn.scoring.transport.cell_scores.score`)."""
+
+
 class ThresholdError(ValueError):
     """A threshold is not understood; the message is one line and says what would be right."""
 
@@ -104,7 +111,7 @@ def parse(text: str) -> Threshold:
     metric = match["metric"]
     if now := _FORMERLY.get(metric.removeprefix(_HARM)):
         raise ThresholdError(f"{text!r}: scores 2.0 replaced {metric} by {_HARM}{now}")
-    if metric not in KNOWN:
+    if metric not in KNOWN and not OF_CELL.fullmatch(metric):
         hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
     if match["alone"] and metric.startswith(_HARM):
@@ -133,8 +140,8 @@ def _figures(threshold: Threshold, summary: ExperimentSummary) -> Iterator[tuple
     name = threshold.metric.removeprefix(_HARM)
     figures: list[Figure] = summary.harm if of_harm else summary.measured
     known = next((figure for figure in figures if figure.metric == name), None)
-    if threshold.where == "alone":
-        yield "alone", known.alone if known else None
+    if threshold.where == "alone" or (known and not known.contended):
+        yield threshold.where or "whole cell", known.alone if known else None
         return
     others = [name for name in summary.contenders if not threshold.bar or name != summary.own_kind]
     for contender in [threshold.where] if threshold.where else others or ["any contender"]:

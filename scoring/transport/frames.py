@@ -13,6 +13,21 @@ import polars as pl
 
 from sojourn.scoring.schema.columns import FLOWS, PACKETS, PROBES, REPLAY, SHORT, TALKS, WIRE
 
+#: The tables that are scored, with their columns; those of talks are as recorded.
+TABLES: dict[str, dict[str, Any]] = {
+    "flows.csv": FLOWS, "probes.csv": PROBES, "short.csv": SHORT, "wire.csv": WIRE, "packets.csv": PACKETS,
+    "replay.csv": REPLAY,
+}  # fmt: skip
+
+
+def read_table(file: Path) -> pl.DataFrame:
+    """Read one of TABLES; empty if it was not recorded. Raises what polars raises for a damaged file."""
+    schema = TABLES[file.name]
+    if not file.exists():
+        return pl.DataFrame(schema=schema)
+    # Runs of earlier versions have fewer columns.
+    return pl.read_csv(file, schema=schema, glob=False, missing_columns="insert")
+
 
 @dataclass(frozen=True)
 class CellFrames:
@@ -34,22 +49,16 @@ class CellFrames:
     def read(cls, folder: Path) -> CellFrames:
         """Read the files of a run. Raises what polars and json raise for a damaged one."""
 
-        def table(name: str, schema: Any) -> pl.DataFrame:
-            path = folder / f"{name}.csv"
-            if not path.exists():
-                return pl.DataFrame(schema=schema)
-            # Runs of earlier versions have fewer columns.
-            return pl.read_csv(path, schema=schema, glob=False, missing_columns="insert")
-
+        flows, probes, short, wire, packets, replay = (read_table(folder / name) for name in TABLES)
         said, queues = folder / "talks.csv", folder / "queues.jsonl"
         return cls(
-            table("flows", FLOWS),
-            table("probes", PROBES),
-            table("short", SHORT),
-            table("wire", WIRE),
+            flows,
+            probes,
+            short,
+            wire,
             # Without a delay column they were not recorded.
             pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None,
-            table("packets", PACKETS),
-            table("replay", REPLAY),
+            packets,
+            replay,
             [json.loads(line) for line in queues.read_text().splitlines()] if queues.exists() else (),
         )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import psutil
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.store.manifest import PARTIAL
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab
@@ -35,15 +34,15 @@ def test_runs_are_made_once_and_shared_with_pytest(tmp_path: Path) -> None:
     assert "4 runs made" in told, told + errors
     report = tmp_path / "s6" / "report.html"
     assert told.splitlines()[-1] == str(report) and report.exists()
-    made = sorted((tmp_path / "s6").glob("*/seed-*/run.json"))
-    results = {json.loads(path.read_text())["result"] for path in made}
+    made = sorted((tmp_path / "s6").glob(f"*/seed-*/{MANIFEST}"))
+    results = {read_manifest(path.parent).files["flows.csv"].sha256 for path in made}
     assert len(made) == len(results) == 4
 
     chosen = ["-k", "vs-cubic-ecn-fq_codel and not 1ms", "--repeat=1", f"--results={tmp_path}", "-s"]
     done = run_pytest("tests/test_rfc3168_aqms.py", *chosen)
     assert "1 selected" in done.stdout and f"report: {report}" in done.stdout, done.stdout
     assert "fq_codel(1q)-50mbit-20ms, seed 1: Prague Mbit/s " in done.stdout
-    assert sorted((tmp_path / "s6").glob("*/seed-*/run.json")) == made
+    assert sorted((tmp_path / "s6").glob(f"*/seed-*/{MANIFEST}")) == made
 
 
 @pytest.mark.parametrize("how", first(2, [signal.SIGTERM, signal.SIGKILL, signal.SIGINT]))
@@ -60,7 +59,7 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
     process.communicate(timeout=30)
     assert process.returncode != 0
     assert not psutil.wait_procs(children, timeout=5)[1]
-    finished = list(tmp_path.glob("s6/*/seed-1/run.json"))
+    finished = list(tmp_path.glob(f"s6/*/seed-1/{MANIFEST}"))
     assert finished
     assert how == signal.SIGKILL or not list(tmp_path.rglob(f"*{PARTIAL}"))
 

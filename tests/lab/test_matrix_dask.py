@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import signal
 import subprocess
@@ -27,10 +26,13 @@ from sojourn.harness.engine.job import EngineError
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells import simulated_call
-from sojourn.harness.matrix.cells.cell_run import RAW, RUN, CellJob, SimulatedInputs, cache_state
+from sojourn.harness.matrix.cells.cell_run import CellJob, SimulatedInputs, cache_state
 from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 from sojourn.harness.matrix.complete import complete
 from sojourn.harness.matrix.results import run_folder
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.scoring.schema.files import RAW
+from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.spec import Call, Flow
 from tests.processes import outliving
 from tests.tiers import first
@@ -125,8 +127,8 @@ def test_a_lost_worker_costs_nothing_but_time(tmp_path: Path, nanny: bool) -> No
     for job in wanted:
         runs = [run_folder(folder, job.cell, job.seed) for folder in (here, there)]
         assert all((runs[0] / name).exists() == (runs[1] / name).exists() for name in RAW)
-        first, second = (json.loads((run / RUN).read_text())["result"] for run in runs)
-        assert first == second
+        first, second = (read_manifest(run).files for run in runs)
+        assert all(first.get(name) == second.get(name) for name in RAW)
     assert not list(tmp_path.rglob("*.partial"))
 
 
@@ -222,7 +224,7 @@ def hostile(job, *given):
         return (odd, "") if turn else None
     run, why = honest(job, *given)
     if turn == 5:
-        return changed(run, "run.json", about(seed=job.seed + 1)), why
+        return changed(run, "manifest.json", about(seed=job.seed + 1)), why
     if turn == 6:
         return changed(run, "flows.csv", lambda content: content.replace(b"1", b"2")), why
     return changed(run, "scores.json", about(goodput=1)), why
@@ -269,8 +271,8 @@ def test_what_a_hostile_worker_returns_is_no_result_and_a_killed_one_costs_nothi
     for job in wanted:
         runs = [run_folder(folder, job.cell, job.seed) for folder in (here, there)]
         assert cache_state(job, runs[1]) == "done"
-        first, second = (json.loads((run / RUN).read_text()) for run in runs)
-        assert (first["result"], first["scores"]) == (second["result"], second["scores"])
+        first, second = (read_manifest(run).files for run in runs)
+        assert all(first.get(name) == second.get(name) for name in (*RAW, SCORES))
     assert not [*there.rglob("*.partial"), *there.rglob("*.failed")]
 
 

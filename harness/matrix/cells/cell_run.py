@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,22 +17,30 @@ from typing import Any, Literal
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.cache import digest
 from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.engine import provenance
 from sojourn.harness.engine.job import Channel
-from sojourn.harness.engine.provenance import SourceFiles, source_files
+from sojourn.harness.engine.provenance import CELL_SCORING, SourceFiles, source_files
 from sojourn.harness.store import runs
-from sojourn.harness.store.manifest import hash_file
+from sojourn.harness.store.loaded import LoadError, check_seal, stored_object
+from sojourn.harness.store.manifest import (
+    Cached,
+    GitState,
+    Manifest,
+    StoreError,
+    hash_files,
+    read_manifest,
+    reseal,
+    write_manifest,
+)
+from sojourn.scoring.schema.files import CELL, RAW
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.program import FOREIGN
 
 Endpoints = Literal["bulk", "iperf3"]
-RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
-"""Files that a seed determines bit for bit."""
-RUN = "run.json"
-#: What runs a cell in simulated time; in real time; what scores it.
+#: What runs a cell in simulated time; in real time.
 _SIMULATED = ("sojourn.harness.matrix.cells.simulated",)
 _REAL_TIME = ("sojourn.harness.matrix.cells.real_time", "sojourn.harness.lab.virtual", "sojourn.harness.lab.physical")
-_SCORING = ("sojourn.scoring.transport.cell_scores",)
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,10 @@ class CellJob:
     """The tarball of its kernel; None: Debian's newest. The kernel built from it is part of `inputs`."""
     run: Callable[..., None] | None = None
     """Runs it instead of `sojourn.harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
-    scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*_SCORING))
+    matrix: str = ""
+    """The name of its matrix, for the manifest."""
+    command_line: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv))
+    scoring_sources: SourceFiles = field(default_factory=lambda: source_files(*CELL_SCORING))
     """Source files that score it, determined where the job is created; a worker only reads its own copies."""
 
     def __call__(self, folder: Path, channel: Channel) -> None:
@@ -109,11 +120,11 @@ def _digest_here(named: SimulatedInputs) -> str:
 
 def scoring_digest(job: CellJob) -> str:
     """Return a digest of the sources and parameters that score a run's raw files."""
-    return digest([*job.scoring_sources.contents(), ("window", f"{job.window_s} {job.tail_s}".encode())])
+    return provenance.scoring_digest(job.window_s, job.tail_s, job.scoring_sources)
 
 
 def perform(job: CellJob, folder: Path) -> None:
-    """Empty `folder`, run the cell in it, score it and describe the run in `run.json`.
+    """Empty `folder`, run the cell in it, score it, and write its manifest.
 
     Raises what the run raises (sojourn.hardware.simulation.SimulationError).
     """
@@ -121,27 +132,37 @@ def perform(job: CellJob, folder: Path) -> None:
 
     run = job.run or run_cell
     empty(folder)
-    started = time.monotonic()
+    created = time.time()
     run(
         job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s, pcap=job.pcap,
         kernel_source=job.kernel_source,
     )  # fmt: skip
-    ran = time.monotonic()
     write_scores(job, folder)
-    about: dict[str, Any] = {
-        "cell": job.cell.name,
-        "seed": job.seed,
-        "inputs": job.inputs,
-        "git": _commit(),
-        "programs": _programs(job.cell),
-        "scoring": scoring_digest(job),
-        "result": result_digest(folder),
-        "scores": hash_file(folder / SCORES).sha256,
-        "seconds": job.cell.seconds,
-        "wall_s": round(ran - started, 3),
-        "scoring_s": round(time.monotonic() - ran, 3),
-    }
-    _write(folder / RUN, about)
+    made = _write_specification(job, folder)
+    manifest = Manifest(
+        run=runs.run_name(created, job.matrix or "cell", f"{job.cell.name} seed {job.seed}"),
+        test=job.matrix or "cell",
+        cell=job.cell.name,
+        created=created,
+        finished=time.time(),
+        status="valid",
+        command_line=list(job.command_line),
+        seed=job.seed,
+        git=_commit(),
+        versions={name: str(version) for name, version in made.get("kernel", {}).items()},
+        files=hash_files(folder),
+        cache=Cached(inputs=job.inputs, scoring=scoring_digest(job), programs=_programs(job.cell)),
+    )
+    manifest.required = [name for name in RAW if name in manifest.files]
+    write_manifest(folder, manifest)
+
+
+def _write_specification(job: CellJob, folder: Path) -> dict[str, Any]:
+    """Complete what the lab wrote of the run's specification, and return it."""
+    made = {"cell": job.cell.model_dump(mode="json"), "seed": job.seed, **stored_object(folder / CELL)}
+    made |= {"window_s": float(job.window_s), "tail_s": float(job.tail_s)}
+    (folder / CELL).write_text(json.dumps(made, indent=1) + "\n")
+    return made
 
 
 def empty(folder: Path) -> None:
@@ -152,7 +173,7 @@ def empty(folder: Path) -> None:
 
 def write_scores(job: CellJob, folder: Path) -> None:
     """Write `scores.json` from the raw files of a run."""
-    _write(folder / SCORES, scored(job, folder))
+    replace_file(folder / SCORES, (json.dumps(scored(job, folder), indent=1) + "\n").encode())
 
 
 def scored(job: CellJob, folder: Path) -> dict[str, Any]:
@@ -166,54 +187,57 @@ def scored(job: CellJob, folder: Path) -> dict[str, Any]:
 def rescore(job: CellJob, folder: Path) -> None:
     """Recompute the scores of a finished run whose raw files are unchanged."""
     write_scores(job, folder)
-    renewed = {"scoring": scoring_digest(job), "scores": hash_file(folder / SCORES).sha256}
-    _write(folder / RUN, json.loads((folder / RUN).read_text()) | renewed)
+    _write_specification(job, folder)
+    reseal(folder, SCORES, CELL, scoring=scoring_digest(job))
 
 
 def cache_state(job: CellJob, folder: Path) -> Literal["stale", "unscored", "done"]:
     """Return what has to be done for a job whose finished run would be `folder`.
 
-    Stale: there is none, it has other inputs or programs, or lacks requested captures;
+    Stale: there is none of the job's cell and seed, it has other inputs or programs, or lacks requested captures;
     unscored: its scores differ from those written.
     """
     from sojourn.harness.matrix.cells.simulated import CAPTURES
 
-    about = recorded(folder)
-    if about is None or about.get("inputs") != job.inputs or about.get("programs", {}) != _programs(job.cell):
+    manifest = recorded(folder)
+    if manifest is None or (manifest.cell, manifest.seed) != (job.cell.name, job.seed):
+        return "stale"
+    cached = manifest.cache
+    if cached is None or (cached.inputs, cached.programs) != (job.inputs, _programs(job.cell)):
         return "stale"
     if job.pcap and not all((folder / name).exists() for name in CAPTURES):
         return "stale"
-    try:
-        written = hash_file(folder / SCORES).sha256
-    except OSError:
-        return "unscored"
-    return "done" if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), written) else "unscored"
+    return "done" if _is_scored(job, folder, manifest) else "unscored"
 
 
 def current_scores(job: CellJob, folder: Path) -> dict[str, Any]:
     """Return the scores of a finished run of any version, as this version computes them; the folder stays unchanged."""
-    about = recorded(folder) or {}
-    written = folder / SCORES
-    if (about.get("scoring"), about.get("scores")) == (scoring_digest(job), hash_file(written).sha256):
-        scores: dict[str, Any] = json.loads(written.read_bytes())
+    manifest = recorded(folder)
+    if manifest and _is_scored(job, folder, manifest):
+        scores: dict[str, Any] = json.loads((folder / SCORES).read_bytes())
         return scores
     # As they would be read from a file.
     return json.loads(json.dumps(scored(job, folder)))  # type: ignore[no-any-return]
 
 
-def recorded(folder: Path) -> dict[str, Any] | None:
-    """Return the content of a finished run's `run.json`; None without one, or if raw files differ from its record."""
+def recorded(folder: Path) -> Manifest | None:
+    """Return the manifest of a finished run; None without one, or if raw files differ from it."""
     try:
-        about: dict[str, Any] = json.loads((folder / RUN).read_text())
-        return about if about.get("result") == result_digest(folder) else None
-    except (OSError, ValueError, AttributeError):
+        manifest = read_manifest(folder)
+        for name in RAW:
+            check_seal(folder, name, manifest)
+    except (StoreError, OSError):
         return None
+    return manifest
 
 
-def is_of(job: CellJob, folder: Path) -> bool:
-    """Return whether a finished run has the job's cell and seed."""
-    about = recorded(folder)
-    return about is not None and (about.get("cell"), about.get("seed")) == (job.cell.name, job.seed)
+def _is_scored(job: CellJob, folder: Path, manifest: Manifest) -> bool:
+    """Return whether a run holds the scores written by this version with the job's parameters."""
+    try:
+        check_seal(folder, SCORES, manifest)
+    except (LoadError, OSError):
+        return False
+    return SCORES in manifest.files and manifest.cache is not None and manifest.cache.scoring == scoring_digest(job)
 
 
 def _programs(cell: Cell) -> dict[str, str]:
@@ -223,19 +247,6 @@ def _programs(cell: Cell) -> dict[str, str]:
 
 
 @functools.cache
-def _commit() -> dict[str, Any] | None:
-    """Return this checkout's commit, and whether it is changed; for information: `inputs` identifies the run."""
-    return state.model_dump() if (state := runs.git_state()) else None
-
-
-def result_digest(folder: Path) -> str:
-    """Return a hash of a run's raw files: equal runs have equal hashes."""
-    total = hashlib.sha256()
-    for name in RAW:
-        if (path := folder / name).exists():
-            total.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
-    return total.hexdigest()
-
-
-def _write(path: Path, value: Any) -> None:
-    replace_file(path, (json.dumps(value, indent=1) + "\n").encode())
+def _commit() -> GitState | None:
+    """Return the state of this checkout; for information: `inputs` identifies the run."""
+    return runs.git_state()

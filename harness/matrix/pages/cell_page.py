@@ -11,13 +11,20 @@ from typing import Any
 
 import polars as pl
 from markupsafe import Markup
+from polars.exceptions import PolarsError
+from pydantic import ValidationError
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import marks, sce_marks
+from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.matrix.cells.counters import COUNTERS, shown
-from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.results import figure_text, seeds_text
+from sojourn.harness.report.html import render
+from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from sojourn.harness.store.loaded import cell_of
+from sojourn.harness.store.manifest import Manifest, read_manifest, reseal
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
 from sojourn.scoring.transport.single_packets import BIN_S
 
@@ -63,16 +70,41 @@ _CALL = {
 }
 
 
+def renew_run_page(run: Path, scores: Mapping[str, Any]) -> Path:
+    """Write `report.html` of a cell's run, let its manifest hold it, and return its path.
+
+    Raises StoreError, ReportError, OSError.
+    """
+    replace_file(run / REPORT, run_page(run, scores, read_manifest(run)).encode())
+    reseal(run, REPORT)
+    return run / REPORT
+
+
+def run_page(run: Path, scores: Mapping[str, Any], manifest: Manifest) -> str:
+    """Return `report.html` of a cell's run. Raises StoreError, ReportError."""
+    seed = manifest.seed or 0
+    try:
+        cell = Cell.model_validate(cell_of(run)["cell"])
+        view = cell_page(manifest.test, cell, {seed: scores}, {seed: run}, "")
+    except (ValueError, LookupError, TypeError, AttributeError, PolarsError) as wrong:  # files of any version
+        why = first_wrong(wrong) if isinstance(wrong, ValidationError) else f"{type(wrong).__name__}: {wrong}"
+        raise ReportError(f"{run}: cannot be shown by this version: {printable(why.splitlines()[0])}") from wrong
+    return render("cell.html.j2", view)
+
+
 def cell_page(
-    matrix: Matrix, cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path], up: str
+    title: str, cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path], up: str
 ) -> dict[str, Any]:
-    """Return the content of a cell's page from the scores and folders of its runs by seed; `up` is the report."""
+    """Return the content of a cell's page from the scores and folders of its runs by seed.
+
+    `title` is that of its matrix, and `up` the matrix's report, from the folder above; empty for none.
+    """
     plots: list[dict[str, Any]] = []
     for seed, path in paths.items():
         plots += _plots(cell, path, seed, dict(runs[seed]))
     return {
         "name": cell.name,
-        "matrix": matrix.title,
+        "matrix": title,
         "up": up,
         "setup": _setup(cell),
         "tables": _tables(cell, runs, paths),

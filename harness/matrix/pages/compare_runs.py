@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, current_scores, recorded
+from sojourn.harness.matrix.cells.cell_run import CellJob, current_scores, recorded
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference
 from sojourn.harness.matrix.results import MISSING, Results, cell_folder, column_head, finished, mean
+from sojourn.harness.store.loaded import stored_object
+from sojourn.harness.store.manifest import read_manifest
+from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.reference.published import AGREEING_SIZE
+from sojourn.scoring.schema.files import CELL
 
 if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
@@ -114,7 +117,7 @@ def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
             f"--compare-with: {place}: all of its cells have another definition, e.g. {odd[0]!r}: another version of "
             f"matrix {matrix.name}"
         )
-    there = ", ".join(sorted(path.name for path in place.iterdir() if any(path.glob(f"*/seed-*/{RUN}"))))
+    there = ", ".join(sorted(path.name for path in place.iterdir() if RunStore(path).runs()))
     raise MatrixError(f"--compare-with: {place} no finished run of matrix {matrix.name}; found {there or 'none'}")
 
 
@@ -128,8 +131,8 @@ def other_results(matrix: Matrix, folder: Path) -> Results:
     whole = 0
     for cell, seed, run in finished(matrix, folder):
         whole += 1
-        if about := recorded(run):
-            builds.setdefault(str(about.get("inputs")), []).append((cell, seed, run))
+        if (manifest := recorded(run)) and manifest.cache:
+            builds.setdefault(manifest.cache.inputs, []).append((cell, seed, run))
     if not builds:
         raise MatrixError(f"--compare-with: {folder}: every run was changed after it was recorded")
     inputs, chosen = max(builds.items(), key=lambda build: len(build[1]))
@@ -183,12 +186,12 @@ def origin(side: Results) -> dict[str, str]:
     seeds = sorted({seed for by_seed in side.runs.values() for seed in by_seed})
     made = {"folder": str(side.folder)}
     if runs:
-        of_cell, of_run = (json.loads((runs[0] / name).read_bytes()) for name in ("cell.json", RUN))
-        git = of_run.get("git")
-        made["Sojourn"] = f"{git['commit'][:12]}{' (changed)' * git['dirty']}" if git else "not recorded"
-        made |= {name: str(text) for name, text in of_cell.get("kernel", {}).items()}
+        manifest, of_cell = read_manifest(runs[0]), stored_object(runs[0] / CELL)
+        git = manifest.git
+        made["Sojourn"] = f"{git.commit[:12]}{' (changed)' * git.dirty}" if git else "not recorded"
+        made |= manifest.versions
         made |= {name: str(of_cell[name]) for name in ("lab", "endpoints") if name in of_cell}
-        made["inputs"] = str(of_run.get("inputs"))
+        made["inputs"] = manifest.cache.inputs if manifest.cache else MISSING
     made["queues"] = "; ".join(_queues(side.cells))
     made["runs"] = f"{sum(map(len, side.runs.values()))} of {len(side.runs)} cells, seeds {', '.join(map(str, seeds))}"
     made["excluded"] = f"{side.left_out} runs with other inputs, or changed"

@@ -14,7 +14,10 @@ import polars as pl
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import recorded
+from sojourn.harness.store.loaded import LoadError
+from sojourn.harness.store.manifest import is_run, read_manifest
 from sojourn.scoring.schema.columns import FLOWS, PROBES
+from sojourn.scoring.schema.files import CELL
 
 SUFFIX = ".flent.gz"
 _VERSION = 4
@@ -27,8 +30,14 @@ class ExportError(RuntimeError):
 def export(results: Path, to: Path) -> list[Path]:
     """Write a `.flent.gz` into `to` for every run of a cell at or below `results`; return the files.
 
-    Raises ExportError when there is none.
+    Raises ExportError when there is none, LoadError for a run with a victim.
     """
+    if is_run(results) and CELL not in read_manifest(results).files:
+        raise LoadError(
+            f"{results}: `sojourn flent` exports runs of cells, and this run has a victim; `sojourn data` writes its "
+            "tables",
+            code="no-cell",
+        )
     runs = sorted(path.parent for path in results.rglob("cell.json") if recorded(path.parent))
     if not runs:
         raise ExportError(f"{results}: no finished run of a cell whose files are as recorded")

@@ -62,7 +62,7 @@ def write(finished: Results) -> Path:
     """Write report, table and cell pages of finished runs into their folder; return the report's path."""
     folder = finished.folder
     for cell in finished.cells:
-        view = cell_page(finished.matrix, cell, finished.runs[cell.name], finished.paths[cell.name], REPORT)
+        view = cell_page(finished.matrix.title, cell, finished.runs[cell.name], finished.paths[cell.name], REPORT)
         write_page("cell.html.j2", view, cell_folder(folder, cell) / CELL)
     _write_table(finished, folder / TABLE)
     return write_page("matrix.html.j2", _content(finished), folder / REPORT)

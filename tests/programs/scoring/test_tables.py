@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.scoring.cell_tables import TABLES as CELL_TABLES
 from sojourn.scoring.evidence import Setting
 from sojourn.scoring.packets.pcapng import CaptureError
 from sojourn.scoring.packets.per_flow import goodput_bps
@@ -71,7 +72,7 @@ def test_events_keep_what_came_with_them(run: Path) -> None:
 
 def test_the_page_describes_them_as_they_are() -> None:
     page = (CHECKOUT / "docs" / "data.md").read_text()
-    for name, table in TABLES.items():
+    for name, table in (*TABLES.items(), *CELL_TABLES.items()):
         assert table.described(name) in page, f"docs/data.md: {name} is described otherwise there"
 
 

@@ -17,11 +17,12 @@ import pytest
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, cache_state, perform, result_digest, write_scores
+from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, perform, write_scores
 from sojourn.harness.matrix.cells.simulated import CAPTURES
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import claim
+from sojourn.harness.store.manifest import read_manifest, reseal
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.program import FOREIGN, PROGRAMS, Program
 from sojourn.traffic.spec import Flow
@@ -50,10 +51,12 @@ def test_runs_are_scored_and_described(tmp_path: Path) -> None:
     assert {it.status for it in outcomes.values()} == {"ran"} and len(outcomes) == 3
     for it in jobs:
         folder = run_folder(tmp_path, it.cell, it.seed)
-        scores, about = (json.loads((folder / name).read_text()) for name in (SCORES, RUN))
+        scores, manifest = json.loads((folder / SCORES).read_text()), read_manifest(folder)
         # seed · 10⁵ bytes each 0.1 s
         assert scores["flows"][0]["d_ss_mbps"] == pytest.approx(8 * it.seed)
-        assert about["seed"] == it.seed and about["inputs"] == "one"
+        assert (manifest.cell, manifest.seed, manifest.status) == (it.cell.name, it.seed, "valid")
+        assert manifest.cache and manifest.cache.inputs == "one" and manifest.command_line == sys.argv
+        assert sorted(manifest.files) == ["cell.json", "flows.csv", SCORES] and manifest.required == ["flows.csv"]
     assert not list(tmp_path.rglob("*.partial"))
 
 
@@ -161,8 +164,7 @@ def test_scores_that_cannot_be_renewed_fail_their_run_and_no_other(tmp_path: Pat
     run_all([job("a"), job("b")], tmp_path)
     damaged = run_folder(tmp_path, job("a").cell, 1)
     (damaged / "flows.csv").write_text("t_s\nx,y\n")
-    about = json.loads((damaged / RUN).read_text()) | {"result": result_digest(damaged)}  # as if it was recorded so
-    (damaged / RUN).write_text(json.dumps(about))
+    reseal(damaged, "flows.csv")  # as if it was recorded so
     outcomes = run_all([job("a", window_s=1), job("b", window_s=1), job("c")], tmp_path)
     assert {name: it.status for name, it in outcomes.items()} == {"a 1": "failed", "b 1": "kept", "c 1": "ran"}
     assert "cannot be rescored" in outcomes["a 1"].error

@@ -48,8 +48,8 @@ def test_parquet_holds_the_same(run: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["data", str(run), "-o", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     data = sojourn.load(run)
-    assert {file.stem for file in (tmp_path / "out").glob("*.parquet")} == set(TABLES)
-    for name in TABLES:
+    assert {file.stem for file in (tmp_path / "out").glob("*.parquet")} == {*TABLES, "figures"}
+    for name in (*TABLES, "figures"):
         assert pl.read_parquet(tmp_path / "out" / f"{name}.parquet").equals(getattr(data, name))
     assert "`sojourn_ms`" in (tmp_path / "out" / "columns.md").read_text()
     done = CliRunner().invoke(app, ["data", str(run), "-o", str(tmp_path / "one"), "--table=probes"])
@@ -58,7 +58,9 @@ def test_parquet_holds_the_same(run: Path, tmp_path: Path) -> None:
 
 def test_a_table_that_there_is_not_is_told_before_any_is_written(run: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["data", str(run), "-o", str(tmp_path / "out"), "--table=probes", "--table=probe"])
-    assert done.exit_code == 1 and "--table probe: unknown table; did you mean probes?" in done.stderr
+    assert (
+        done.exit_code == 1 and "--table probe: unknown table for this kind of run; did you mean probes?" in done.stderr
+    )
     assert not (tmp_path / "out").exists()
 
 

@@ -96,7 +96,7 @@ def test_a_worker_reads_its_own_files_of_those_found_elsewhere(checkout: Path, t
         (cell_run._SIMULATED, {"bottleneck/qdiscs/dualpi2.py", "traffic/irtt.py", "hardware/node.py"}),
         (cell_run._REAL_TIME, {"bottleneck/qdiscs/dualpi2.py", "hardware/machine/place.py", "apps/browsers/browser.py",
                                "apps/standins/call/call.js", "captures/packets.py", "scoring/validity.py"}),
-        (cell_run._SCORING, {"scoring/transport/steady.py"}),
+        (provenance.CELL_SCORING, {"scoring/transport/steady.py"}),
     ],
 )  # fmt: skip
 def test_the_real_runs_follow_their_own_sources(modules: tuple[str, ...], some: set[str]) -> None:

@@ -7,16 +7,16 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, perform
+from sojourn.harness.matrix.cells.cell_run import CellJob, perform
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
 from sojourn.harness.matrix.pages.compare_runs import compare_folders, origin, other_folder, other_results
 from sojourn.harness.matrix.pages.matrix_page import COMPARISON_TABLE, table, write_comparison
 from sojourn.harness.matrix.results import Results, results, run_folder
+from sojourn.harness.store.manifest import read_manifest, reseal, write_manifest
 from sojourn.scoring.schema.scores import SCORES
 from tests.unit.harness.matrix import cell_runs
 
@@ -36,8 +36,8 @@ def made(folder: Path, cell: Cell, seed: int, inputs: str, release: str = "7.2")
     run = run_folder(folder, cell, seed)
     run.mkdir(parents=True)
     perform(CellJob(cell, seed, MATRIX.window_s, MATRIX.tail_s, inputs, run=cell_runs.run), run)
-    about = {"cell": cell.model_dump(mode="json"), "seed": seed, "kernel": {"release": release, "kernel": inputs}}
-    (run / "cell.json").write_text(json.dumps(about))
+    manifest = read_manifest(run)
+    write_manifest(run, manifest.model_copy(update={"versions": {"release": release, "kernel": inputs}}))
     return run
 
 
@@ -124,8 +124,7 @@ def test_scores_of_another_scorer_are_made_anew_and_not_stored(tmp_path: Path) -
     run = run_folder(folder, A, 1)
     old = json.dumps({"flows": [{"d_ss_mbps": 99}]})
     (run / SCORES).write_text(old)
-    about: dict[str, Any] = json.loads((run / RUN).read_text())
-    (run / RUN).write_text(json.dumps(about | {"scoring": "of an earlier version"}))
+    reseal(run, SCORES, scoring="of an earlier version")
     assert other_results(MATRIX, folder).values("a", "flows.0.d_ss_mbps") == [8, 16]
     assert (run / SCORES).read_text() == old
 

@@ -19,7 +19,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.cells.cell_run import RUN, CellJob, result_digest, scoring_digest
+from sojourn.harness.matrix.cells.cell_run import CellJob, scoring_digest
 from sojourn.harness.matrix.matrix import (
     Bias,
     Chart,
@@ -35,13 +35,13 @@ from sojourn.harness.matrix.matrix import (
 from sojourn.harness.matrix.pages import flent, matrix_page
 from sojourn.harness.matrix.pages.cell_page import cell_page, series
 from sojourn.harness.matrix.results import cell_folder, results, run_folder, seeds_text
-from sojourn.harness.store.manifest import hash_file
 from sojourn.scoring.schema.columns import FLOWS, PACKETS, PROBES, SHORT
 from sojourn.scoring.transport.cell_scores import score
 from sojourn.scoring.transport.completion import completion
 from sojourn.scoring.transport.delays import probe_scores
 from sojourn.scoring.transport.frames import CellFrames
 from sojourn.traffic.spec import Flow, Probe, ShortFlows
+from tests.unit.harness.sealed import seal
 
 SECONDS = 10
 
@@ -104,10 +104,9 @@ TIMES = {"alone": 1.0, "beside": 4.0}
 INPUTS = "these"
 
 
-def describe(run: Path, cell: Cell, seed: int, **fields: str) -> None:
+def describe(run: Path, cell: Cell, seed: int, **cache: str) -> None:
     scoring = scoring_digest(CellJob(cell, seed, MATRIX.window_s, MATRIX.tail_s, INPUTS))
-    digests = {"result": result_digest(run), "scores": hash_file(run / "scores.json").sha256}
-    (run / "run.json").write_text(json.dumps({"inputs": INPUTS, "scoring": scoring} | digests | fields))
+    seal(run, cell=cell.name, seed=seed, cache={"inputs": INPUTS, "scoring": scoring} | cache)
 
 
 @pytest.fixture
@@ -130,8 +129,8 @@ def folder(tmp_path: Path) -> Path:
             frames = CellFrames(flows, probes if cell.probes else None, times)
             scores = score(cell, frames, window_s=6, tail_s=2).document()
             (run / "scores.json").write_text(json.dumps(scores))
-            describe(run, cell, seed)
             (run / "cell.json").write_text(json.dumps({"cell": cell.model_dump(mode="json"), "seed": seed}))
+            describe(run, cell, seed)
     return tmp_path
 
 
@@ -169,12 +168,14 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
-@pytest.mark.parametrize(
-    "other", [{"inputs": "others"}, {"scoring": "another"}, {"result": "0" * 64}, {"scores": "0" * 64}]
-)
-def test_runs_that_do_not_compare_are_left_out_and_counted(folder: Path, other: dict[str, str]) -> None:
+@pytest.mark.parametrize("other", ["inputs", "scoring", "flows.csv", "scores.json"])
+def test_runs_that_do_not_compare_are_left_out_and_counted(folder: Path, other: str) -> None:
     cell = MATRIX.cells[0]
-    describe(run_folder(folder, cell, 2), cell, 2, **other)
+    run = run_folder(folder, cell, 2)
+    if (run / other).exists():
+        (run / other).write_text((run / other).read_text() + "\n")
+    else:
+        describe(run, cell, 2, **{other: "another"})
     page = matrix_page.write(results(MATRIX, folder, INPUTS)).read_text()
     assert "1 runs with another kernel, guest, source or scoring, or changed, are excluded" in page
     assert "40.00–40.40" not in page and "5 of 5 cells, 9 runs" in page
@@ -261,7 +262,7 @@ def test_a_cell_tells_its_queues_marks_of_ce_and_of_sce(folder: Path) -> None:
     queues = [{"kind": "pie", **counts}, {"kind": "deltic", **counts, "sce_mark": 31}]
     (run / "queues.jsonl").write_text(json.dumps({"hop": 0, "dev": "lan", "qdiscs": queues}))
     scores = json.loads((run / "scores.json").read_text())
-    tables = cell_page(MATRIX, MATRIX.cells[0], {1: scores}, {1: run}, "report.html")["tables"]
+    tables = cell_page(MATRIX.title, MATRIX.cells[0], {1: scores}, {1: run}, "report.html")["tables"]
     (told,) = (table for table in tables if table["title"] == "Queues")
     assert told["heads"][-2:] == ["marked CE", "marked SCE"]
     assert [row[-2:] for row in told["rows"]] == [["5", "–"], ["5", "31"]]
@@ -389,7 +390,7 @@ def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
     packets.write_csv(run / "packets.csv")
     frames = CellFrames(pl.read_csv(run / "flows.csv", schema=FLOWS), packets=packets)
     told = score(asked, frames).document()
-    view = cell_page(MATRIX, asked, {1: told}, {1: run}, "report.html")
+    view = cell_page(MATRIX.title, asked, {1: told}, {1: run}, "report.html")
     mean = f"{link.rate_bps / 1e6:.3g}"
     assert f"down delivery trace (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]
     plot = next(plot for plot in view["plots"] if plot["title"] == "Packets, seed 1")
@@ -407,7 +408,7 @@ def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
         seconds=9, sender_queue="fq", pacing_percent=(100, 40), tso_2020=True, offloads=True,
         short_flows=ShortFlows(rtt_us=0, remember_ssthresh=True),
     )  # fmt: skip
-    assert cell_page(MATRIX, asked, {1: {}}, {1: tmp_path}, "report.html")["setup"] == [
+    assert cell_page(MATRIX.title, asked, {1: {}}, {1: tmp_path}, "report.html")["setup"] == [
         "flow 1 prague 0 ms: paced at 40 Mbit/s",
         "flow 2 cubic 0 ms: from port 40777",
         "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 cubic 0 ms; one flow queue per host down",
@@ -480,8 +481,7 @@ def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
     told = (run / "flows.csv").read_text().splitlines()
     (run / "flows.csv").write_text("\n".join(re.sub(r"^(([^,]*,){3})\d+", r"\1", line) for line in told) + "\n")
     assert len(flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")) == 1  # no longer as recorded
-    about = json.loads((run / RUN).read_text())
-    (run / RUN).write_text(json.dumps(about | {"result": result_digest(run)}))
+    describe(run, MATRIX.cells[0], 1)
     (path, _) = flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")
     unknown = json.loads(gzip.decompress(path.read_bytes()))["raw_values"]["TCP upload::1"][0]
     assert unknown["tcp_rtt"] is None and unknown["val"] == pytest.approx(40, rel=1e-3)
