@@ -26,9 +26,9 @@ from sojourn.hardware.machine.files import LOGS, log_file
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import CommandError, Place
 from sojourn.hardware.machine.process import Process, ProcessError
-from sojourn.harness.experiment.under_test import PathUnderTest, path_under_test
 from sojourn.harness.lab import instruments
 from sojourn.harness.lab.contract import Lab, LabFactory
+from sojourn.harness.lab.under_test import PathUnderTest, path_under_test
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.timeline import Phase
 from sojourn.traffic import iperf3, irtt, nstat, ports, ss
