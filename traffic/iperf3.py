@@ -107,6 +107,11 @@ class BulkFlow:
         """Whether the flow still runs."""
         return self._client is not None and self._client.alive()
 
+    @property
+    def failure(self) -> str | None:
+        """Why it has ended, with iperf3's reason if it gave one; None while it runs."""
+        return None if self.alive() else self._reason() or "iperf3 has ended"
+
     def stop(self) -> dict[str, Any]:
         """Stop the flow and return iperf3's JSON. Raises `BulkError` if the flow had already ended with an error."""
         self._end()

@@ -33,8 +33,8 @@ from sojourn.hardware.machine.process import ProcessError
 from sojourn.hardware.machine.programs import install_command
 from sojourn.hardware.machine.requirements import ToolError
 from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.harness.lab.contract import SIDES
 from sojourn.harness.lab.doctor import Finding, Verdict
-from sojourn.harness.lab.instruments import SIDES
 from sojourn.harness.lab.needs import missing, needed
 from sojourn.harness.lab.physical import close_master, places_of, router_of, tap
 from sojourn.scoring.packets import pcapng

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from sojourn.bottleneck.router import Router
 from sojourn.hardware.machine.place import Place
+
+Side = Literal["client", "server"]
+SIDES: tuple[Side, ...] = ("client", "server")
+"""The capture points: after the bottleneck and before it, in the downward direction."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,10 @@ class Lab:
     on_time: tuple[str, ...] = ()
     #: Parts of the lab that must stay alive: name → function that returns why it has ended, if so.
     watched: dict[str, Callable[[], str | None]] = field(default_factory=dict)
+
+    def tap(self, side: Side) -> Tap:
+        """Return the capture point on one side of the bottleneck."""
+        return self.client_tap if side == "client" else self.server_tap
 
 
 class MadeLab:

@@ -1,65 +1,197 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instruments of a lab, the same for every experiment: captures, probes, queue samplers, bulk flows."""
+"""The instruments of a run in a lab, the same for every experiment: captures, probes, samplers, players, bulk flows."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from sojourn.bottleneck.router import Router
-from sojourn.bottleneck.sampler import QdiscSampler
-from sojourn.captures.packets import PacketCapture, own_traffic
-from sojourn.hardware.machine.process import Process
-from sojourn.harness.lab.contract import Lab, Tap
+from sojourn.apps.base import Service, Stage
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.captures.packets import Captured, PacketCapture, own_traffic
+from sojourn.hardware.machine.display import SIZE, Display
+from sojourn.hardware.machine.periodic import PeriodicSampler
+from sojourn.harness.lab.contract import SIDES, Lab, Side
+from sojourn.harness.lab.under_test import PathUnderTest
 from sojourn.traffic import irtt, ports
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.iperf3 import BulkFlow
 from sojourn.traffic.irtt import Codepoint, IrttClient
 
-Side = Literal["client", "server"]
-SIDES: tuple[Side, ...] = ("client", "server")
-"""The capture points: after the bottleneck and before it, in the downward direction."""
+TICK_S = 0.5
+"""Interval at which a run is checked, s."""
+MARGIN_S = 180
+"""Longest set-up that probes and flows must outlast, s; irtt reserves memory for its whole duration."""
 
 
-def tap(lab: Lab, side: Side) -> Tap:
-    """Return the capture point on one side of the bottleneck."""
-    return lab.client_tap if side == "client" else lab.server_tap
+class PartEndedError(RuntimeError):
+    """A part of the run ended during the run; the message names it and its last output."""
 
 
-def start_capture(lab: Lab, side: Side, file: Path, *, only: str = "", elsewhere: bool = False) -> PacketCapture:
-    """Capture the packets of the lab's hosts on one side, filtered by `only`, to `file` (….pcapng).
-
-    `elsewhere`: the client's peers may be anywhere. Raises ProcessError.
-    """
-    at = tap(lab, side)
-    own = own_traffic(lab.hosts, lab.viewers if elsewhere else ())
-    only = f"({only}) and ({own})" if only and own else only or own
-    return PacketCapture.start(at.place, at.interface, file, only=only)
-
-
-def start_echo(lab: Lab, log: Path) -> Process:
-    """Start the server that answers the lab's probes. Raises ProcessError."""
-    return irtt.start_server(lab.server, lab.addresses.server, log, wrap=lab.realtime)
-
-
-def start_probe(
-    lab: Lab, file: Path, limit_s: float, *, port: int = ports.IRTT, interval_ms: float = 10,
-    codepoint: Codepoint = "not-ect",
-) -> IrttClient:  # fmt: skip
-    """Probe from the client to the echo, for at most `limit_s` s; `port` IRTT_UNSHAPED bypasses the queue.
-
-    Raises IrttError, ProcessError.
-    """
-    probe = IrttClient(
-        lab.client, lab.addresses.server, file, port=port, interval_ms=interval_ms, codepoint=codepoint,
-        wrap=lab.realtime,
-    )  # fmt: skip
-    return probe.start(limit_s)
+@contextmanager
+def first_failure() -> Iterator[ExitStack]:
+    """Yield a stack that raises the exception that ended its block, despite errors while undoing the rest."""
+    first: BaseException | None = None
+    try:
+        with ExitStack() as stack:
+            try:
+                yield stack
+            except BaseException as failed:
+                first = failed
+                raise
+    except Exception as last:
+        raise (first or last) from None
 
 
-def queue_sampler(router: Router, file: Path, interval_s: float = 0.1) -> QdiscSampler:
-    """Return a sampler, not started, of both queues of a router."""
-    return QdiscSampler(router.place, file, router.lan, router.wan, interval_s)
+class Instruments:
+    """The parts of one run: started in the order of their dependencies, watched, stopped in reverse by `stack`."""
+
+    def __init__(
+        self, lab: Lab, path: PathUnderTest, stack: ExitStack, wait: Callable[[float], object] = time.sleep
+    ) -> None:
+        """`wait` lets a time in s pass; what it raises ends the run."""
+        self.lab, self.path, self.stack, self._wait = lab, path, stack, wait
+        self.watched = dict(lab.watched)
+        self.captured: dict[Side, Captured] = {}
+        self._due: list[tuple[float, Callable[[], object]]] = []
+        # A monotonic clock: setting the host's clock neither ends nor extends a phase.
+        self.clock = time.monotonic if lab.real_time else time.time
+
+    def keep(self, name: str, failure: Callable[[], str | None], stop: Callable[[], object]) -> None:
+        """Take over a started part: stop it at the end; until then, `failure` says why it has ended, if so."""
+        self.stack.callback(stop)
+        self.watched[name] = failure
+
+    def check(self) -> None:
+        """Raise PartEndedError if a part has ended."""
+        for name, failure in self.watched.items():
+            if (words := failure()) is not None:
+                raise PartEndedError(f"{name} ended during the run: {words}")
+
+    def capture(self, folder: Path, *, only: str = "", elsewhere: bool = False) -> None:
+        """Capture the packets on both sides that match `only` to `folder`; `captured` has their counts afterwards.
+
+        `elsewhere`: the client's peers may be anywhere. Raises ProcessError.
+        """
+        own = own_traffic(self.lab.hosts, self.lab.viewers if elsewhere else ())
+        only = f"({only}) and ({own})" if only and own else only or own
+        for side in SIDES:
+            tap = self.lab.tap(side)
+            capture = PacketCapture.start(tap.place, tap.interface, folder / f"{side}.pcapng", only=only)
+            self.keep(f"the {side} capture", capture.process.last_words, partial(self._captured, side, capture))
+
+    def _captured(self, side: Side, capture: PacketCapture) -> None:
+        self.captured[side] = capture.stop()
+
+    def echo(self, log: Path) -> None:
+        """Start the server that answers the probes. Raises ProcessError."""
+        echo = irtt.start_server(self.lab.server, self.lab.addresses.server, log, wrap=self.lab.realtime)
+        self.keep("the irtt server", echo.last_words, echo.stop)
+
+    def probe(self, file: Path, seconds: float, port: int, interval_ms: float, codepoint: Codepoint) -> None:
+        """Probe from the client to the echo for `seconds` s after the set-up; port IRTT_UNSHAPED bypasses the queue.
+
+        Raises IrttError, ProcessError.
+        """
+        probe = IrttClient(
+            self.lab.client, self.lab.addresses.server, file, port=port, interval_ms=interval_ms, codepoint=codepoint,
+            wrap=self.lab.realtime,
+        ).start(seconds + MARGIN_S)  # fmt: skip
+        name = file.name.partition(".")[0]
+        self.keep(f"the probe {name}", lambda: None if probe.alive() else "irtt has ended", probe.stop)
+
+    def sample(self, samplers: Mapping[str, PeriodicSampler]) -> None:
+        """Start samplers, by name. Raises ProcessError."""
+        for name, sampler in samplers.items():
+            sampler.start()
+            self.keep(name, partial(_error, sampler), sampler.stop)
+
+    def screen(self, log: Path) -> Display:
+        """Start the client's screen. Raises ProcessError."""
+        display = Display.start(self.lab.client, log)
+        self.keep("the screen (Xvfb)", display.process.last_words, display.stop)
+        return display
+
+    def play(self, service: Service, display: Display, folder: Path) -> Stage:
+        """Start a service on a screen, with `folder` for its files. Raises ServiceError."""
+        lab = self.lab
+        stage = Stage(
+            client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
+            display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1], all_cores=lab.all_cores,
+            on_time=lab.on_time,
+        )  # fmt: skip
+        self.stack.callback(service.stop)
+        service.start(stage)
+        self.watched["the player"] = lambda: (words := service.failure) and words + service.keep_shown()
+        return stage
+
+    def send(
+        self, flows: Sequence[BulkFlow], seconds: float, stack: ExitStack, ended: Callable[[BulkFlow], object]
+    ) -> None:
+        """Start bulk flows that last at most `seconds` s after the set-up; return when all their data flows.
+
+        `stack` calls `ended` with each, which calls `end`. Raises as `BulkFlow.start`.
+        """
+        # All at once, except flows with a different ECN mode: in a full queue, each would wait.
+        for _, alike in groupby(flows, key=lambda flow: flow.contender.tcp_ecn):
+            begun = []
+            for flow in alike:
+                flow.launch(seconds + MARGIN_S)
+                stack.callback(ended, flow)
+                begun.append(flow)
+            for flow in begun:
+                flow.await_data()
+                self.watched[flow_name(flow.sender_port)] = partial(_failure, flow)
+
+    def end(self, flow: BulkFlow) -> dict[str, Any]:
+        """Stop a bulk flow and return iperf3's JSON. Raises BulkError."""
+        self.watched.pop(flow_name(flow.sender_port), None)
+        return flow.stop()
+
+    def by_clock(self, now: float) -> float:
+        """Return the present time by `clock`, `now` being Unix time: in simulated time, reading a clock costs time."""
+        return self.clock() if self.lab.real_time else now
+
+    def schedule(self, due: float, action: Callable[[], object]) -> None:
+        """Let `live` call `action` at `due` (s, by `clock`); at equal times, in the order of scheduling."""
+        self._due.append((due, action))
+        self._due.sort(key=itemgetter(0))
+
+    def schedule_rates(self, began: float, down: Sequence[RateStep], up: Sequence[RateStep]) -> None:
+        """Schedule the bottleneck's rate steps from `began` (s, by `clock`) on."""
+        for way, steps in (("down", down), ("up", up)):
+            for step in steps:
+                self.schedule(began + step.at_s, partial(self.path.set_rate, way, step.rate_bps))
+
+    def live(self, end: float, tick: Callable[[], None]) -> None:
+        """Let time pass until `end` (s, by `clock`): do what is scheduled, and call `tick` every TICK_S."""
+        while (left := end - self.clock()) > 0:
+            if self._due and (left := min(left, self._due[0][0] - self.clock())) <= 0:
+                self._due.pop(0)[1]()
+                continue
+            self._wait(min(TICK_S, left))
+            tick()
+        while self._due and self._due[0][0] <= end:
+            self._due.pop(0)[1]()
+
+
+def flow_name(sender_port: int) -> str:
+    """Return the name under which a bulk flow is watched."""
+    return f"the bulk flow {sender_port}"
+
+
+def _failure(flow: BulkFlow) -> str | None:
+    return flow.failure
+
+
+def _error(sampler: PeriodicSampler) -> str | None:
+    return str(sampler.error) if sampler.error else None
 
 
 def bulk_flow(

@@ -4,79 +4,85 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sojourn.bottleneck.readback import ReadbackError
 from sojourn.bottleneck.router import Router
+from sojourn.bottleneck.sampler import QdiscSampler
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.machine.clock import Offset, clock_offset
 from sojourn.hardware.machine.offloads import offloads_on
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import Place
-from sojourn.harness.lab import instruments
-from sojourn.harness.lab.contract import Lab
-from sojourn.harness.options.model import Options
+from sojourn.harness.lab.contract import SIDES, Lab
 
 
-class PathUnderTest(Protocol):
-    """The interface of the path under test."""
+class PathUnderTest:
+    """The device between the hosts; this is one that is neither set up nor read."""
 
-    places: Sequence[Place]
+    places: Sequence[Place] = ()
     """The places where it can be queried."""
-    has_bypass: bool
+    has_bypass = False
     """Whether its queue can be bypassed by a probe of the lab itself."""
+
+    def __init__(self) -> None:
+        self.rates: list[dict[str, Any]] = []
+        """The rate steps made so far: `t` (Unix s), `direction`, `rate_bps`."""
 
     def apply(self) -> None:
         """Set it up as requested. Raises `RouterError` and `ReadbackError`."""
 
-    def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
+    def samplers(self, folder: Path, interval_s: float = 0.1) -> dict[str, PeriodicSampler]:
         """Return its queue samplers, which write to `folder`, by display name; not started."""
+        return {}
 
     def set_rate(self, way: str, rate_bps: int) -> None:
-        """Set a new rate (bit/s) for a direction ("down", "up"). Raises `RouterError`."""
+        """Set a new rate (bit/s) for a direction ("down", "up") and record it. Raises `RouterError`."""
+        raise AssertionError("no rate steps without a router")
 
     def described(self) -> dict[str, Any]:
         """Return its description for lab.json."""
+        return {}
 
     def versions(self) -> dict[str, str]:
         """Return the versions of its programs."""
+        return {}
 
-    def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return its final description for lab.json; `known` is the present one, `rates` the steps made.
+    def at_end(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its final description for lab.json; `known` is the present one.
 
         Raises `CommandError` and `RouterError` if it does not answer.
         """
+        return {}
 
 
-def path_under_test(lab: Lab, options: Options) -> PathUnderTest:
-    """Return the device between the hosts of a lab, for a run with these options."""
-    return ManagedRouter(lab.router, options.bottleneck) if lab.router else BlackBox(lab)
-
-
-class ManagedRouter:
+class ManagedRouter(PathUnderTest):
     """A router that is set up as the bottleneck."""
 
     has_bypass = True
 
     def __init__(self, router: Router, requested: Bottleneck) -> None:
-        self._router, self._requested = router, requested
-        self.places: Sequence[Place] = (router.place,)
+        super().__init__()
+        self.router, self._requested, self.places = router, requested, (router.place,)
 
     def apply(self) -> None:
-        self._router.apply(self._requested)
+        self.router.apply(self._requested)
 
-    def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
-        return {"the router": instruments.queue_sampler(self._router, folder / "qdisc.jsonl")}
+    def samplers(self, folder: Path, interval_s: float = 0.1) -> dict[str, PeriodicSampler]:
+        router = self.router
+        return {"the router": QdiscSampler(router.place, folder / "qdisc.jsonl", router.lan, router.wan, interval_s)}
 
     def set_rate(self, way: str, rate_bps: int) -> None:
-        self._router.set_rate(self._router.lan if way == "down" else self._router.wan, rate_bps)
+        self.router.set_rate(self.router.lan if way == "down" else self.router.wan, rate_bps)
+        self.rates.append({"t": time.time(), "direction": way, "rate_bps": rate_bps})
 
     def described(self) -> dict[str, Any]:
-        router, requested = self._router, self._requested
+        router, requested = self.router, self._requested
         ways = requested.down, requested.up
         return {
             "rtt_ms": requested.rtt_us / 1000,
@@ -90,41 +96,33 @@ class ManagedRouter:
         }
 
     def versions(self) -> dict[str, str]:
-        return {f"router {name}": text for name, text in self._router.versions().items()}
+        return {f"router {name}": text for name, text in self.router.versions().items()}
 
-    def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def verify(self) -> None:
+        """Raise `ReadbackError` unless it is set up as requested, with the rates of the steps made."""
+
+        def made(way: str) -> list[RateStep]:
+            return [RateStep(at_s=0, rate_bps=step["rate_bps"]) for step in self.rates if step["direction"] == way]
+
+        self.router.verify(self._requested.stepped(made("down"), made("up")))
+
+    def at_end(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """Return whether it is still set up as requested, otherwise the differences; log its final counters."""
-
-        def done(way: str) -> list[RateStep]:
-            """Return the rate steps that were made before the run ended."""
-            return [RateStep(at_s=0, rate_bps=step["rate_bps"]) for step in rates if step["direction"] == way]
-
-        self._router.final_statistics()
+        self.router.final_statistics()
         try:
-            self._router.verify(self._requested.stepped(done("down"), done("up")))
+            self.verify()
         except ReadbackError as changed:
             return {"verified_at_end": str(changed)}
         return {"verified_at_end": True}
 
 
-class BlackBox:
+class BlackBox(PathUnderTest):
     """A named black box between two captures: only these and their clocks are known."""
 
-    has_bypass = False
-    places: Sequence[Place] = ()
-
     def __init__(self, lab: Lab) -> None:
+        super().__init__()
         self._name = lab.box
-        self._taps = {side: instruments.tap(lab, side) for side in instruments.SIDES}
-
-    def apply(self) -> None:
-        pass
-
-    def samplers(self, folder: Path) -> dict[str, PeriodicSampler]:
-        return {}
-
-    def set_rate(self, way: str, rate_bps: int) -> None:
-        raise AssertionError("a black box has no rate steps")
+        self._taps = {side: lab.tap(side) for side in SIDES}
 
     def described(self) -> dict[str, Any]:
         return {
@@ -136,10 +134,7 @@ class BlackBox:
             "tap_clocks": [self._clocks()],
         }
 
-    def versions(self) -> dict[str, str]:
-        return {}
-
-    def at_end(self, known: Mapping[str, Any], rates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def at_end(self, known: Mapping[str, Any]) -> dict[str, Any]:
         return {"tap_clocks": [*known.get("tap_clocks", ()), self._clocks()]}
 
     def _clocks(self) -> dict[str, dict[str, float]]:

@@ -14,10 +14,10 @@ from sojourn.apps.call import BrowserCall
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.bottleneck.spec import Bottleneck, Direction
+from sojourn.captures.packets import PacketCapture
 from sojourn.captures.screen import ScreenRecorder
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import log_file
-from sojourn.harness.lab import instruments
 from sojourn.harness.lab.guest_job import EVIDENCE
 from sojourn.harness.lab.simulated import SimLab
 
@@ -66,7 +66,7 @@ def main(folder: Path) -> None:
                 Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=SIZE[0], height=SIZE[1])
             )
             screen = ScreenRecorder.start(display.name, folder, place=lab.client, size=SIZE)
-            capture = instruments.start_capture(lab, "server", folder / "server.pcapng")
+            capture = PacketCapture.start(lab.server_tap.place, lab.server_tap.interface, folder / "server.pcapng")
             watch(call, SETTLE_S)
             begun = time.time()
             watch(call, WATCHED_S)

@@ -12,7 +12,6 @@ KINDS = ("unit", "programs", "lab")
 #: Neither is a path, so that a move changes nothing here.
 AS_PARTS = {
     "probes": "test_two_probes",
-    "under_test": "test_main_job",
     "bundles": "test_cli",
     "child": "test_soak",
     "common": "test_cli",

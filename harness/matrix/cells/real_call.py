@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 
-from sojourn.apps.base import ServiceError, Stage
+from sojourn.apps.base import ServiceError
 from sojourn.apps.call import BrowserCall as Browsers
-from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import log_file
 from sojourn.harness.lab.contract import Lab
+from sojourn.harness.lab.instruments import Instruments
 from sojourn.scoring.gates.base import gate
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.schema.columns import TALKS
@@ -34,27 +32,20 @@ def browsers(call: spec.Call) -> Browsers:
     return made
 
 
-@contextmanager
-def browser_call(lab: Lab, requested: spec.Call, folder: Path) -> Iterator[Browsers]:
-    """A call between the client and the server of `lab` once both ends show its size; its files go to `folder`.
+def call_shown(parts: Instruments, requested: spec.Call, folder: Path) -> Browsers:
+    """Return a call between the client and the server once both ends show its size; its files go to `folder`.
 
     Raises ServiceError when there is no call, or none of that size within a minute; ProcessError without a screen.
     """
-    display = Display.start(lab.client, log_file(folder, "xvfb"))
     call = browsers(requested)
-    try:
-        width, height = SIZE
-        stage = Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=width, height=height)
-        call.start(stage)
-        deadline = time.monotonic() + _SETTLED_S
-        while not call.settled:
-            if call.failure or time.monotonic() > deadline:
-                raise ServiceError(f"call: {call.failure or f'no full picture after {_SETTLED_S:g} s'}")
-            time.sleep(_POLL_S)
-        yield call
-    finally:
-        call.stop()
-        display.stop()
+    parts.play(call, parts.screen(log_file(folder, "xvfb")), folder)
+    deadline = time.monotonic() + _SETTLED_S
+    while not call.settled:
+        parts.check()
+        if time.monotonic() > deadline:
+            raise ServiceError(f"call: no full picture after {_SETTLED_S:g} s")
+        time.sleep(_POLL_S)
+    return call
 
 
 def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import json
-import sched
 import time
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -14,18 +13,17 @@ import polars as pl
 
 from sojourn.apps.call import BrowserCall as Browsers
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.router import Router
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
 from sojourn.hardware.machine.clock import clock_offsets
 from sojourn.hardware.machine.command_log import command_log
 from sojourn.hardware.machine.periodic import PeriodicSampler
-from sojourn.harness.lab import instruments
-from sojourn.harness.lab.contract import Lab
-from sojourn.harness.lab.instruments import Side
+from sojourn.harness.lab.contract import SIDES, Lab, Side
+from sojourn.harness.lab.instruments import Instruments, bulk_flow, first_failure
+from sojourn.harness.lab.under_test import ManagedRouter
 from sojourn.harness.matrix.capabilities import missing_capability, working_hops
 from sojourn.harness.matrix.cells.counters import COUNTERS
-from sojourn.harness.matrix.cells.real_call import arrived, browser_call, marked, talks
+from sojourn.harness.matrix.cells.real_call import arrived, call_shown, marked, talks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven
 from sojourn.scoring.gates.unshaped import jitter
@@ -45,7 +43,6 @@ _STATES_S = 0.5
 _QUEUES_S = 1.0
 #: The most that a full queue contains, and its retransmissions.
 _DRAIN_S = 10.0
-_MARGIN_S = 120
 _QUEUES, _JITTER = "qdisc.jsonl", "jitter.json.gz"
 
 
@@ -64,6 +61,7 @@ def run_cell(
 
     Raises:
         RealTimeError: the lab lacks what the cell needs, the run was stopped, or a gate makes it invalid.
+        PartEndedError: a part ended during the run.
         RouterError, ReadbackError, BulkError, ContenderError, IrttError, ProcessError, TunnelError, ServiceError: a
             part failed.
     """
@@ -72,19 +70,17 @@ def run_cell(
         raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {missing or 'no router'}")
     evidence = folder / EVIDENCE
     evidence.mkdir()
-    asked = bottleneck(cell)
-    with command_log(folder / "setup.log"), ExitStack() as stack:
+    path = ManagedRouter(router, bottleneck(cell))
+    with command_log(folder / "setup.log"), first_failure() as stack:
         stack.enter_context(tso_2020((lab.sender, lab.receiver), cell.tso_2020))
-        router.apply(asked)
+        path.apply()
         stack.callback(router.clear)
         if cell.tunnel in ("wireguard", "fou", "fou-auto"):
             outer = lab.addresses
             stack.enter_context(tunnel(cell.tunnel, lab.sender, outer.sender, lab.receiver, outer.receiver))
-        call = stack.enter_context(browser_call(lab, cell.call, evidence)) if cell.call else None
-        run = _Run(lab, router, cell, evidence, stopped or Event(), call)
+        run = _Run(lab, path, cell, evidence, stopped or Event())
         run.play()
-        hop = working_hops(cell)[0]
-        router.verify(asked.stepped(hop.schedule, hop.schedule_up, until_s=cell.seconds))
+        path.verify()
         versions = lab.versions | router.versions()
     verdict = Validity.of(_write(run, folder, limits or Limits()))
     made = {
@@ -121,15 +117,14 @@ def _delayed(way: Direction, delay_us: int) -> Direction:
 
 
 class _Run:
-    """Everything that runs with a cell's flows, started in order of dependency, and its results."""
+    """Everything that runs with a cell's flows, and its results."""
 
-    def __init__(
-        self, lab: Lab, router: Router, cell: Cell, evidence: Path, stopped: Event, call: Browsers | None
-    ) -> None:
-        self.lab, self.router, self.cell, self.evidence = lab, router, cell, evidence
-        self.stopped, self.call = stopped, call
+    def __init__(self, lab: Lab, path: ManagedRouter, cell: Cell, evidence: Path, stopped: Event) -> None:
+        self.lab, self.path, self.router, self.cell = lab, path, path.router, cell
+        self.evidence, self.stopped = evidence, stopped
+        self.call: Browsers | None = None
         self.flows = [
-            instruments.bulk_flow(
+            bulk_flow(
                 lab, flow.contender, evidence, n, name=f"{n}-{flow.contender}", up=flow.up,
                 address=(NEAR if flow.up else FAR) if cell.tunnel else "",
             )
@@ -137,21 +132,25 @@ class _Run:
         ]  # fmt: skip
         self.pairs = list(zip(self.flows, cell.flows, strict=True))
         self.captures: dict[Side, Captured] = {}
-        sides = {side: instruments.tap(lab, side).place for side in instruments.SIDES}
+        sides = {side: lab.tap(side).place for side in SIDES}
         clocks = clock_offsets(sides.values())
         self.ahead_ns = {side: round(clocks[place].correction * 1e9) for side, place in sides.items()}
         self.began = 0.0
         self.counted: dict[str, dict[str, int]] = {}
 
     def play(self) -> None:
-        before = self._counters()
-        with ExitStack() as stack:
-            for side in instruments.SIDES:
-                self._capture(stack, side)
-            self._probe(stack)
-            self._sample(stack)
-            self._traffic()
+        with first_failure() as stack:
+            parts = Instruments(self.lab, self.path, stack, self._wait)
+            self.captures = parts.captured
+            if self.cell.call:
+                self.call = call_shown(parts, self.cell.call, self.evidence)
+            before = self._counters()
+            parts.capture(self.evidence, only="ip or ip6")
+            self._probe(parts)
+            self._sample(parts)
+            self._traffic(parts)
             self._drain()
+            parts.check()
         self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
         router = self.router
         qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
@@ -165,69 +164,48 @@ class _Run:
         ends = {place.name: place for place in (self.lab.sender, self.lab.receiver)}
         return {name: nstat.counters(place.run(["cat", *nstat.FILES], check=False)) for name, place in ends.items()}
 
-    def _capture(self, stack: ExitStack, side: Side) -> None:
-        capture = instruments.start_capture(self.lab, side, self.evidence / f"{side}.pcapng", only="ip or ip6")
-        stack.callback(lambda: self.captures.__setitem__(side, capture.stop()))
-
-    def _probe(self, stack: ExitStack) -> None:
+    def _probe(self, parts: Instruments) -> None:
         """Start one probe that bypasses the bottleneck and shows the lab's own jitter, and those of the cell."""
-        stack.callback(instruments.start_echo(self.lab, self.evidence / "irtt-server.log").stop)
-        asked = {_JITTER: (ports.IRTT_UNSHAPED, Probe(rtt_us=0))}
-        asked |= {_probe_file(n): (ports.IRTT, probe) for n, probe in enumerate(self.cell.probes)}
-        for name, (port, probe) in asked.items():
-            client = instruments.start_probe(
-                self.lab, self.evidence / name, self.cell.seconds + _MARGIN_S,
-                port=port, interval_ms=probe.interval_s * 1e3, codepoint=probe.ecn,
-            )  # fmt: skip
-            stack.callback(client.stop)
+        parts.echo(self.evidence / "irtt-server.log")
+        wanted = {_JITTER: (ports.IRTT_UNSHAPED, Probe(rtt_us=0))}
+        wanted |= {_probe_file(n): (ports.IRTT, probe) for n, probe in enumerate(self.cell.probes)}
+        for name, (port, probe) in wanted.items():
+            parts.probe(self.evidence / name, self.cell.seconds, port, probe.interval_s * 1e3, probe.ecn)
 
-    def _sample(self, stack: ExitStack) -> None:
+    def _sample(self, parts: Instruments) -> None:
         """Sample queues and the senders' TCP state; in a tunnel the receivers' too: no capture sees its flows."""
         low, high = ports.FIRST_SENDER, ports.FIRST_SENDER + len(self.flows) - 1
         ends = {("sending", flow.sender): "sport" for flow in self.flows}
         if self.cell.tunnel:
             ends |= {("receiving", flow.receiver): "dport" for flow in self.flows}
-        samplers: list[PeriodicSampler] = [
-            SsSampler(
+        samplers: dict[str, PeriodicSampler] = {
+            f"the sampler {what} at {place.name}": SsSampler(
                 place, self.evidence / f"{what}-{place.name}.jsonl", f"{port} ge :{low} and {port} le :{high}",
                 interval_s=_STATES_S,
             )
             for (what, place), port in ends.items()
-        ]  # fmt: skip
-        samplers.append(instruments.queue_sampler(self.router, self.evidence / _QUEUES, _QUEUES_S))
-        for sampler in samplers:
-            stack.callback(_stop_whole, sampler)
-            sampler.start()
+        }  # fmt: skip
+        parts.sample(samplers | self.path.samplers(self.evidence, _QUEUES_S))
 
-    def _traffic(self) -> None:
-        """Execute the cell's events in real time; a flow that ends by itself makes the run invalid."""
+    def _traffic(self, parts: Instruments) -> None:
+        """Execute the cell's events in real time; a flow that ends by itself ends the run."""
         cell, (hop, *_) = self.cell, working_hops(self.cell)
-        clock = sched.scheduler(time.time, self._wait)
-        self.began = time.time()
-        lasting = []
-        for flow, asked in self.pairs:
-            clock.enterabs(self.began + asked.start_s, 1, flow.start)
-            if asked.stop_s is None or asked.stop_s >= cell.seconds:
-                lasting.append(flow)
-            else:
-                clock.enterabs(self.began + asked.stop_s, 0, flow.stop)
-        for dev, schedule in ((self.router.lan, hop.schedule), (self.router.wan, hop.schedule_up)):
-            for step in schedule:
-                clock.enterabs(self.began + step.at_s, 0, self.router.set_rate, (dev, step.rate_bps))
-        clock.enterabs(self.began + cell.seconds, 2, lambda: None)
-        with ExitStack() as stack:
-            for flow in self.flows:
-                stack.callback(_end, flow)
-            clock.run()
-            for name, failure in self.lab.watched.items():
-                if (words := failure()) is not None:
-                    raise RealTimeError(f"cell {cell.name}: {name}: {words}")
-            for flow in lasting:
-                if not flow.alive():
-                    flow.stop()
-                    raise RealTimeError(f"cell {cell.name}: {flow.contender.name} ended before the cell")
-            if self.call and self.call.failure:
-                raise RealTimeError(f"cell {cell.name}: call: {self.call.failure}")
+
+        def end(flow: BulkFlow) -> None:
+            if flow.alive():
+                parts.end(flow)
+
+        with first_failure() as stack:
+            self.began = time.time()
+            began = parts.by_clock(self.began)
+            for flow, spec in self.pairs:
+                if spec.stop_s is not None and spec.stop_s < cell.seconds:
+                    parts.schedule(began + spec.stop_s, partial(parts.end, flow))
+            parts.schedule_rates(began, hop.schedule, hop.schedule_up)
+            for flow, spec in self.pairs:
+                parts.schedule(began + spec.start_s, partial(parts.send, [flow], cell.seconds, stack, end))
+            parts.live(began + cell.seconds, parts.check)
+            parts.check()
 
     def _drain(self) -> None:
         """Wait until no sender has data in flight: a connection cut off by a removed tunnel holds its port for long."""
@@ -245,17 +223,6 @@ class _Run:
     def lines(self, pattern: str) -> list[str]:
         """Return the lines of the samplers' files whose names match."""
         return [line for file in sorted(self.evidence.glob(pattern)) for line in file.read_text().splitlines()]
-
-
-def _end(flow: BulkFlow) -> None:
-    if flow.alive():
-        flow.stop()
-
-
-def _stop_whole(sampler: PeriodicSampler) -> None:
-    sampler.stop()
-    if sampler.error:
-        raise RealTimeError(f"sampling stopped during the run: {sampler.error}")
 
 
 def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:

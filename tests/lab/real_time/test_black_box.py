@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ from sojourn.hardware.lab.lab_file import read_lab_file
 from sojourn.hardware.machine.clock import clock_offsets
 from sojourn.harness.cli import app
 from sojourn.harness.lab.check import examine
-from sojourn.harness.lab.contract import Tap
-from sojourn.harness.lab.instruments import SIDES, start_capture, start_echo, start_probe
+from sojourn.harness.lab.contract import SIDES, Tap
+from sojourn.harness.lab.instruments import Instruments
 from sojourn.harness.lab.physical import PhysicalLab
+from sojourn.harness.lab.under_test import BlackBox
 from sojourn.harness.report.index import INDEX
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from sojourn.scoring.packets import pcapng, per_flow, sojourn
 from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.traffic.irtt import IrttClient
 from tests.lab.real_time.bench import Bench, changed, job, needs_root, until
 from tests.tiers import first
 
@@ -106,12 +109,14 @@ def test_between_two_hosts_the_least_times_add_up_whatever_their_clocks_tell(ven
         PhysicalLab(read_lab_file(file, "black-box")) as lab,
     ):
         assert lab.router is None and lab.server_tap == Tap(lab.server, "eth0")
-        captures = [start_capture(lab, side, tmp_path / f"{side}.pcapng") for side in SIDES]
-        with start_echo(lab, tmp_path / "echo.log"):
-            probe = start_probe(lab, tmp_path / "irtt.json.gz", 3)
+        with ExitStack() as stack:
+            parts = Instruments(lab, BlackBox(lab), stack)
+            parts.capture(tmp_path)
+            parts.echo(tmp_path / "echo.log")
+            probe = IrttClient(lab.client, lab.addresses.server, tmp_path / "irtt.json.gz").start(3)
             until(lambda: not probe.alive(), 15)
             probe.stop()
-        behind, before = (pcapng.read(capture.stop().file).packets for capture in captures)
+        behind, before = (pcapng.read(parts.captured[side].file).packets for side in SIDES)
         (ahead,) = clock_offsets([lab.server]).values()
     before = before.unique(["src", "ip_id", "fingerprint"], keep="first", maintain_order=True)  # its own come twice
     down = sojourn.least_ms(per_flow.select(before, dst="10.42.1.10"), behind)

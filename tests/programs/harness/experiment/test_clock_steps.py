@@ -32,12 +32,15 @@ def test_a_clock_that_is_set_changes_no_phase_and_no_rate_step(
         if len(sampled) == 2:
             monkeypatch.setattr(time, "time", lambda: real() + step_s)
 
-    path = SimpleNamespace(set_rate=lambda _, rate_bps: set_rates.append((time.monotonic() - began, rate_bps)))
+    def set_rate(_: str, rate_bps: int) -> None:
+        set_rates.append((time.monotonic() - began, rate_bps))
+
+    path = SimpleNamespace(rates=[], set_rate=set_rate)
     recording = _Recording(
         options, cast(Any, SimpleNamespace(path=tmp_path, check_space=lambda: None)),
         cast(Any, SimpleNamespace(real_time=True, watched={}, client=LOCAL)), cast(Any, path),
         cast(Any, SimpleNamespace(sample=sample, stalls=0)),
-        cast(Any, SimpleNamespace(phase=lambda _: None, update=lambda **_: None)), ExitStack(), [],
+        cast(Any, SimpleNamespace(phase=lambda _: None, update=lambda **_: None)), ExitStack(),
     )  # fmt: skip
     began = time.monotonic()
     recording.play()
