@@ -17,7 +17,7 @@ from sojourn.hardware.lab.lab_file import LABS, read_lab_file
 from sojourn.hardware.machine.files import expanded
 
 Group = Literal["victim", "path", "contenders", "recording", "lab", "evidence"]
-Says = Literal["what", "content", "how", "who"]
+Subject = Literal["what", "content", "how", "who"]
 """The subject of an option, which decides where it may be set.
 
 `what` is measured: any file. `content`, the media that is played: any file, as an address or as a path in the file's
@@ -48,7 +48,7 @@ class Option:
     """How a text sets a field of the options: on the command line, in a file or in the environment."""
 
     group: Group
-    says: Says
+    subject: Subject
     help: str
     default: str | None = None
     """The text that applies if nothing sets the option. None: the field keeps its own default, as for ''."""

@@ -33,7 +33,7 @@ BLOCK = 100  # bytes of a packet in the file: 32 of pcapng, Ethernet, IPv4 and T
 STEP_NS = 120_000  # a segment each: 100 Mbit/s
 LOST, MARKED = 0.003, 0.01
 FIELDS = ("frame.time_epoch", "ip.src", "tcp.srcport", "ip.dst", "tcp.dstport", "ip.dsfield.ecn", "ip.len", "tcp.len")
-AGAIN = "tcp.analysis.retransmission || tcp.analysis.out_of_order"
+REPEATED = "tcp.analysis.retransmission || tcp.analysis.out_of_order"
 
 
 def write(file: Path, t_ns: npt.NDArray[np.int64], number: npt.NDArray[np.int64], ecn: npt.NDArray[np.uint8]) -> None:

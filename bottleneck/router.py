@@ -51,14 +51,14 @@ class Router:
                 self.place.run(["nft", "-f", "-"], input=table)
             except CommandError as failed:
                 raise RouterError(str(failed)) from failed
-        commands = spec.commands(self.made_of(bottleneck), self.lan, self.wan, self._masqueraded)
+        commands = spec.commands(self.effective(bottleneck), self.lan, self.wan, self._masqueraded)
         for program, group in groupby(commands, key=lambda command: command[0]):
             self._batch(program, [command[1:] for command in group])
         self.verify(bottleneck)
 
     def verify(self, bottleneck: Bottleneck) -> None:
         """Raise `sojourn.bottleneck.readback.ReadbackError` if the router is not set up as `bottleneck`."""
-        state, requested = self.state(), self.made_of(bottleneck)
+        state, requested = self.state(), self.effective(bottleneck)
         with self._understood():
             differences = readback.differences(requested, state, self.lan, self.wan, self._masqueraded)
         if self._masqueraded and nat.TABLE not in self.place.run(["nft", "list", "tables", "ip"]).split():
@@ -66,7 +66,7 @@ class Router:
         if differences:
             raise readback.ReadbackError(differences)
 
-    def made_of(self, bottleneck: Bottleneck) -> Bottleneck:
+    def effective(self, bottleneck: Bottleneck) -> Bottleneck:
         """Return `bottleneck` as this router sets it up: a router that masquerades delays only upwards.
 
         Raises `RouterError` if it cannot.

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.captures.screen import QUANTISER, Screen, ScreenRecorder, progress_file, remux, write
-from sojourn.hardware.confine.decoder import decoder, our_own
+from sojourn.hardware.confine.decoder import decoder, trusted_files
 from sojourn.hardware.machine.place import LOCAL, Place
 from sojourn.hardware.machine.process import Process
 from sojourn.hardware.machine.viewer import alone, as_viewer, viewer_folder
@@ -123,7 +123,7 @@ def finish(run: Path) -> ObsScreen:
     """
     begun = json.loads((run / "screen.json").read_text())
     whole, slate = run / "screen.mp4", begun["slate"]
-    with our_own():
+    with trusted_files():
         if _part(run).exists():
             remux(_part(run), whole)
             _part(run).parent.rmdir()

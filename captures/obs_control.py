@@ -44,7 +44,7 @@ SLATE = 2
 SLATE_ABGR = 0xFFFF00FF
 #: The number of slate changes and the frames between two; the fraction shifts every change by one step.
 EDGES, STAYS = 12, 4
-_READY_S, _STOP_S, _TELL_S, _REAPED_S = 20.0, 10.0, 1.0, 1.0
+_READY_S, _STOP_S, _REPORT_S, _REAPED_S = 20.0, 10.0, 1.0, 1.0
 #: OBS's configuration files, with `$NAME` for the values of a recording.
 _CONFIGURATION = Path(__file__).with_name("obs_studio")
 
@@ -152,7 +152,7 @@ def record(client: ReqClient, fps: int, ending: threading.Event, progress: TextI
     write_facts(obs=client.get_version().obs_version, slate=clap(client, fps))
     before = client.get_stats()
     print("recording", file=sys.stderr)
-    while not ending.wait(_TELL_S):
+    while not ending.wait(_REPORT_S):
         if not client.get_record_status().output_active:
             raise ObsError("OBS has stopped recording")
         write_frame_count()

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from sojourn.hardware.confine.decoder import decoder, our_own
+from sojourn.hardware.confine.decoder import decoder, trusted_files
 from sojourn.hardware.machine.place import LOCAL, Place
 from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.hardware.machine.programs import find
@@ -140,7 +140,7 @@ def finish(run: Path) -> Screen:
     """
     begun = json.loads((run / "screen.json").read_text())
     part, whole = _part(run), run / "screen.mp4"
-    with our_own():
+    with trusted_files():
         if part.exists():
             remux(part, whole)
             progress_file(run).unlink(missing_ok=True)

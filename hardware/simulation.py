@@ -38,7 +38,7 @@ looks for libraries in a folder per level that the host processor supports; each
 NO_RDRAND = "OPENSSL_ia32cap='~0x4000000000000000'"
 """Keeps BoringSSL (Chromium's) and AWS-LC from mixing Intel's RDRAND, which no seed controls, into their random
 numbers: it masks this bit of the processor's features."""
-SAID = ("out", "err", "console")
+OUTPUTS = ("out", "err", "console")
 """Files in a job's folder: the job's output and errors, and the console of a machine that failed."""
 _LOOK_S = 0.25
 #: Bytes at the end of a machine's output that are read and kept.

@@ -148,10 +148,10 @@ class CallPrograms(Programs):
     def result_record(self) -> dict[str, Any]:
         return {
             "sender": self._ends.server_address, "receiver": self._ends.client_address, "receiver_port": ports.TALK,
-            "heard": {way: self._heard(way) for way in ("down", "up")},
+            "heard": {way: self._received(way) for way in ("down", "up")},
         }  # fmt: skip
 
-    def _heard(self, way: str) -> dict[str, Any]:
+    def _received(self, way: str) -> dict[str, Any]:
         """The summary of what was received; without delays if the two ends have different clocks."""
         remote = self._ends.server.remote or self._ends.client.remote
         heard = next(iter(self._lines(f"hear-{way}")), {})

@@ -48,7 +48,7 @@ class Program:
         return self.receiver.format(**words), self.sender.format(**words)
 
 
-def _ours(name: str, source: str, words: str) -> Program:
+def _rust_program(name: str, source: str, words: str) -> Program:
     sender = f"{{program}} send {{address}} {{port}} {{from_port}} {words}"
     return Program(name, "{program} receive {address} {port}", sender, lambda: rust.ensure(source), rust.missing_tools)
 
@@ -60,9 +60,9 @@ _SCREAM_KBPS = 20_000
 _OURS = {
     program.name: program
     for program in (
-        *(_ours(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
-        _ours("webrtc", "webrtc", str(_WEBRTC_KBPS)),
-        _ours("scream", "scream", str(_SCREAM_KBPS)),
+        *(_rust_program(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
+        _rust_program("webrtc", "webrtc", str(_WEBRTC_KBPS)),
+        _rust_program("scream", "scream", str(_SCREAM_KBPS)),
     )
 }
 _THEIRS = {program.name: program for program in offered("sojourn.programs", Program)}

@@ -97,7 +97,7 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
 
 
-def in_own_world(command: Command, function: str, *given: Any) -> Any:
+def in_isolated_world(command: Command, function: str, *given: Any) -> Any:
     """Run a function in the page's main document, out of reach of its scripts; return its result, None if it throws."""
     frame = command("Page.getFrameTree", {})["frameTree"]["frame"]["id"]
     world = command("Page.createIsolatedWorld", {"frameId": frame, "worldName": "account"})
@@ -121,7 +121,7 @@ def fill_secret(command: Command, selector: str, text: str, origins: Collection[
     """
     if plain := [name for name in origins if not name.startswith("https://")]:
         raise AccountError(f"{plain[0]} uses plain http; an account is sent only over https")
-    answer = in_own_world(command, _FILL, selector, text, list(origins))
+    answer = in_isolated_world(command, _FILL, selector, text, list(origins))
     if answer is None:
         return False
     if answer:

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Collection
 from pathlib import Path
 
-from sojourn.apps.browsers.account import Command, in_own_world
+from sojourn.apps.browsers.account import Command, in_isolated_world
 from sojourn.hardware.machine.files import LOGS
 
 _SHOWN = Path(__file__).with_name("shown.js").read_text()
@@ -26,7 +26,7 @@ def keep_shown(command: Command, run: Path, of: str, secrets: Collection[str]) -
     folder.mkdir(exist_ok=True)
     # Otherwise scripts could restore the removed content before the screenshot.
     command("Emulation.setScriptExecutionDisabled", {"value": True})
-    document = in_own_world(command, _SHOWN, list(secrets), _LONGEST)
+    document = in_isolated_world(command, _SHOWN, list(secrets), _LONGEST)
     if not isinstance(document, str):
         return ""
     (folder / f"{stem}.html").write_text(document)

@@ -22,7 +22,7 @@ from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.scratch import scratch_folder
 
 _MEMORY_BYTES, _PROCESSOR_S, _FILE_BYTES = 4 << 30, 4 * 3600, 8 << 30
-_ours: ContextVar[bool] = ContextVar("ours", default=False)
+_trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 _confined_already = False
 
 
@@ -45,13 +45,13 @@ def confined_already() -> None:
 
 
 @contextmanager
-def our_own() -> Iterator[None]:
+def trusted_files() -> Iterator[None]:
     """Within the block, films are this process's recordings: their decoders may run unconfined if necessary."""
-    before = _ours.set(True)
+    before = _trusted.set(True)
     try:
         yield
     finally:
-        _ours.reset(before)
+        _trusted.reset(before)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Seq
     try:
         kind = confinement()
     except (ConfinementError, BuildError) as refused:
-        if _ours.get():
+        if _trusted.get():
             return None
         why = f"it may come from a third party, and its decoder cannot be confined: {refused}"
         raise DecoderError(f"{reads[0]}: not decoded, because {why}") from refused

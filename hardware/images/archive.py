@@ -105,7 +105,7 @@ class Archive:
                 self.sources.write_text(source_lines(uri, keyring, self.suites))
                 done = ended(["apt-get", *self.options(), "-q", "--error-on=any", "update"], env=self._environment())
                 if done.returncode == 0:
-                    self._tell_age()
+                    self._log_age()
                     return
                 error = next((line for line in done.stderr.splitlines() if line[:2] in ("E:", "W:")), done.stderr)
         raise BuildError(f"cannot read {' and '.join(self.suites)} from {', '.join(uris)}: {error.strip()}")
@@ -123,7 +123,7 @@ class Archive:
                 values[fields.get("Codename", file.name)] = parsedate_to_datetime(fields[field])
         return values
 
-    def _tell_age(self) -> None:
+    def _log_age(self) -> None:
         """Warn of suites whose archive has expired or is no longer updated.
 
         They are used all the same: snapshots and stale mirrors have expired too, and must build. Such suites have no

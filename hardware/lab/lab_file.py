@@ -206,7 +206,7 @@ class LabFile(_Entry):
 
     @field_validator("box")
     @classmethod
-    def _one_between(cls, box: BoxEntry | None, info: ValidationInfo) -> BoxEntry | None:
+    def _either_router_or_box(cls, box: BoxEntry | None, info: ValidationInfo) -> BoxEntry | None:
         if "router" in info.data and (box is None) == (info.data["router"] is None):
             raise ValueError("exactly one of [router] and [box] is required; docs/physical-lab.md shows both")
         return box

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.process import Process, ProcessError
 
-TELL = "while read -r _; do date +%s.%N; done"
+DATE_LOOP = "while read -r _; do date +%s.%N; done"
 """A shell loop that answers every line with the time."""
 _TRIES = 5
 _SILENCE_S = 10.0
@@ -35,9 +35,9 @@ def clock_offset(place: Place) -> Offset:
 
     Raises `sojourn.hardware.machine.process.ProcessError`.
     """
-    shell = Process.start(place, ["sh", "-c", TELL], stdin=True, stdout="pipe")
+    shell = Process.start(place, ["sh", "-c", DATE_LOOP], stdin=True, stdout="pipe")
     try:
-        return min((_ask(shell) for _ in range(_TRIES)), key=lambda offset: offset.error)
+        return min((_sampled_offset(shell) for _ in range(_TRIES)), key=lambda offset: offset.error)
     finally:
         assert shell.popen.stdin is not None
         shell.popen.stdin.close()
@@ -55,7 +55,7 @@ def seconds(said: bytes) -> float:
     return float(said.decode().strip().removesuffix("%N"))
 
 
-def _ask(shell: Process) -> Offset:
+def _sampled_offset(shell: Process) -> Offset:
     stdin, stdout = shell.popen.stdin, shell.popen.stdout
     assert stdin is not None and stdout is not None
     sent = time.time()

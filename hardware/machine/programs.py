@@ -27,7 +27,7 @@ class Tool:
 
     name: str
     package: str
-    asks: tuple[str, ...] = ("--version",)
+    version_arguments: tuple[str, ...] = ("--version",)
 
 
 TOOLS = (
@@ -83,8 +83,8 @@ def version(tool: Tool) -> str | None:
     path = find(tool.name)
     if path is None:
         return None
-    if tool.asks:
-        done = subprocess.run([path, *tool.asks], capture_output=True, text=True, timeout=30, check=False)
+    if tool.version_arguments:
+        done = subprocess.run([path, *tool.version_arguments], capture_output=True, text=True, timeout=30, check=False)
         if match := _VERSION.search(done.stdout + done.stderr):
             return match[0]
     return _package_version(tool.package) or "unknown"

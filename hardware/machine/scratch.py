@@ -18,7 +18,7 @@ from sojourn.hardware.machine.files import lock, remove_tree
 SHM = Path("/dev/shm")
 """A folder whose files are in memory."""
 _PREFIX = "sojourn-"
-#: The names that `_made` gives, which nobody else uses.
+#: The names that `_created` gives, which nobody else uses.
 _NAME = re.compile(r"sojourn-\d+_[a-z0-9_]{8}", re.ASCII)
 
 
@@ -58,16 +58,16 @@ def sweep() -> None:
             os.close(held)
 
 
-_making = threading.Lock()
+_creation = threading.Lock()
 
 
 def _folder(within: Path | None = None) -> Path:
-    with _making:  # otherwise two threads would create it
-        return _made(os.getpid(), within)
+    with _creation:  # otherwise two threads would create it
+        return _created(os.getpid(), within)
 
 
 @functools.cache
-def _made(process: int, within: Path | None) -> Path:
+def _created(process: int, within: Path | None) -> Path:
     sweep()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{process}_", dir=within))

@@ -20,12 +20,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sojourn.hardware.confine.decoder import our_own
+from sojourn.hardware.confine.decoder import trusted_files
 from sojourn.hardware.machine.json_text import bounded
 from sojourn.harness.bundle.capture import mask_capture
 from sojourn.harness.bundle.declared import declared
 from sojourn.harness.bundle.pseudonyms import Pseudonyms
-from sojourn.harness.options.model import BY_NAME, OPTIONS, Options, unset
+from sojourn.harness.options.model import BY_NAME, OPTIONS, Options, default_of
 from sojourn.harness.options.record import words
 from sojourn.harness.report.run_page import REPORT, write_report
 from sojourn.harness.store.loaded import load_scores
@@ -98,7 +98,7 @@ def _scores(files: Mapping[str, Path], folder: Path, names: Pseudonyms) -> Score
     if SCORES not in files:
         return None
     if any(name in files for name in _RECORDINGS):
-        with our_own():
+        with trusted_files():
             return score_run(folder)
     document = load_scores(files[SCORES].parent).model_dump(mode="json")
     lab = declared(document.pop("lab"), records.LabRecord, names)
@@ -181,9 +181,9 @@ def _options(source: Path, target: Path, names: Pseudonyms) -> None:
 
 def _neutral(options: Options) -> Options:
     others = {
-        option.field: unset(option)
+        option.field: default_of(option)
         for option in OPTIONS
-        if option.stored and option.says in ("who", "content") and option.field not in ("lab", "live")
+        if option.stored and option.subject in ("who", "content") and option.field not in ("lab", "live")
     }
     return options.replace(**others, results=Path("results"))
 
@@ -192,7 +192,7 @@ def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reaso
     """Return the manifest with what is Sojourn's own; the command is made of the options that were kept."""
     command, cell = [_WITHHELD], names.text(manifest.cell)
     if options is not None and "service" in (record := json.loads(options.read_bytes())):
-        given = {name: value for name, value in words(record).items() if value and BY_NAME[name].says != "who"}
+        given = {name: value for name, value in words(record).items() if value and BY_NAME[name].subject != "who"}
         command = ["sojourn", "harm"]
         command += [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
         cell = Options.model_validate_json(json.dumps(record), strict=True).cell

@@ -18,7 +18,7 @@ from sojourn.apps.second import second_service
 from sojourn.captures.recorders import RECORDERS
 from sojourn.hardware import simulation
 from sojourn.hardware.confine.confinement import confinement
-from sojourn.hardware.confine.decoder import our_own
+from sojourn.hardware.confine.decoder import trusted_files
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import host_versions
@@ -161,7 +161,7 @@ def fill_run(
     run.add_versions(host_versions())
     record(run)
     say("scoring")
-    with our_own():
+    with trusted_files():
         scores = score_run(run.path)
     (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
     return scores

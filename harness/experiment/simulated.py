@@ -169,7 +169,7 @@ def record(
             news.pass_on()
     except BaseException:
         with suppress(OSError):  # a full disk may have ended it
-            for name in simulation.SAID:
+            for name in simulation.OUTPUTS:
                 if said := simulation.last_words(job / name):
                     log_file(run.path, f"machine-{name}").write_text(said)
             with suppress(SimulatedError):

@@ -103,7 +103,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         yield _tried("client: programs", _programs, file.lab)
         yield from _tools(file, up)
         if file.box and up.keys() == places.keys():
-            yield _tried(f"{file.box.name}: between the captures", _between, file, up, fix=_PAST_THE_BOX)
+            yield _tried(f"{file.box.name}: between the captures", _path_between_taps, file, up, fix=_PAST_THE_BOX)
         yield from _switches(file)
 
 
@@ -353,7 +353,7 @@ def _capture(place: Place) -> str:
     raise Wrong(f"no {' and no '.join(programs)}", "as root there: apt-get install --no-install-recommends tcpdump")
 
 
-def _between(file: LabFile, places: Mapping[str, Place]) -> str:
+def _path_between_taps(file: LabFile, places: Mapping[str, Place]) -> str:
     """Check that the packets of probes and a bulk flow pass both captures with their original addresses."""
     folder, address = scratch_folder("-check"), {name: file.hosts[name].address for name in HOSTS}
     probed = " or ".join(f"udp port {probe.port}" for probe in PROBES)

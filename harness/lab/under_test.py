@@ -89,7 +89,7 @@ class ManagedRouter(PathUnderTest):
             "qdisc_down": str(requested.down.qdisc),
             "qdisc_up": str(requested.up.qdisc),
             "interfaces": {"lan": router.lan, "wan": router.wan},
-            "delay_down_ms": router.made_of(requested).down.path.delay_us / 1000,
+            "delay_down_ms": router.effective(requested).down.path.delay_us / 1000,
             "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
             "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
             "offloads_on": offloads_on(router.place, router.lan, router.wan),

@@ -39,7 +39,7 @@ from sojourn.harness.lab.switches import HUB, OUTSIDE, PLANS, WAY_OUT, address, 
 from sojourn.harness.lab.uplink import open_uplink
 
 _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
-_TOLD = ("iproute2", "iperf3", "irtt", "tcpdump")
+_REPORTED = ("iproute2", "iperf3", "irtt", "tcpdump")
 #: Up to this rate (bit/s, one direction) one core can run all three nodes next to a browser.
 ONE_CORE_BPS = 30_000_000
 
@@ -108,7 +108,7 @@ class VirtualLab(MadeLab):
                     **{
                         f"guest {name}": version
                         for name, version in self._guest.versions.items()
-                        if name in _TOLD or name.startswith("archive of ")
+                        if name in _REPORTED or name.startswith("archive of ")
                     },
                 },
             )

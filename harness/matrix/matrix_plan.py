@@ -40,7 +40,7 @@ _TRIES = 3
 """How often a run begins whose worker dies."""
 _AHEAD = 2
 """Runs that a cluster gets per run that it can make at once."""
-_TOLD = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
+_STATUS_LABELS = {"ran": "runs made", "kept": "kept as they were", "failed": "failed"}
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
     counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}
     lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
-    text = ", ".join(f"{count} {_TOLD[status]}" for status, count in counts.items() if count)
+    text = ", ".join(f"{count} {_STATUS_LABELS[status]}" for status, count in counts.items() if count)
     out = Console(width=None if sys.stdout.isatty() else _WIDE)
     out.print(table(both.compared if both else gathered))
     for line in both.lines() if both else summary(gathered):

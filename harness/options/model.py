@@ -302,13 +302,13 @@ OPTIONS = tuple(
 """All options, in the order of --help."""
 
 
-def unset(option: Option) -> Any:
+def default_of(option: Option) -> Any:
     """Return the value of an option's field if nothing sets the option."""
     return option.parse(option.default) if option.default else Options.model_fields[option.field].get_default()
 
 
 _OF_GUESTS = {
-    option.field: unset(option)
+    option.field: default_of(option)
     for option in OPTIONS
     if not option.guest and option.field not in ("url", "results") and option.stored
 }

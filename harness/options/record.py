@@ -67,8 +67,8 @@ def _words(options: Options) -> dict[str, str | bool]:
     texts: dict[str, str | bool] = {}
     for option in OPTIONS:
         value = getattr(options, option.field)
-        unset = Options.model_fields[option.field].get_default()
-        if not option.stored or option.name == "results" or value is None or value == unset:
+        default = Options.model_fields[option.field].get_default()
+        if not option.stored or option.name == "results" or value is None or value == default:
             continue
         parts = (value, getattr(options, option.second)) if option.second else (value,)
         texts[option.name] = value if option.flag else option.word(*parts)

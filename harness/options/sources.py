@@ -27,7 +27,7 @@ from sojourn.harness.options.rules import FromFile, names_loads, removed_option
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"
 """Environment variable: another defaults file, or empty for none."""
-IN_SCENARIOS = tuple(option.name for option in OPTIONS if option.says in ("what", "content"))
+IN_SCENARIOS = tuple(option.name for option in OPTIONS if option.subject in ("what", "content"))
 """The options that a scenario may set."""
 WHY = {
     "who": "only you name programs, accounts, machines and the real service",
@@ -64,13 +64,13 @@ def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
     for name, value in read_toml(file).items():
         if name not in IN_SCENARIOS:
             if option := BY_NAME.get(name):
-                raise _refused(file, name, f"{WHY[option.says]}; give --{name} on the command line", "not-from-file")
+                raise _refused(file, name, f"{WHY[option.subject]}; give --{name} on the command line", "not-from-file")
             hint = did_you_mean(name, IN_SCENARIOS) or f"known: {', '.join(IN_SCENARIOS)}"
             raise _refused(file, name, f"no such option; {hint}", "unknown-option")
         if value == []:
             raise _refused(file, name, "an empty list; give one value or several")
         texts = [toml_value(f"{file}: {name}", name, it) for it in (value if isinstance(value, list) else [value])]
-        place = partial(content, file, name) if BY_NAME[name].says == "content" else partial(FromFile, file=file)
+        place = partial(content, file, name) if BY_NAME[name].subject == "content" else partial(FromFile, file=file)
         placed: list[Value] = [place(it) if isinstance(it, str) else it for it in texts]
         values[name] = placed if isinstance(value, list) else placed[0]
     return values
@@ -234,18 +234,18 @@ def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> Val
     if not (option := BY_NAME.get(name)):
         hint = did_you_mean(name, BY_NAME) or "`sojourn harm --help` lists them"
         raise OptionsError(f"{file}: {where}: no such option; {hint}", code="unknown-option", option=name)
-    if not named and option.says == "who":
+    if not named and option.subject == "who":
         right = f"give --{name}, set {option.variable}, or name the file ({WHERE}={file})"
         raise OptionsError(f"{file}: {where}: {WHY['who']}; {right}", code="not-from-file", option=name)
     text = toml_value(f"{file}: {where}", name, value)
-    if not named and option.says == "content":
+    if not named and option.subject == "content":
         return content(file, name, str(text))
     if not named and name in ("results", "scenario"):
         path = within(file, name, str(text))
         if name == "scenario" and path.exists() and not path.is_file():
             raise _refused(file, name, f"{str(text)!r} is no plain file", "not-from-file")
     placed = str(file.parent / Path(str(text)).expanduser()) if is_path(name, text) and name != "scenario" else text
-    return placed if isinstance(placed, bool) or option.says == "content" else FromFile(placed, file)
+    return placed if isinstance(placed, bool) or option.subject == "content" else FromFile(placed, file)
 
 
 def _flag(variable: str, text: str) -> bool:

@@ -24,7 +24,7 @@ MARK = "SOJOURN_SOAK"
 _GRACE_S = 5.0
 _LOOK_S = 0.05
 #: Characters of a command line to report.
-_TOLD = 120
+_COMMAND_CHARS = 120
 _KINDS = ("net", "mnt", "pid", "user")
 
 
@@ -119,7 +119,9 @@ def _runs(process: psutil.Process) -> bool:
 def _command(process: psutil.Process) -> str:
     """Return the command line, cut short; the bare name of one that has let go of its memory."""
     with suppress(psutil.Error):
-        line = textwrap.shorten(shlex.join(process.cmdline()), _TOLD, placeholder=" …") or f"[{process.name()}]"
+        line = (
+            textwrap.shorten(shlex.join(process.cmdline()), _COMMAND_CHARS, placeholder=" …") or f"[{process.name()}]"
+        )
         return printable(line)
     return "?"
 

@@ -44,7 +44,7 @@ CHILD = (sys.executable, "-m", "sojourn.harness.soak.child")
 #: The first check may build a kernel.
 _CHECK_LIMIT_S = 3600.0
 #: How long a physical lab may take to recover after a failed run, and the interval of checks, s.
-_BACK_S, _AGAIN_S = 300.0, 5.0
+_BACK_S, _RECHECK_S = 300.0, 5.0
 _LOOK_S = 0.5
 #: Of memory, for a process that waits for a run on a cluster.
 _WAITING_BYTES = 400 << 20
@@ -178,11 +178,7 @@ class Soak:
             if cause := self._no_room(batch[0].cell):
                 code = SoakExit.DISK_FULL
                 continue
-            failed = [
-                attempt_made
-                for attempt_made in self._attempt(self._with_room(batch))
-                if attempt_made.outcome == "failed"
-            ]
+            failed = [ended for ended in self._attempt(self._with_room(batch)) if ended.outcome == "failed"]
             if failed and not self._no_room(batch[0].cell):
                 names = ", ".join(str(attempt.number) for attempt in failed)
                 cause = self._broken(f"after run {names} had failed", _BACK_S)
@@ -220,16 +216,16 @@ class Soak:
 
     def _settle(self, why: str, otherwise: Outcome) -> None:
         """Settle a run that a killed soak left in progress, from its records."""
-        leaks_found = self._clean(leaks.mounts())
+        leftovers = self._clean(leaks.mounts())
         for attempt in [other for other in self._attempts if other.outcome == "running"]:
-            self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": leaks_found}))
+            self._record(state.settled(self._folder, attempt, why, otherwise).model_copy(update={"leaks": leftovers}))
 
     def _clean(self, mounted: set[str]) -> list[str]:
         """Remove and report what a process of the soak left behind, and return it."""
-        leaks_found = leaks.clean(self._mark, mounted, self._folder.path)
-        for line in leaks_found:
+        leftovers = leaks.clean(self._mark, mounted, self._folder.path)
+        for line in leftovers:
             self._notify(line)
-        return leaks_found
+        return leftovers
 
     @property
     def _mark(self) -> str:
@@ -338,7 +334,7 @@ class Soak:
                 if time.monotonic() >= end:
                     return f"the {cell.options.lab} lab does not work: {error}"
                 self._notify(f"the {cell.options.lab} lab does not work yet: {error}")
-                time.sleep(_AGAIN_S)
+                time.sleep(_RECHECK_S)
         return ""
 
     def _check(self, cell: PlannedCell) -> str:

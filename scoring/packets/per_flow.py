@@ -48,14 +48,14 @@ def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
     the ports of `sojourn.traffic.ports`, and a call up too.
     """
 
-    def between(source: str, sink: str) -> pl.Expr:
+    def from_to(source: str, sink: str) -> pl.Expr:
         return is_at("src", addresses[source]) & is_at("dst", addresses[sink])
 
     sport = pl.col("sport")
     served = (pl.col("proto") == TCP) & (sport.is_between(ports.SHORT, ports.LAST_SHORT) | (sport == ports.SECOND))
     talk = (pl.col("proto") == UDP) & pl.col("dport").is_between(ports.TALK, ports.TALK + 1)
-    down = between("sender", "receiver") | (between("server", "client") & (served | talk))
-    return down, between("receiver", "sender") | (between("client", "server") & talk)
+    down = from_to("sender", "receiver") | (from_to("server", "client") & (served | talk))
+    return down, from_to("receiver", "sender") | (from_to("client", "server") & talk)
 
 
 def with_advance(packets: pl.DataFrame) -> pl.DataFrame:

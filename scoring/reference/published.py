@@ -120,7 +120,7 @@ class PublishedComparison:
         return max((len(np.format_float_positional(p.theirs).partition(".")[2]) for p in self._finite), default=0)
 
     @property
-    def order_tells(self) -> bool:
+    def order_is_decisive(self) -> bool:
         """Whether the published figures differ by so much that their order is more than chance: one is further than
         AGREEING_SIZE, in log, from their median.
         """
@@ -139,7 +139,7 @@ class PublishedComparison:
         """
         if not (sizes := [*map(abs, self._log_ratios), *[inf] * self.infinite]):
             return None
-        return median(sizes) <= AGREEING_SIZE and not (self.order_tells and self.ordered is False)
+        return median(sizes) <= AGREEING_SIZE and not (self.order_is_decisive and self.ordered is False)
 
     @property
     def _finite(self) -> list[PublishedPair]:

@@ -27,16 +27,16 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> DelayScores:
     if not probes.height:
         return DelayScores(sent=0, loss=None)
     ms, percent = ccdf(probes.select(rtt_ms=pl.col("delay_us") / 1e3 - base_ms))
-    of_those_that_came: dict[str, Any] = {}
+    received: dict[str, Any] = {}
     if delays.size:
         negative = int((delays - base_ms < -LEAST_NEGATIVE_MS).sum())
-        of_those_that_came = {"max_ms": round(float(delays.max()), 3), "negative": negative}
+        received = {"max_ms": round(float(delays.max()), 3), "negative": negative}
     return DelayScores(
         sent=probes.height,
         loss=round(lost / probes.height, 6),
         **{f"p{p}_ms": rank(delays, p, lost) for p in (50, 90, 95, 99)},  # type: ignore[arg-type]
         p999_ms=rank(delays, 99.9, lost),
-        **of_those_that_came,
+        **received,
         ccdf=Ccdf(ms=[round(x, 3) for x in ms.tolist()], percent=[round(x, 4) for x in percent.tolist()]),
     )
 

@@ -165,7 +165,7 @@ def _order(one: PublishedComparison, group: TableGroup) -> str:
     if one.spearman is None:
         return MISSING
     rank = figure_text(one.spearman, 2)
-    judged = group.by_order or one.order_tells
+    judged = group.by_order or one.order_is_decisive
     return f"{rank if judged else f'({rank})'}; {figure_text(one.pearson, 2)}"
 
 

@@ -29,9 +29,9 @@ _AFTER_CUT = 0.2  # of a cut just before, at least: less is what codec and recor
 _BEFORE = 6  # recorded frames that are just before
 _CUT = 0.6  # of blocks touched, at least, by a cut
 _CUT_TIMES, _CUT_WIDER = 1.8, 3.0  # moved, and touched, over what the scene has
-_GOES_ON = 0.25  # of the frames that play in a time: as many shown mean that the film went on for a part of it
+_PLAYING_SHARE = 0.25  # of the frames that play in a time: as many shown mean that the film went on for a part of it
 _NEAR_S = 0.12  # by which the player's samples may miss an end that is seen
-_TOLD_S = 0.75  # from which a stretch holds enough of the player's samples, four a second
+_COUNTED_S = 0.75  # from which a stretch holds enough of the player's samples, four a second
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,17 @@ def stills(motion: Motion, start: float, samples: Sequence[Mapping[str, Any]] = 
         scene = chained or (_begins_with_a_cut(motion, shown, n) and _ends_with_a_cut(motion, shown, n))
         if count is None:
             quiet.append(Still(start + onset, end - onset, None if scene else True))
-        elif end - onset >= _TOLD_S and (scene or count.share(onset, end) >= _GOES_ON):
+        elif end - onset >= _COUNTED_S and (scene or count.share(onset, end) >= _PLAYING_SHARE):
             frozen = [_snapped(it, (onset, end)) for it in count.frozen(onset, end)]
             quiet += [Still(start + a, b - a, True) for a, b in frozen]
             if not frozen:
                 quiet.append(Still(start + onset, end - onset, False))
-        elif scene and count.share(onset, end) >= _GOES_ON:
+        elif scene and count.share(onset, end) >= _PLAYING_SHARE:
             quiet.append(Still(start + onset, end - onset, False))
         else:
             quiet.append(Still(start + onset, end - onset, True))
     if count is not None:
-        quiet += _between(quiet, count, motion.t[shown], start)
+        quiet += _gaps_to_freezes(quiet, count, motion.t[shown], start)
     return sorted(quiet, key=lambda still: still.onset)
 
 
@@ -95,13 +95,13 @@ def _snapped(still: tuple[float, float], seen: tuple[float, float]) -> tuple[flo
     return first, last
 
 
-def _between(stills: Sequence[Still], count: _Count, new: Floats, start: float) -> list[Still]:
+def _gaps_to_freezes(stills: Sequence[Still], count: _Count, new: Floats, start: float) -> list[Still]:
     """Freezes that the player tells of where what codec and recorder add to a still scene looked like new pictures."""
     more = []
     for at, length in count.frozen(-np.inf, np.inf):
         seen = np.count_nonzero((new > at + 1 / count.fps) & (new < at + length))
         apart = all(start + at >= s.onset + s.length or s.onset >= start + at + length for s in stills if s.frozen)
-        if apart and seen <= _GOES_ON * count.fps * length:
+        if apart and seen <= _PLAYING_SHARE * count.fps * length:
             more.append(Still(start + at, length, True))
     return more
 

@@ -110,7 +110,7 @@ def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_o
 def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
     soak_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(loop, "_AGAIN_S", 0.1)
+    monkeypatch.setattr(loop, "_RECHECK_S", 0.1)
     cells = "[cells.lost]\nbuffer = 9\nlab = 'apu'\n[cells.good]\nbuffer = 2\nlab = 'apu'\n"
     folder, night = soak(soak_place, cells)
     assert night.code == SoakExit.SOME_NOT and night.cause == ""

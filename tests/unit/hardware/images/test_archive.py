@@ -67,7 +67,7 @@ def test_an_archive_that_stands_still_is_noticed(tmp_path: Path, caplog: pytest.
     assert {suite: (now - date).days for suite, date in archive.dates().items()} == {
         "forky": 400, "sid": 1, "trixie": 20,
     }  # fmt: skip
-    archive._tell_age()
+    archive._log_age()
     old, past = sorted(caplog.messages)
     assert old.startswith("the archive of forky is of ") and "400 days old" in old and "until" not in old
     assert (

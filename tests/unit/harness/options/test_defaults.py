@@ -139,7 +139,7 @@ def test_a_file_that_nobody_named_names_no_program_account_or_machine(tmp_path: 
     for table in ("", "[o2tv]\n"):
         (file := tmp_path / "sojourn.toml").write_text(table + text)
         by_name = user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path, SERVICES).of("o2tv")
-        if option.says != "who":
+        if option.subject != "who":
             assert user_defaults({}, tmp_path, SERVICES).of("o2tv").keys() == by_name.keys()
             continue
         with refused(option.name, "not-from-file", f"--{option.name}", variable, f"SOJOURN_DEFAULTS={file}"):

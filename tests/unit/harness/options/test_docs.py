@@ -41,7 +41,7 @@ def table() -> str:
             if option.group == group:
                 places = [
                     *(["scenario"] if option.name in IN_SCENARIOS else []),
-                    *(["`sojourn.toml`"] * (option.says != "who")),
+                    *(["`sojourn.toml`"] * (option.subject != "who")),
                 ]
                 default = f"`{option.default}`" if option.default else ""
                 lines.append(f"| `--{option.name}` | {default} | {services(option)} | {', '.join(places)} |")

@@ -164,7 +164,7 @@ def test_a_page_next_to_it_is_refused_for_all_that_is_there_would_be_served(tmp_
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_it_has_what_is_measured_and_no_other_option(tmp_path: Path, option: Option) -> None:
     file = scenario(tmp_path, option.name + (" = true" if option.flag else ' = "site/x"'))
-    if option.says in ("what", "content"):
+    if option.subject in ("what", "content"):
         assert list(read_scenario(file)) == [option.name]
         return
     with refused(option.name, "not-from-file", f"household.toml: {option.name}: ", f"give --{option.name} on"):
@@ -175,8 +175,8 @@ def test_what_names_a_file_or_an_address_of_the_users_is_no_scenarios() -> None:
     """An option that is parsed to a path is a program, an account or a machine, unless it is played or written."""
     paths = [option for option in OPTIONS if "Path" in str(Options.model_fields[option.field].annotation)]
     assert len(paths) == 10
-    assert {option.name for option in paths if option.says != "who"} == {"clip", "results", "scenario"}
-    assert {option.says for option in OPTIONS if option.group == "lab"} == {"who"}
+    assert {option.name for option in paths if option.subject != "who"} == {"clip", "results", "scenario"}
+    assert {option.subject for option in OPTIONS if option.group == "lab"} == {"who"}
 
 
 ACCOUNTS = [

@@ -108,7 +108,7 @@ def compared(factors: list[float], theirs: list[float]) -> published.PublishedCo
 
 
 @pytest.mark.parametrize(
-    ("factors", "theirs", "similar", "order_tells"),
+    ("factors", "theirs", "similar", "order_is_decisive"),
     [
         ([1.1, 0.9, 1.0], [1, 10, 100], True, True),
         ([1.5, 1.4, 1.0], [1, 10, 100], False, True),  # the middle one is 40 % more
@@ -120,10 +120,10 @@ def compared(factors: list[float], theirs: list[float]) -> published.PublishedCo
     ],
 )
 def test_agreement_is_of_the_middle_cell_and_of_the_order_where_that_tells(
-    factors: list[float], theirs: list[float], similar: bool | None, order_tells: bool
+    factors: list[float], theirs: list[float], similar: bool | None, order_is_decisive: bool
 ) -> None:
     found = compared(factors, theirs) if theirs else published.PublishedComparison("x", None, ())
-    assert (found.similar, found.order_tells) == (similar, order_tells)
+    assert (found.similar, found.order_is_decisive) == (similar, order_is_decisive)
 
 
 def test_an_order_has_no_value_of_few_cells() -> None:
