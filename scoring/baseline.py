@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The victim alone: when it is, and the harm of each metric with a contender against it."""
+"""The victim alone: the baseline windows, and the harm of every metric against them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.scoring.transport import demand
 def solo(
     setting: Setting, segments: list[rendition.Segment] | None, settle: float
 ) -> tuple[list[Window], list[Window]]:
-    """The first phase alone, and the windows of the baseline, once the picture has recovered."""
+    """Return the first solo phase, and the baseline windows after the picture has recovered."""
     first = [(p.start, p.end) for p in setting.phases if p.contender is None][:1]
     best = rendition.dominant(rendition.shares(segments, first)) if segments else None
     windows = solo_windows(
@@ -29,9 +29,9 @@ def solo(
 
 
 def harms(rows: Sequence[PhaseScores], baseline: Metrics, capacity_mbps: float | None, *, call: bool) -> list[Harm]:
-    """The harm of each metric in each phase with a contender; none where the baseline is infinite.
+    """Return the harm of every metric in every phase with a contender; none if the baseline is infinite.
 
-    `capacity_mbps` and `call` are those of `demand.met`: goodput is not harmed where the victim got all it asked for.
+    `capacity_mbps` and `call` are those of `demand.met`: goodput has no harm if the victim's demand was met.
     """
     harmed = []
     for row in rows:

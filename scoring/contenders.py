@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contenders of a run: what each sent in its phase, and when the phase counts."""
+"""The contenders of a run: what every contender sent in its phase, and the measured window of the phase."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from sojourn.traffic.load import APPLICATIONS, LoadFlow, parse_load
 
 @dataclass(frozen=True)
 class Contending:
-    """A part of a phase's load: what it should be, what is recorded of it, and what was seen of it."""
+    """One contender of a phase: its specification, its record, and what the captures show."""
 
     phase: RecordedPhase
     load: LoadFlow
     name: str
-    """In gates."""
+    """Its name in gates."""
     record: Mapping[str, Any]
-    """Its entry in bulk.json, empty where there is none."""
+    """Its entry in bulk.json; empty if there is none."""
     measured: Window
-    """When its phase counts: while all parts of the load are there."""
+    """The measured window of its phase, in which all contenders are active."""
     qdisc: str | None
-    """On its way."""
+    """The queue in its direction."""
     flow: ContenderFlow | None = None
-    """Of a bulk flow, by the captures."""
+    """A bulk flow, from the captures."""
     sockets: Sequence[Mapping[str, Any]] = ()
-    """Samples of a bulk flow's sender."""
+    """The samples of a bulk flow's sending socket."""
 
     @property
     def lasted(self) -> Window | None:
-        """From when to when it was there, Unix s; None where that is not recorded."""
+        """From when to when it was active, Unix s; None if not recorded."""
         return (self.record["start"], self.record["end"]) if {"start", "end"} <= self.record.keys() else None
 
 
@@ -50,7 +50,7 @@ def contenders(
     behind: SideCapture | None,
     before: SideCapture | None,
 ) -> tuple[list[Contending], dict[str, Window]]:
-    """What contended in each phase, and when each phase counts (while all of its load is there), by its name.
+    """Return all contenders, and the measured window (all of the load is active) of every phase, by its name.
 
     `bulk` are the flows of bulk.json, `sockets` the lines of ss.jsonl and ss-up.jsonl, `behind` and `before` what was
     captured on either side of the bottleneck, as data goes down.
@@ -78,7 +78,7 @@ def contenders(
 
 
 def _all_there(phase: RecordedPhase, lasted: Sequence[Window | None]) -> Window:
-    """The part of a phase in which all of its load was there; what was never there in it is left out."""
+    """Return the part of a phase in which all contenders were active; those never active are ignored."""
     start, end = phase.start, phase.end
     for span in lasted:
         if span and max(start, span[0]) < min(end, span[1]):
@@ -87,7 +87,7 @@ def _all_there(phase: RecordedPhase, lasted: Sequence[Window | None]) -> Window:
 
 
 def _seen(part: Contending, way: _Way, sockets: Sequence[Mapping[str, Any]]) -> Contending:
-    """A part with its flow and its socket's samples; an application has neither."""
+    """Return a contender with its flow and its socket's samples; an application has neither."""
     if not part.load.bulk:
         return part
     flow = _flow(part.phase, part.load, part.measured, part.record.get("sender_port"), way)
@@ -97,9 +97,9 @@ def _seen(part: Contending, way: _Way, sockets: Sequence[Mapping[str, Any]]) -> 
 
 
 def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[tuple[LoadFlow, str, Mapping[str, Any]]]:
-    """Each part of a phase's load with its name in gates, and its record of bulk.json; an empty one where it has none.
+    """Return the contenders of a phase with their names in gates and records of bulk.json, empty if missing.
 
-    Parts of a kind, of which bulk flows are one, have their records by their ports.
+    Contenders of one kind (all bulk flows are one kind) are matched to records by port.
     """
     load = parse_load(phase.contender or "")
 
@@ -119,7 +119,7 @@ def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[t
 
 @dataclass(frozen=True)
 class _Way:
-    """One way through the bottleneck: contenders' packets before and behind it, all on the sender's side, its queue."""
+    """One direction: contenders' packets before and after the bottleneck, all on the sender's side, the queue."""
 
     before: pl.DataFrame | None
     behind: pl.DataFrame | None
@@ -130,7 +130,7 @@ class _Way:
 def _flow(
     phase: RecordedPhase, requested: LoadFlow, measured: Window, port: int | None, way: _Way
 ) -> ContenderFlow | None:
-    """One data flow of a phase: by its port, or the largest of the phase (iperf3 has a control flow too)."""
+    """Return one data flow of a phase: by port, or the largest (iperf3 also has a control flow)."""
     if way.behind is None or way.before is None or way.back is None:
         return None
     bounds = (round((phase.start - 1) * 1e9), round((phase.end + 1) * 1e9))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the samples of a record span a window of time."""
+"""How well the samples of a record cover a window of time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.scoring.validity import Limits
 
 @dataclass(frozen=True)
 class Coverage:
-    """By how many s the samples begin after the window does, and end before it does; their longest gap in it (s)."""
+    """How late the samples begin and how early they end in a window, and their longest gap in it, s."""
 
     late_s: float
     early_s: float
@@ -22,7 +22,7 @@ class Coverage:
 
     @classmethod
     def of(cls, times: npt.ArrayLike | None, window: Window) -> Coverage | None:
-        """Measure `times`, in any order, against `window`, all in Unix s; None where there is no sample."""
+        """Measure `times`, in any order, against `window`, all in Unix s; None without samples."""
         t = np.sort(np.asarray([] if times is None else times, dtype=np.float64))
         if not t.size:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series over time and complementary distributions (CCDF) of a run, and how long its packets were in the router."""
+"""Time series and complementary distributions (CCDF) of a run, and the sojourn times of its packets."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def sojourn_times(
     phases: Mapping[str, Window],
     solo: list[Window],
 ) -> tuple[list[Sojourn], list[Curve]]:
-    """The way down of each sender's packets: a row for each phase and queue, a curve for these and the baseline.
+    """Return rows and curves of every sender's downlink sojourn times, per phase and queue; curves of the baseline too.
 
-    `own` is what the queue itself told, see sojourn.scoring.packets.queue_delay; it has rows and curves as well.
+    `own` are the queue's own delays (sojourn.scoring.packets.queue_delay), which get rows and curves too.
     """
     table, alike = crossings_down(before, behind, lab)
     rows, curves = [], []
@@ -61,15 +61,15 @@ def sojourn_times(
 def crossings_down(
     before: pl.DataFrame, behind: pl.DataFrame, lab: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Follow the packets of victim, contender and probes on the way down (`sojourn.crossings`); second, those alike.
+    """Return the downlink packets of victim, contender and probes (`sojourn.crossings`), and the ambiguous ones.
 
-    Both have a column `of` more, the sender; of a bottleneck that is not dualpi2 every packet is in queue C. A box may
-    have two queues, so its packets are told apart by codepoint; of its path nothing is known but the least time.
+    Both have a further column `of`, the sender. If the bottleneck is not dualpi2, every packet is in queue C. A black
+    box may have two queues, so its packets are split by codepoint; only the minimum time of its path is known.
     """
     here, ports = lab["addresses"], lab["ports"]
     to_client = per_flow.is_at("dst", here["client"])
     senders: dict[str, pl.Expr] = {
-        "contender": per_flow.contending(here)[0],  # first: a stranger's stream may come from a port of theirs
+        "contender": per_flow.contending(here)[0],  # first: a real service may use one of their ports
         "victim": to_client & (pl.col("sport") == ports["origin"]),
         **{f"{it.prefix}probe": to_client & (pl.col("sport") == ports.get(it.key, 0)) for it in PROBES},
     }
@@ -84,7 +84,7 @@ def crossings_down(
 
 
 def goodput(evidence: Observations, span: Window, step: float) -> TimeSeries:
-    """Goodput of victim and contender over time, in bins of `step` s."""
+    """Return the goodput of victim and contender over time, in bins of `step` s."""
 
     def mbps(table: pl.DataFrame | None) -> list[float] | None:
         return None if table is None else (per_flow.goodput_series(table, *span, step) / 1e6).tolist()
@@ -94,7 +94,7 @@ def goodput(evidence: Observations, span: Window, step: float) -> TimeSeries:
 
 
 def over_time(evidence: Observations, span: Window, step: float) -> TimeSeries:
-    """All series over time, in bins of `step` s."""
+    """Return all time series, in bins of `step` s."""
     bounds = edges(*span, step)
     series = goodput(evidence, span, step)
     if evidence.picture.segments is not None:
@@ -115,7 +115,7 @@ def ccdfs(
     calm: pl.DataFrame | None,
     column: str = "rtt_ms",
 ) -> list[Curve]:
-    """One curve a phase and one of the baseline, of the values in `column`; then that of the `calm` path."""
+    """Return one curve per phase and one of the baseline, of the values in `column`; then that of the `calm` path."""
     parts = [] if probes is None else [(name, latency.within(probes, [window])) for name, window in phases.items()]
     parts += [("solo", latency.within(probes, solo))] if probes is not None else []
     parts += [("unshaped", calm)] if calm is not None else []

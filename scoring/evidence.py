@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The raw files of a run, each as a table or as records; what is damaged is noted and counts as not recorded."""
+"""The raw files of a run as tables or records; damaged files are noted and count as not recorded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RecordedPhase:
 
 
 class SideCapture(NamedTuple):
-    """Largest IP packet (bytes), all packets, those of victim and contender down, of a call up and of uploads."""
+    """Largest IP packet (bytes); all packets, those of victim and contender (down), of a call (up) and of uploads."""
 
     largest: int
     all: pl.DataFrame
@@ -48,14 +48,14 @@ class SideCapture(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A file that cannot be read, by its name in the run, and why."""
+    """An unreadable file, by its name in the run, and the reason."""
 
     file: str
     why: str
 
 
 class RecordedCapture(NamedTuple):
-    """The packets of a side, how many go to its near end and come from it, and how many the capture lost."""
+    """The packets of one side, the counts to and from its near end, and the packets that the capture lost."""
 
     packets: SideCapture
     down: int
@@ -63,13 +63,13 @@ class RecordedCapture(NamedTuple):
     dropped: int | None
 
     def whole(self, span: Window, limits: Limits) -> bool:
-        """Whether it holds both ways of all of the timeline: half of the packets would give half of a number."""
+        """Whether it covers the whole timeline in both directions: half of the packets would halve the figures."""
         coverage = Coverage.of(self.packets.all["t_ns"].to_numpy() / 1e9, span)
         return coverage is not None and coverage.complete(limits) and self.down > 0 and self.up > 0
 
 
 class RawFiles:
-    """The folder of a run, or that of a call's other end or second video in it; it notes which files are `damaged`."""
+    """The folder of a run, or of a call's other end or second video in it; it collects the `damaged` files."""
 
     def __init__(self, folder: Path, damaged: list[Damage] | None = None) -> None:
         self.folder = folder
@@ -77,42 +77,42 @@ class RawFiles:
 
     @property
     def of_second_video(self) -> RawFiles:
-        """The files of a second video; damage is noted in one place."""
+        """The files of a second video; damage is noted in the run."""
         return RawFiles(self.folder / SECOND, self.damaged)
 
     @property
     def of_other_end(self) -> RawFiles:
-        """The files of a call's other end; damage is noted in one place."""
+        """The files of a call's other end; damage is noted in the run."""
         return RawFiles(self.folder / FAR, self.damaged)
 
     def whole(self, file: Path, read: Callable[[], Read]) -> Read | None:
-        """What `read` makes of `file`; a damaged one is noted and counts as not recorded."""
+        """Return what `read` returns for `file`; a damaged file is noted and counts as not recorded."""
         try:
             return read()
         except (records.RecordError, frames.RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
             name = f"{file.parent.name}/{file.name}" if file.parent.name in (FAR, SECOND) else file.name
-            # The same files give the same text wherever they lie.
+            # The text must not depend on the path.
             if (damage := Damage(name, str(error).replace(str(file), name))) not in self.damaged:
                 self.damaged.append(damage)
             return None
 
     def optional(self, name: str, shape: TypeAdapter[Any]) -> dict[str, Any] | None:
-        """The JSON object of a file that need not be there."""
+        """Return the JSON object of an optional file."""
         file = self.folder / name
         return self.whole(file, lambda: records.read(file, shape)) if file.exists() else None
 
     def lines(self, name: str, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
-        """The objects of a .jsonl file; a missing one has none."""
+        """Return the objects of a .jsonl file; empty if it is missing."""
         file = self.folder / name
         return (self.whole(file, lambda: records.read_lines(file, shape)) or []) if file.exists() else []
 
     def probes(self, name: str) -> pl.DataFrame | None:
-        """The probes of an irtt file, which may be packed; None where there is none."""
+        """Return the probes of an irtt file, compressed or not; None if there is none."""
         file = first_of(self.folder, f"{name}.gz", name)
         return None if file is None else self.whole(file, lambda: latency.read_irtt(file))
 
     def captures(self, setting: Setting) -> dict[str, RecordedCapture | None]:
-        """The captures of both sides; None of one that was not recorded, nothing of one that is damaged."""
+        """The captures of both sides; None for one that was not recorded, no entry for a damaged one."""
         captures: dict[str, RecordedCapture | None] = {}
         for side in ("client", "server"):
             file = capture_file(self.folder, side)
@@ -128,16 +128,16 @@ class RawFiles:
 
 @dataclass(frozen=True)
 class Setting:
-    """What timeline.json and lab.json say of a run."""
+    """The contents of a run's timeline.json and lab.json."""
 
     phases: tuple[RecordedPhase, ...]
     lab: Mapping[str, Any]
     rates: tuple[Mapping[str, Any], ...] = ()
-    """The steps of the bottleneck's rates, as they were made."""
+    """The executed steps of the bottleneck's rates."""
 
     @classmethod
     def read(cls, run: Path) -> Setting:
-        """Raises RecordError when either file is missing or damaged."""
+        """Raises RecordError if either file is missing or damaged."""
         timeline = records.read(run / "timeline.json", records.TIMELINE)
         lab = records.read(run / "lab.json", records.LAB)
         return cls(
@@ -152,7 +152,7 @@ class Setting:
         return self.phases[0].start, self.phases[-1].end
 
     def device(self, side: Literal["lan", "wan"]) -> str:
-        """The router's interface on the side of the receivers or of the senders."""
+        """Return the router's interface on the receivers' or the senders' side."""
         return str(self.lab.get("interfaces", {}).get(side, side))
 
     @property
@@ -162,32 +162,32 @@ class Setting:
 
     @property
     def box(self) -> bool:
-        """Whether a box stood for the bottleneck that nobody set up or read."""
+        """Whether the bottleneck was a black box."""
         return "box" in self.lab
 
     @property
     def clip(self) -> Mapping[str, Any] | None:
-        """The film of a stand-in, or of a call's cameras; a live service's is not known."""
+        """The film of a stand-in or of a call's cameras; unknown for a live service."""
         return self.lab.get("clip")
 
     @property
     def clip_fps(self) -> float:
-        """Pictures of the film in a second."""
+        """Frames per second of the film."""
         return float(self.clip.get("fps", 30)) if self.clip else 30.0
 
     @property
     def live(self) -> bool:
-        """Whether the service was the real one; a live call's cameras show a film all the same."""
+        """Whether the service was real; a live call's cameras show a film too."""
         return bool(self.lab.get("live", self.clip is None))
 
     @property
     def elsewhere(self) -> bool:
-        """Whether what was watched came from no origin of ours."""
+        """Whether the victim's data came from an origin other than Sojourn's."""
         return self.live and "own_folder" not in self.lab
 
     @property
     def uploads(self) -> bool:
-        """Whether a contender goes up in some phase; a call does."""
+        """Whether any contender sends upwards; a call does."""
         parts = (part for phase in self.phases if phase.contender for part in parse_load(phase.contender))
         return any(part.up or part.contender == CALL for part in parts)
 
@@ -198,7 +198,7 @@ class Setting:
 
 
 def needed(setting: Setting) -> list[tuple[str, ...]]:
-    """Return the files that a valid run of this setting has: of each, the names that it may have."""
+    """Return the files that a valid run with this setting has: for every file, its possible names."""
     ends = ("", f"{FAR}/") if setting.call else ("",)
     parts = [part for phase in setting.phases if phase.contender for part in parse_load(phase.contender)]
     wanted = {
@@ -213,7 +213,7 @@ def needed(setting: Setting) -> list[tuple[str, ...]]:
         "host.jsonl": setting.real_time,
     }
     ports = setting.lab.get("ports", {})
-    # A run of scores before 2.2 has the first probe alone.
+    # Runs of scores before 2.2 have only the first probe.
     probes = [probe.file for number, probe in enumerate(PROBES) if not number or probe.key in ports]
     packed = {"client.pcapng": ".zst", "server.pcapng": ".zst"}
     packed |= dict.fromkeys((f"{name}.json" for name in (*probes, *([] if setting.box else ["irtt-unshaped"]))), ".gz")
@@ -221,24 +221,24 @@ def needed(setting: Setting) -> list[tuple[str, ...]]:
 
 
 def first_of(folder: Path, *names: str) -> Path | None:
-    """The first of these files that is in the folder; None where none is."""
+    """Return the first of these files that exists in the folder; None if none does."""
     return next((file for name in names if (file := folder / name).exists()), None)
 
 
 def capture_file(folder: Path, side: str) -> Path | None:
-    """The capture of a side of the router, packed or not; None where there is none."""
+    """Return the capture file of one side, compressed or not; None if there is none."""
     return first_of(folder, f"{side}.pcapng.zst", f"{side}.pcapng")
 
 
 def read_capture(file: Path, side: str, setting: Setting) -> pcapng.Capture:
-    """The capture of a side, by the clock of the run. Raises CaptureError."""
+    """Return the capture of one side, by the clock of the run. Raises CaptureError."""
     capture = pcapng.read(file)
-    ahead_ns = round(setting.lab.get("capture_offset_s", {}).get(side, 0) * 1e9)  # the clock where it was captured
+    ahead_ns = round(setting.lab.get("capture_offset_s", {}).get(side, 0) * 1e9)  # by the clock of the capture
     return replace(capture, packets=capture.packets.with_columns(pl.col("t_ns") - ahead_ns))
 
 
 def limits_of(files: RawFiles, real_time: bool) -> Limits:
-    """The limits that the run was judged by when it was made."""
+    """Return the limits that applied when the run was recorded."""
     options = files.optional("options.json", records.OPTIONS) or {}
     usual = Limits() if real_time else SIMULATED
     gate_ms = options.get("jitter_gate_ms")
@@ -247,7 +247,7 @@ def limits_of(files: RawFiles, real_time: bool) -> Limits:
 
 def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
     lab, addresses, call = setting.lab, setting.lab["addresses"], setting.call
-    # A live service's address is seldom known: whatever reaches the client from its port, but no contender.
+    # A live service's address is rarely known: take everything from its port except contenders.
     strange = setting.live and "own_folder" not in lab
     far_end = call["client"]["address"] if strange and call else None
     down, up = per_flow.contending(addresses)
@@ -267,6 +267,6 @@ def _sorted_out(table: pl.DataFrame, setting: Setting) -> SideCapture:
         sport=call["client_port"] if call else 0,
         dst=far_end if strange else addresses["server"],
     )
-    # Downloads' acknowledgements go the same way.
+    # The acknowledgements of downloads go in the same direction.
     upload = table.filter(up) if setting.uploads else table[:0]
     return SideCapture(largest, table, *(per_flow.with_advance(part) for part in (victim, contender, back, upload)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured inside some windows of time, as a row of the main table tells it."""
+"""The measurements inside windows of time: a row of the main table."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.transport import demand
 
 IN_TIME_MS = 400.0
-"""The longest way from mouth to ear that networks are planned for (ITU-T G.114, 2003): a later frame is late."""
+"""The maximum mouth-to-ear delay for planning networks (ITU-T G.114, 2003); later frames are late."""
 
 
 @dataclass(frozen=True)
 class Observations:
-    """What is measured of a victim and its contender; None for what was not recorded."""
+    """The observations of a victim and its contender; None for what was not recorded."""
 
     picture: Picture
     clip_fps: float
     victim: pl.DataFrame | None = None
     contender: pl.DataFrame | None = None
     probes: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    """By what the names of their metrics begin with, see `sojourn.traffic.probes`."""
+    """By the prefixes of their metrics' names, see `sojourn.traffic.probes`."""
     uploads: pl.DataFrame | None = None
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
-        """The fields of Metrics over the windows together."""
+        """Return the fields of Metrics over all windows together."""
         seconds = sum(end - start for start, end in windows)
         values: dict[str, Any] = {"seconds": seconds}
 

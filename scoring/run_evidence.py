@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run recorded, put together from its raw files: what scores and gates are made from. Nothing is judged here."""
+"""The evidence of a run, assembled from its raw files for scores and gates. Nothing is judged here."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sojourn.traffic.probes import PROBES, probe_of
 
 @dataclass(frozen=True)
 class RecordedProbe:
-    """A probe through the queue: what its metrics' names begin with, what it sent, None where that is not recorded.
+    """A probe through the queue: the prefix of its metrics' names, and its packets, None if not recorded.
 
-    `port` is its echo's, None in a run of scores before 2.2, which has one probe.
+    `port` is that of its echo server, None in runs of scores before 2.2, which have one probe.
     """
 
     name: str
@@ -39,7 +39,7 @@ class RecordedProbe:
 
 
 class RunEvidence:
-    """A run's raw files as tables and records, each read when it is first needed."""
+    """A run's raw files as tables and records, read on first use."""
 
     def __init__(self, folder: Path, *, limits: Limits | None = None, settle: float = 20.0) -> None:
         """`limits` and `settle` (s) are those of `sojourn.scoring.score.score_run`. Raises RecordError as that does."""
@@ -48,18 +48,18 @@ class RunEvidence:
 
     @cached_property
     def picture(self) -> Picture:
-        """What the victim's screen showed."""
+        """The content of the victim's screen."""
         other = self.files.of_other_end if self.setting.call else None
         return picture(self.files, other, self.setting)
 
     @cached_property
     def far_picture(self) -> Picture | None:
-        """What the screen of a call's other end showed."""
+        """The content of the screen at a call's other end."""
         return picture(self.files.of_other_end, self.files, self.setting) if self.setting.call else None
 
     @property
     def pictures(self) -> list[tuple[str, Picture]]:
-        """The pictures of both ends, with what names of the other end's gates begin with."""
+        """The pictures of both ends, with the prefix of the other end's gate names."""
         far = [(f"{FAR} end's ", self.far_picture)] if self.far_picture else []
         return [("", self.picture), *far]
 
@@ -70,12 +70,12 @@ class RunEvidence:
 
     @property
     def behind(self) -> SideCapture | None:
-        """The packets of the client side, behind the downlink bottleneck; None where they are not whole."""
+        """The packets of the client side, after the downlink bottleneck; None if incomplete."""
         return self._whole("client")
 
     @property
     def before(self) -> SideCapture | None:
-        """The packets of the server side, before the downlink bottleneck; None where they are not whole."""
+        """The packets of the server side, before the downlink bottleneck; None if incomplete."""
         return self._whole("server")
 
     def _whole(self, side: str) -> SideCapture | None:
@@ -89,7 +89,7 @@ class RunEvidence:
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """What was requested (options.json); empty where that is not kept."""
+        """The requested options (options.json); empty if not kept."""
         return self.files.optional("options.json", records.OPTIONS) or {}
 
     @cached_property
@@ -99,13 +99,13 @@ class RunEvidence:
 
     @cached_property
     def sockets(self) -> Sequence[Mapping[str, Any]]:
-        """The samples of contenders' sockets both ways, in order of time."""
+        """The samples of contenders' sockets in both directions, in order of time."""
         lines = (line for name in ("ss.jsonl", "ss-up.jsonl") for line in self.files.lines(name, records.SOCKETS))
         return sorted((line for line in lines if line.get("flow")), key=lambda line: line["t"])
 
     @cached_property
     def queues(self) -> list[dict[str, Any]]:
-        """The samples of the router's queues; none of a box."""
+        """The samples of the router's queues; none for a black box."""
         return [] if self.setting.box else self.files.lines("qdisc.jsonl", records.QDISC)
 
     def queues_of(self, side: Literal["lan", "wan"]) -> list[dict[str, Any]]:
@@ -114,12 +114,12 @@ class RunEvidence:
 
     @cached_property
     def host_watch(self) -> list[dict[str, Any]]:
-        """The samples of a host in real time."""
+        """The samples of the host of a real-time lab."""
         return self.files.lines("host.jsonl", records.HOST) if self.setting.real_time else []
 
     @property
     def host_in_timeline(self) -> list[dict[str, Any]]:
-        """Those of its samples that tell of a second of the timeline."""
+        """The host samples that cover a second of the timeline."""
         start, end = self.setting.span
         return [sample for sample in self.host_watch if start <= sample["t"] <= end + 1]
 
@@ -133,7 +133,7 @@ class RunEvidence:
         """The probes through the queue."""
         ports = self.setting.lab.get("ports", {})
         if PROBES[1].key not in ports:
-            # A run of scores before 2.2 has one probe, of the codepoint that was requested.
+            # Runs of scores before 2.2 have one probe, with the requested codepoint.
             one, sent = probe_of(self.options), self.files.probes(f"{PROBES[0].file}.json")
             return [RecordedProbe("probe", one.prefix, one.codepoint, None, sent)]
         return [
@@ -144,20 +144,20 @@ class RunEvidence:
 
     @cached_property
     def unshaped(self) -> pl.DataFrame | None:
-        """The probe past the queue; no way leads past a box's."""
+        """The unshaped probe; a black box has none."""
         return None if self.setting.box else self.files.probes("irtt-unshaped.json")
 
     @cached_property
     def calm(self) -> pl.DataFrame | None:
-        """The probe past the queue in the timeline."""
+        """The unshaped probe during the timeline."""
         return None if self.unshaped is None else latency.within(self.unshaped, [self.setting.span])
 
     @cached_property
     def jitter(self) -> Jitter | None:
-        """What the lab itself adds to the path."""
+        """The delay that the lab itself adds to the path."""
         if self.calm is None:
             return None
-        came = self.calm.drop_nulls("rtt_ms")  # loss has a gate of its own
+        came = self.calm.drop_nulls("rtt_ms")  # loss has its own gate
         percentiles = [latency.percentile(came, 50), latency.percentile(came, 99), latency.largest(came)]
         p50, p99, most = (None if rtt is None else rtt - self.setting.lab["rtt_ms"] for rtt in percentiles)
         return None if p50 is None or p99 is None or most is None else Jitter(p50=p50, p99=p99, max=most)
@@ -168,17 +168,17 @@ class RunEvidence:
 
     @property
     def contenders(self) -> list[Contending]:
-        """What contended in each phase."""
+        """The contenders of all phases."""
         return self._contending[0]
 
     @property
     def measured(self) -> dict[str, Window]:
-        """When each phase counts, by its name: while all of its load is there."""
+        """The measured window of every phase, by its name: all of its load is active."""
         return self._contending[1]
 
     @cached_property
     def evidence(self) -> Observations:
-        """What the victim's metrics are computed from."""
+        """The observations from which the victim's metrics are computed."""
         return Observations(
             self.picture,
             self.setting.clip_fps,
@@ -194,7 +194,7 @@ class RunEvidence:
 
     @property
     def first_solo(self) -> list[Window]:
-        """The first phase without a contender; none where there is none."""
+        """The first phase without a contender; empty if there is none."""
         return self._alone[0]
 
     @property

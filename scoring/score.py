@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that a run's raw files say, as one document: scores.json.
+"""Score a run from its raw files: the document scores.json.
 
-The same files always give the same document: nothing is random, no clock is read, floats are rounded.
+The same files always give the same document: no randomness, no clock, rounded floats.
 """
 
 from __future__ import annotations
@@ -37,15 +37,14 @@ _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_u
 def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) -> Scores:
     """Score the run directory `run` from its raw files.
 
-    `limits` are those of the run's own options when none are given. `settle` (s) is what is left out of a solo
-    phase after a contender, see `sojourn.scoring.statistics.harm.solo_windows`. Records that are missing, damaged or
-    cut off fail their gate and leave their metrics None. Raises RecordError when timeline.json or lab.json is missing
-    or damaged.
+    `limits` default to those of the run's options. `settle` (s) is excluded from a solo phase after a contender, see
+    `sojourn.scoring.statistics.harm.solo_windows`. Missing, damaged or truncated records fail their gate, and their
+    metrics are None. Raises RecordError if timeline.json or lab.json is missing or damaged.
     """
     inputs = RunEvidence(run, limits=limits, settle=settle)
     setting, evidence, measured, shown = inputs.setting, inputs.evidence, inputs.measured, inputs.picture
     lab, span, t0 = setting.lab, setting.span, setting.span[0]
-    # The client side lies behind the downlink bottleneck, the server side before it.
+    # The client side is after the downlink bottleneck, the server side before it.
     behind, before = inputs.behind, inputs.before
     rows, far = _table(evidence, setting, measured, _besides_bulk(inputs)), []
     if inputs.far_picture:
@@ -89,9 +88,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
 
 
 def _own_kind(evidence: RunEvidence) -> str | None:
-    """The contender that is as the victim: a call for a call, else the congestion control of an origin of ours.
+    """Return the contender of the victim's kind: a call for a call, otherwise Sojourn's origin's congestion control.
 
-    None where it is not known: a real site's, or that of HTTP/3's own transport.
+    None if unknown: a real site's, or that of HTTP/3's own transport.
     """
     if evidence.setting.call:
         return CALL
@@ -101,20 +100,20 @@ def _own_kind(evidence: RunEvidence) -> str | None:
 
 
 def _path(setting: Setting) -> dict[str, Any]:
-    """What else the path was: the steps of its rates (t in s from the start), losses, varying delay, IPv6."""
+    """Return further properties of the path: rate steps (t in s from the start), losses, varying delay, IPv6."""
     t0 = setting.span[0]
     steps = [{**rate, "t": round(rate["t"] - t0, 3)} for rate in setting.rates]
     further = {key: setting.lab.get(key) for key in ("path_varies_ms", "path_loss")}
-    addresses = setting.lab.get("addresses")  # which runs of long ago did not keep
+    addresses = setting.lab.get("addresses")  # missing in old runs
     if addresses and (version := ip_version(addresses["client"])) != 4:
         further["ip_version"] = version
     return {key: value for key, value in {"rate_steps": steps, **further}.items() if value}
 
 
 def _box(setting: Setting, behind: SideCapture | None, before: SideCapture | None) -> dict[str, Any]:
-    """What was seen of a box, each way: its name, the most that it let through in a second, the least delay.
+    """Return the observations of a black box: its name; per direction, peak goodput in a second and minimum delay.
 
-    The least delay is by the clocks of both captures; there and back together it is right whatever these tell.
+    The minimum delay depends on the clocks of both captures; the sum of both directions does not.
     """
     record: dict[str, Any] = {"box": setting.lab["box"]}
     if behind and before:
@@ -130,7 +129,7 @@ def _box(setting: Setting, behind: SideCapture | None, before: SideCapture | Non
 
 
 def _besides_bulk(evidence: RunEvidence) -> dict[str, dict[str, Any]]:
-    """What competed besides bulk flows had of each phase, by its name."""
+    """Return the fields of contenders other than bulk flows, by the phase's name."""
     phases = [phase.name for phase in evidence.setting.phases]
     of_phase = {name: [record for record in evidence.bulk if record["phase"] == name] for name in phases}
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The raw files of a run as tables for a user's own analysis: `TABLES` says what each holds, column by column."""
+"""The raw files of a run as tables for custom analysis; `TABLES` describes every table and column."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sojourn.traffic.probes import PROBES
 
 Columns = dict[str, tuple[PolarsDataType, str]]
 _FLOW: Columns = {
-    "src": (pl.String, "IP address of the sender"),
+    "src": (pl.String, "sender's IP address"),
     "sport": (pl.UInt16, "its port"),
-    "dst": (pl.String, "IP address of the receiver"),
+    "dst": (pl.String, "receiver's IP address"),
     "dport": (pl.UInt16, "its port"),
     "proto": (pl.UInt8, "6 TCP, 17 UDP"),
 }
@@ -38,21 +38,21 @@ _CAPTURES = ("server.pcapng.zst", "server.pcapng", "client.pcapng.zst", "client.
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a run: what a row is, what its columns hold, and how it is read."""
+    """A table of a run: the meaning of a row, its columns, and how to read it."""
 
     row: str
     columns: Columns
     files: tuple[str, ...]
-    """What it may be read from; those of them that were recorded."""
+    """The files it can be read from; any of them may be missing."""
     read: Callable[[Path], pl.DataFrame | None]
 
     def described(self, name: str) -> str:
-        """Return what it holds, as a section of Markdown."""
+        """Return its description as a Markdown section."""
         lines = [f"| `{column}` | {kind} | {text} |" for column, (kind, text) in self.columns.items()]
         return "\n".join((f"## `{name}`: {self.row}", "", "| column | type | |", "|---|---|---|", *lines))
 
     def of(self, run: Path) -> pl.DataFrame:
-        """Read it; empty where it was not recorded. Raises RuntimeError, in one line, where a file is damaged."""
+        """Return its rows; empty if it was not recorded. Raises RuntimeError, with one line, if a file is damaged."""
         table = self.read(run)
         schema = {name: kind for name, (kind, _) in self.columns.items()}
         if table is None:
@@ -181,7 +181,7 @@ def _fetches(run: Path, _: Setting) -> pl.DataFrame | None:
 
 
 def _from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
-    """A table of these columns from records that may have others, and lack some."""
+    """Return a table with these columns from records that may have others and may miss some."""
     kept = [{name: row.get(name) for name in columns} for row in rows]
     return pl.DataFrame(kept, schema={name: kind for name, (kind, _) in columns.items()}, strict=False)
 
@@ -190,8 +190,8 @@ TABLES: Mapping[str, Table] = {
     "phases": Table(
         "a phase of the timeline",
         {
-            "phase": (pl.String, "its name"),
-            "contender": (pl.String, "who competed; null in a solo phase"),
+            "phase": (pl.String, "name of the phase"),
+            "contender": (pl.String, "the contender; null in a solo phase"),
             "start": (pl.Float64, "Unix s"),
             "end": (pl.Float64, "Unix s"),
         },
@@ -199,39 +199,39 @@ TABLES: Mapping[str, Table] = {
         _of_victim(_phases),
     ),
     "packets": Table(
-        "a TCP or UDP packet at one side of the router, in the order of the capture",
+        "a TCP or UDP packet at one side of the router, in capture order",
         {
-            "side": (pl.String, "`server` (WAN, before the bottleneck on the way down) or `client` (LAN)"),
-            "t_ns": (pl.Int64, "Unix ns, on the clock of the run"),
+            "side": (pl.String, "`server` (WAN, before the downlink bottleneck) or `client` (LAN)"),
+            "t_ns": (pl.Int64, "Unix ns, by the clock of the run"),
             **_FLOW,
             "ecn": (pl.UInt8, _ECN),
             "ip_bytes": (pl.UInt16, "IP header and all after it"),
             "seq": (pl.UInt32, "TCP sequence number; 0 for UDP"),
             "flags": (pl.UInt16, "TCP flags with AE as bit 8; 0 for UDP"),
             "payload": (pl.UInt16, "bytes after the TCP or UDP header"),
-            "ip_id": (pl.UInt16, "identification of the IPv4 header; 0 for IPv6, which has none"),
-            "fingerprint": (pl.UInt64, "the same for the same packet on the other side"),
-            "advance": (pl.Int64, "bytes by which it moves its flow on: their sum is the goodput"),
-            "resent": (pl.Boolean, "TCP data that moves nothing on"),
+            "ip_id": (pl.UInt16, "identification field of the IPv4 header; 0 for IPv6"),
+            "fingerprint": (pl.UInt64, "identifies the same packet on the other side"),
+            "advance": (pl.Int64, "new bytes of the flow in this packet; their sum is the goodput"),
+            "resent": (pl.Boolean, "TCP data without new bytes: a retransmission"),
         },
         (*_SETTING, *_CAPTURES),
         _of_victim(_packets),
     ),
     "sojourn": Table(
-        "a packet of victim, contender or probes on the way down, through the bottleneck",
+        "a downlink packet of victim, contender or probes, on its way through the bottleneck",
         {
             "t": (pl.Float64, "Unix s, before the router"),
             "of": (pl.String, "`victim`, `contender`, `probe` (Not-ECT) or `ect1_probe`"),
             "queue": (pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
             "sojourn_ms": (
                 pl.Float64,
-                "time through the router less the delay of the path; null: lost; below 0: a clock or the path is off",
+                "time in the router minus the path delay; null: lost; below 0: error of a clock or of the path",
             ),
             **_FLOW,
             "ip_bytes": (pl.UInt16, "IP header and all after it"),
             "payload": (pl.UInt16, "bytes after the TCP or UDP header"),
             "ecn": (pl.UInt8, f"{_ECN}; before the router"),
-            "marked": (pl.Boolean, "CE behind the router, not before"),
+            "marked": (pl.Boolean, "CE after the router but not before"),
             "late": (pl.Boolean, "overtaken by a later packet of its flow"),
         },
         (*_SETTING, *_CAPTURES),
@@ -241,17 +241,17 @@ TABLES: Mapping[str, Table] = {
         "a frame of the recording",
         {
             "t": (pl.Float64, "Unix s"),
-            "frame": (pl.Int64, "number of the film's frame that it shows, ever rising; null: no strip was read"),
-            "height": (pl.Int32, "lines of the rendition shown; null where the strip names none"),
+            "frame": (pl.Int64, "film frame shown, counted across loops; null: strip not readable"),
+            "height": (pl.Int32, "lines of the displayed rendition; null: not in the strip"),
         },
         (*_SETTING, "screen.json", "screen.mp4"),
         _of_victim(_frames),
     ),
     "probes": Table(
-        "a packet of a latency probe (irtt), 50 a second of each through the bottleneck",
+        "a packet of a latency probe (irtt); every probe through the bottleneck sends 50 per second",
         {
-            "t": (pl.Float64, "Unix s of its sending"),
-            "path": (pl.String, "`bottleneck`, or `unshaped`: past its queue"),
+            "t": (pl.Float64, "Unix s when it was sent"),
+            "path": (pl.String, "`bottleneck`, or `unshaped` (bypasses the queue)"),
             "ecn": (pl.UInt8, f"{_ECN}; as sent: in dualpi2 0 sees the C queue, 1 the L queue"),
             "rtt_ms": (pl.Float64, "round-trip time; null: lost"),
         },
@@ -262,18 +262,18 @@ TABLES: Mapping[str, Table] = {
         _of_victim(_probes),
     ),
     "player": Table(
-        "what the player said, every 250 ms and at events",
+        "the player's state every 250 ms, and its events",
         {
             "t": (pl.Float64, "Unix s"),
             "event": (pl.String, "name of an event; null in a sample"),
-            "detail": (pl.String, "what came with the event, as JSON"),
-            "playing": (pl.Boolean, "whether it says that it plays"),
-            "waiting": (pl.Boolean, "whether it waits for data"),
-            "quality": (pl.String, "its own name of the rendition"),
-            "width": (pl.Float64, "of the picture that it decodes, in pixels"),
-            "height": (pl.Float64, "the same"),
-            "position_s": (pl.Float64, "where in the film it is"),
-            "buffer_s": (pl.Float64, "film ahead in its buffer, s"),
+            "detail": (pl.String, "data of the event, as JSON"),
+            "playing": (pl.Boolean, "whether the player reports that it plays"),
+            "waiting": (pl.Boolean, "whether the player waits for data"),
+            "quality": (pl.String, "the player's name of the rendition"),
+            "width": (pl.Float64, "width of the decoded picture, px"),
+            "height": (pl.Float64, "height of the decoded picture, px"),
+            "position_s": (pl.Float64, "position in the film, s"),
+            "buffer_s": (pl.Float64, "buffered media ahead, s"),
             "frames": (pl.Float64, "frames decoded so far"),
             "dropped": (pl.Float64, "frames dropped so far"),
         },
@@ -281,31 +281,31 @@ TABLES: Mapping[str, Table] = {
         _of_victim(_player),
     ),
     "queue": Table(
-        "a qdisc of the router in a sample of `tc -s`, ten a second",
+        "a qdisc of the router in a sample of `tc -s`, ten per second",
         {
             "t": (pl.Float64, "Unix s"),
-            "dev": (pl.String, "device: `lan` is the way down"),
+            "dev": (pl.String, "device; `lan`: downlink"),
             "kind": (pl.String, "dualpi2, fq_codel, htb, …"),
-            "handle": (pl.String, "as tc has it"),
-            "parent": (pl.String, "as tc has it; null at the root"),
-            "backlog_bytes": (pl.Float64, "bytes that wait"),
-            "qlen": (pl.Float64, "packets that wait"),
-            "bytes": (pl.Float64, "sent so far"),
-            "packets": (pl.Float64, "sent so far"),
-            "drops": (pl.Float64, "so far"),
-            "marks": (pl.Float64, "CE marks so far; null where the kind has none"),
-            "sce_marks": (pl.Float64, "packets made ECT(1) for SCE so far; null where it marks none"),
-            "delay_c_ms": (pl.Float64, "dualpi2: how long the head of its C queue has waited"),
-            "delay_l_ms": (pl.Float64, "the same of the L queue"),
+            "handle": (pl.String, "as in tc"),
+            "parent": (pl.String, "as in tc; null at the root"),
+            "backlog_bytes": (pl.Float64, "queued bytes"),
+            "qlen": (pl.Float64, "queued packets"),
+            "bytes": (pl.Float64, "bytes sent so far"),
+            "packets": (pl.Float64, "packets sent so far"),
+            "drops": (pl.Float64, "packets dropped so far"),
+            "marks": (pl.Float64, "CE marks so far; null: not counted by this qdisc"),
+            "sce_marks": (pl.Float64, "SCE marks (ECT(1)) so far; null: not an SCE queue"),
+            "delay_c_ms": (pl.Float64, "dualpi2: sojourn time of the packet at the head of the C queue"),
+            "delay_l_ms": (pl.Float64, "dualpi2: sojourn time of the packet at the head of the L queue"),
         },
         (*_SETTING, "qdisc.jsonl"),
         _of_victim(_queue),
     ),
     "sockets": Table(
-        "a socket of a contender in a sample of `ss -tin`",
+        "a contender's socket in a sample of `ss -tin`",
         {
             "t": (pl.Float64, "Unix s"),
-            "place": (pl.String, "the host that was asked"),
+            "place": (pl.String, "the host of the socket"),
             "flow": (pl.String, "source>destination"),
             "cc": (pl.String, "congestion control"),
             "ecn": (pl.Boolean, "ECN negotiated"),
@@ -313,32 +313,32 @@ TABLES: Mapping[str, Table] = {
             "ssthresh": (pl.Float64, "segments"),
             "mss": (pl.Float64, "bytes"),
             "rtt_ms": (pl.Float64, "smoothed round-trip time"),
-            "minrtt_ms": (pl.Float64, "the least so far"),
-            "delivery_rate_bps": (pl.Float64, "as TCP estimates it"),
-            "pacing_rate_bps": (pl.Float64, "as TCP paces"),
-            "delivered": (pl.Float64, "segments so far"),
-            "delivered_ce": (pl.Float64, "of them with CE"),
-            "bytes_acked": (pl.Float64, "so far"),
-            "bytes_retrans": (pl.Float64, "so far"),
-            "app_limited": (pl.Boolean, "what was last acknowledged left when there was no more to send"),
-            "notsent": (pl.Float64, "bytes that wait to be sent for the first time"),
+            "minrtt_ms": (pl.Float64, "smallest round-trip time so far"),
+            "delivery_rate_bps": (pl.Float64, "TCP's estimate"),
+            "pacing_rate_bps": (pl.Float64, "TCP's pacing rate"),
+            "delivered": (pl.Float64, "segments delivered so far"),
+            "delivered_ce": (pl.Float64, "delivered segments with CE"),
+            "bytes_acked": (pl.Float64, "bytes acknowledged so far"),
+            "bytes_retrans": (pl.Float64, "bytes retransmitted so far"),
+            "app_limited": (pl.Boolean, "whether the last acknowledged segment was sent without further data to send"),
+            "notsent": (pl.Float64, "bytes not sent yet"),
             "busy_ms": (pl.Float64, "time with data to send"),
-            "rwnd_limited_ms": (pl.Float64, "of it held back by the receiver's window"),
-            "sndbuf_limited_ms": (pl.Float64, "of it held back by the send buffer"),
-            "alpha": (pl.Float64, "DCTCP's and Prague's moving average of the marked share"),
+            "rwnd_limited_ms": (pl.Float64, "part of `busy_ms` limited by the receive window"),
+            "sndbuf_limited_ms": (pl.Float64, "part of `busy_ms` limited by the send buffer"),
+            "alpha": (pl.Float64, "DCTCP's or Prague's moving average of the marked share"),
         },
         (*_SETTING, "ss.jsonl", "ss-up.jsonl"),
         _of_victim(_sockets),
     ),
     "fetches": Table(
-        "a short flow of a web user who competed",
+        "a short flow of a competing web user",
         {
-            "phase": (pl.String, "in which he did"),
-            "server_port": (pl.UInt16, "where he fetched: each user of a load has another"),
-            "start": (pl.Float64, "Unix s of its SYN"),
-            "port": (pl.UInt16, "the client's"),
-            "bytes": (pl.UInt64, "how much he asked for"),
-            "fct_s": (pl.Float64, "until its last byte was there; null: it did not end in the phase"),
+            "phase": (pl.String, "phase of the flow"),
+            "server_port": (pl.UInt16, "server port, different for every web user of a load"),
+            "start": (pl.Float64, "Unix s of the SYN"),
+            "port": (pl.UInt16, "client port"),
+            "bytes": (pl.UInt64, "size of the response"),
+            "fct_s": (pl.Float64, "flow completion time; null: unfinished when the phase ended"),
         },
         (*_SETTING, "bulk.json"),
         _of_victim(_fetches),

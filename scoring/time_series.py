@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run over time, from its scores and its raw files: what reports, figures and films draw. Seconds of the run."""
+"""A run over time, from its scores and raw files, for reports, figures and films. Times in seconds of the run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Frozen:
 
 @dataclass(frozen=True)
 class ProbeSeries:
-    """Round-trip times of a probe, ms: median and largest of each step; `name` is empty where there is only one."""
+    """Round-trip times of a probe, ms: median and maximum per step; `name` is empty if there is only one probe."""
 
     name: str
     p50: Points
@@ -59,11 +59,11 @@ class RunSeries:
     quality: list[tuple[float, float, int]]  # (start, end, height)
     frozen: list[Frozen]
     ccdfs: list[tuple[str, list[tuple[str, str | None, Points]]]]
-    """Of each probe, by its name: (phase, contender, (ms, percent)) of each curve."""
+    """Per probe, by its name: (phase, contender, (ms, percent)) of every curve."""
     queue: QueueSeries = field(default_factory=QueueSeries)
     rtts: list[ProbeSeries] = field(default_factory=list)
     rates: list[tuple[float, float, float]] = field(default_factory=list)
-    """Start, end and rate (Mbit/s) of each stretch of the way down, where its rate steps; else empty."""
+    """Start, end and rate (Mbit/s) of every period of the downlink rate; empty if it does not step."""
 
     @property
     def end(self) -> float:
@@ -77,11 +77,11 @@ class RunSeries:
 
 
 FILES = ("qdisc.jsonl", *(f"{probe.file}.json{gz}" for probe in PROBES for gz in (".gz", "")))
-"""Of a run, what `run_series` reads beside its scores and lab.json."""
+"""The files that `run_series` reads, in addition to scores and lab.json."""
 
 
 def run_series(scores: Scores, run: Path) -> RunSeries:
-    """Return a run over time: its scores, and from its files its queue and its probe when these are there."""
+    """Return a run over time: its scores, and from its files the queue and the probes, if present."""
     phases = [Span(p.name, p.contender, p.start, p.end) for p in scores.phases]
     end = phases[-1].end
     queue = QueueSeries()
@@ -110,9 +110,9 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
 
 
 def probe_names(scores: Scores) -> list[tuple[LatencyProbe, str]]:
-    """Return the probes of a run with their names: the queues that they see in dualpi2, else their codepoints.
+    """Return the probes of a run with their names: their queues in dualpi2, otherwise their codepoints.
 
-    The only one of a run of scores before 2.2 has none: of which codepoint it was is in its options alone.
+    The single probe of runs of scores before 2.2 has no name: only the options have its codepoint.
     """
     there = [
         probe for probe in PROBES if any(curve.name != "unshaped" for curve in getattr(scores, f"{probe.prefix}ccdf"))
@@ -123,7 +123,7 @@ def probe_names(scores: Scores) -> list[tuple[LatencyProbe, str]]:
 
 
 def _shown(curves: Sequence[Curve], contenders: Mapping[str, str | None]) -> list[tuple[str, str | None, Points]]:
-    """The curves of contenders' phases and of the baseline; a lone solo phase is named as the baseline, the last."""
+    """Return the curves of contenders' phases and, last, of the baseline; a single solo phase serves as baseline."""
     return [
         (curve.name, contenders.get(curve.name), list(zip(curve.ms, curve.percent, strict=True)))
         for name, curve in {curve.name: curve for curve in curves}.items()
@@ -139,11 +139,11 @@ def _rates(scores: Scores, end: float) -> list[tuple[float, float, float]]:
 
 
 def _rtt(run: Path, name: str, t0: float, end: float) -> tuple[Points, Points]:
-    """Median and largest round-trip time of a probe in each step; None where none of it came back."""
+    """Return median and maximum round-trip time of a probe per step; None for steps without a reply."""
     file = first_of(run, f"{name}.json.gz", f"{name}.json")
     try:
         probes = read_irtt(file) if file else None
-    except ProbeError:  # scoring says so; the rest is drawn
+    except ProbeError:  # scoring reports it; the rest is drawn
         probes = None
     if probes is None:
         return [], []
@@ -156,7 +156,7 @@ def _rtt(run: Path, name: str, t0: float, end: float) -> tuple[Points, Points]:
 
 
 def _bottleneck(run: Path) -> str:
-    # A physical router's devices have names of their own.
+    # A physical router's devices have their own names.
     try:
         return str(json.loads((run / "lab.json").read_text())["interfaces"]["lan"])
     except (OSError, ValueError, KeyError):
@@ -169,7 +169,7 @@ def _middles(scores: Scores, name: str) -> Points:
 
 
 def _while_competing(points: Points, phases: list[Span]) -> Points:
-    # A contender that is not there is no contender at 0 Mbit/s.
+    # An absent contender is not a contender at 0 Mbit/s.
     competing = [(phase.start, phase.end) for phase in phases if phase.contender]
     return [(t, value if any(a <= t < b for a, b in competing) else None) for t, value in points]
 

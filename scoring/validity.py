@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of a run's validity: gates, what they allow, and the verdict. A run that fails a gate is void.
+"""The types of a run's validity: gates, what they allow, and the verdict. A run that fails a gate is invalid.
 
 The gates themselves are in `sojourn.scoring.gates`.
 """
@@ -15,34 +15,34 @@ from sojourn.hardware.machine.messages import printable
 
 
 class Limits(BaseModel):
-    """What is still good enough; every figure can be set."""
+    """The limits of the gates; all are configurable."""
 
     model_config = ConfigDict(frozen=True)
     missing_share: float = 0.005  # of the recorder's frames
-    unread_share: float = 0.05  # of recorded frames in which no strip could be read
-    stall_ms: float = 20.0  # a second with a longer host stall is a bad second
-    stall_share: float = 0.02  # bad seconds allowed
-    stall_worst_ms: float = 200.0  # no second may be worse than this
-    suspended_ms: float = 10.0  # by the clocks that count a suspended host's time and that do not
-    clock_step_ms: float = 10.0  # of the wall clock in a second; one that is slewed moves 0.5 ms
-    jitter_ms: float = 2.0  # P99 of the unshaped probe above the RTT asked for
-    limited_share: float = 0.05  # of a contender's phase, in which something else than congestion control held it back
-    contender_late_s: float = 5.0  # by which a contender's flow may miss the start or the end of its phase
-    codepoint_share: float = 0.99  # of the contender's data packets with the codepoint it should send
-    tail_s: float = 1.0  # by which a record may end before the last phase does
-    gap_s: float = 5.0  # longest time without a sample inside the timeline
-    unshaped_loss: float = 0.01  # of the probes beside the bottleneck
-    tap_clocks_ms: float = 5.0  # by which the clocks of captures on both sides of a box may have drifted apart
-    baseline_stall_s: float = 0.5  # a picture that stands this long in the solo baseline disturbs it
-    baseline_fps_share: float = 0.95  # of the clip's frame rate, shown in the solo baseline
-    call_fps_share: float = 0.84  # of a call: 26 of the camera's 31, with two browsers and two recorders on one machine
-    baseline_changes: int = 0  # of the rendition in the solo baseline
-    live_changes: int = 2  # the same in each minute of a real site's: its player tries the next rung, and comes back
-    live_share: float = 0.8  # of the solo baseline of a real site, in one rendition
+    unread_share: float = 0.05  # share of recorded frames without a readable strip
+    stall_ms: float = 20.0  # a second with a longer host stall counts as bad
+    stall_share: float = 0.02  # allowed share of bad seconds
+    stall_worst_ms: float = 200.0  # maximum in any second
+    suspended_ms: float = 10.0  # difference of clocks that include and exclude suspension
+    clock_step_ms: float = 10.0  # step of the wall clock within a second; slewing moves it by 0.5 ms
+    jitter_ms: float = 2.0  # P99 of the unshaped probe above the configured RTT
+    limited_share: float = 0.05  # of a contender's phase, limited by something other than congestion control
+    contender_late_s: float = 5.0  # tolerance for the start and end of a contender's flow in its phase
+    codepoint_share: float = 0.99  # minimum share of data packets with the expected codepoint
+    tail_s: float = 1.0  # tolerance for a record that ends before the last phase
+    gap_s: float = 5.0  # longest gap between samples in the timeline
+    unshaped_loss: float = 0.01  # of the unshaped probe
+    tap_clocks_ms: float = 5.0  # maximum drift between the clocks of both captures around a black box
+    baseline_stall_s: float = 0.5  # a stall of this length disturbs the solo baseline
+    baseline_fps_share: float = 0.95  # minimum share of the film's frame rate in the solo baseline
+    call_fps_share: float = 0.84  # for a call: 26 of the camera's 31, with two browsers and recorders on a machine
+    baseline_changes: int = 0  # changes of rendition in the solo baseline
+    live_changes: int = 2  # the same per minute of a real site, whose player probes the next rung and returns
+    live_share: float = 0.8  # minimum share of one rendition in a real site's solo baseline
 
 
 SIMULATED = Limits(missing_share=0.0, jitter_ms=0.05, unshaped_loss=0.0)
-"""Of a lab in simulated time, where no host is late: what is missing there, or late, is a fault of ours."""
+"""Limits in simulated time, where no host can be late: anything missing or late is a defect."""
 
 
 #: What is recorded and what a manifest from elsewhere says may be part of it.
@@ -52,8 +52,8 @@ Text = Annotated[str, AfterValidator(printable)]
 class Gate(BaseModel):
     """One gate: `measured` and `limit` as text with units; `reason` is one line, empty when `ok`.
 
-    `code` names the kind of gate, in kebab-case, and never changes: programs and tests go by it. `name` is for readers
-    and says which record, end or phase. Scores before 2.3 have no code.
+    `code` identifies the kind of gate, in kebab-case, and never changes, for programs and tests. `name` is for readers
+    and includes the record, end or phase. Scores before 2.3 have no code.
     """
 
     name: Text
@@ -65,19 +65,19 @@ class Gate(BaseModel):
 
 
 class Validity(BaseModel):
-    """All gates of a run, and whether it is valid: every gate is ok."""
+    """All gates of a run. The run is valid if every gate is ok."""
 
     valid: bool
     gates: list[Gate]
 
     @property
     def reasons(self) -> list[str]:
-        """Why the run is void, a line for each gate that it fails; empty for a valid one."""
+        """Return one reason per failed gate; empty for a valid run."""
         return [gate.reason for gate in self.gates if not gate.ok]
 
     @property
     def failed(self) -> list[str]:
-        """The codes of the gates that the run fails, in their order; empty for a valid one."""
+        """Return the codes of the failed gates, in order; empty for a valid run."""
         return [gate.code for gate in self.gates if not gate.ok]
 
     @classmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gates that a run must pass before its numbers mean anything, in files by what they judge.
+"""The gates that a run must pass before its figures mean anything, grouped by the evidence that they judge.
 
 `sojourn.scoring.gates.registry` finds them: a gate of every run is a function marked `gate_of_runs`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No advertisement in the timeline of a live film: another picture, from elsewhere, with a bit rate of its own."""
+"""No advertisement during the timeline of a live film: it has another source and bit rate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("advertisement")
 def advertisements(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the times at which the page's player reported one; only a live film's does."""
+    """Judge the times at which the page's player reported an advertisement; only live films have them."""
     if not run.setting.elsewhere or run.setting.call:
         return
     start, end = run.setting.span

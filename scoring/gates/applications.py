@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What competes besides bulk flows was there throughout its phase: web users, a second video, a call."""
+"""Contenders other than bulk flows were active throughout their phase: web users, a second video, a call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sojourn.scoring.evidence import SideCapture
 
 CODE = "contender-proven"
-#: A fetch that is to begin so shortly before the end need not have begun.
+#: A fetch due this shortly before the end may be missing.
 _LAST_S = 1.0
 
 
@@ -34,10 +34,10 @@ def application_proven(
     player: Sequence[Mapping[str, Any]],
     limits: Limits,
 ) -> Gate:
-    """An application was there throughout the `window`, and its packets are in the captures.
+    """An application was active throughout the `window`, and its packets are in the captures.
 
-    `record` is its entry in bulk.json, empty where there is none; `sides` are what was captured before the bottleneck
-    and behind it, as data goes down; `player` the lines of a second video's player.
+    `record` is its entry in bulk.json, empty if there is none; `sides` are the captures before and after the downlink
+    bottleneck; `player` the lines of a second video's player.
     """
     name, (before, behind) = f"contender proven ({name})", sides
     if not record or before is None or behind is None:
@@ -45,7 +45,7 @@ def application_proven(
     if contender == WEB:
         return _fetched(name, record, window, before.contender)
     if contender == VIDEO:
-        # However long a queue starves it, its player tells that it is there.
+        # Even if a queue starves it, its player reports its presence.
         there = {"player": [line["t"] for line in player if "event" not in line]}
         inside = (pl.col("t_ns") / 1e9).is_between(*window)
         came = before.contender.filter(pl.col("sport") == ports.SECOND, inside).height
@@ -62,7 +62,7 @@ def application_proven(
 
 
 def _fetched(name: str, record: Mapping[str, Any], window: Window, sent: pl.DataFrame) -> Gate:
-    """Each fetch of a web user began as its seed has it, and those that ended are whole in the capture."""
+    """Every fetch of a web user began when its seed says, and the finished ones are complete in the capture."""
     fetches = record.get("fetches", ())
     due = window[1] - _LAST_S - record.get("start", 0.0)
     due_fetches = {at for at, _ in islice(arrivals(str(record.get("draw"))), len(fetches) + 1) if at <= due}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a gate is made of: the mark of a function that judges every run, and how a verdict is written down."""
+"""The parts of a gate: the decorator for a function that judges every run, and the construction of a verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
 Judge = Callable[["RunEvidence"], Iterable[Gate]]
-"""Looks at what a run recorded and returns gates, none where it does not apply."""
+"""Judges the evidence of a run and returns gates; none if it does not apply."""
 
 
 class RunGate:
@@ -28,7 +28,7 @@ class RunGate:
         self.__name__, self.__module__, self.__doc__ = judge.__name__, judge.__module__, judge.__doc__
 
     def __call__(self, run: RunEvidence) -> Iterable[Gate]:
-        """Judge a run. Raises ValueError where a gate has a code that was not registered."""
+        """Judge a run. Raises ValueError for a gate with an unregistered code."""
         for judged in self._judge(run):
             if judged.code not in self.codes:
                 raise ValueError(f"gate {judged.name}: code {judged.code!r} is none of {', '.join(self.codes)}")
@@ -38,8 +38,8 @@ class RunGate:
 def gate_of_runs(*codes: str, last: bool = False) -> Callable[[Judge], RunGate]:
     """Register a function of a file in scoring/gates/ as the judge of every run, by the codes of its gates.
 
-    A judge that is `last` looks at what all others have read. Raises ValueError for a code that is not kebab-case, and
-    where there is none.
+    A `last` judge runs after all others have read their files. Raises ValueError for a code that is not kebab-case,
+    and if there is none.
     """
     if not codes or any(not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code) for code in codes):
         raise ValueError(f"gate_of_runs needs codes in kebab-case, not {codes}")
@@ -47,13 +47,13 @@ def gate_of_runs(*codes: str, last: bool = False) -> Callable[[Judge], RunGate]:
 
 
 def gate(code: str, name: str, ok: bool, measured: str, limit: str) -> Gate:
-    """A gate with its reason written from what was measured and allowed."""
+    """Return a gate whose reason combines the measured value and the limit."""
     reason = "" if ok else f"{name}: {measured}; {limit}"
     return Gate(name=name, code=code, ok=ok, measured=measured, limit=limit, reason=reason)
 
 
 def at_most(code: str, name: str, value: float | None, limit: float, unit: str, scale: float = 1.0) -> Gate:
-    """A figure that must exist and not pass `limit`; both are shown times `scale` in `unit`."""
+    """Return a gate for a figure that must exist and not exceed `limit`; both are shown times `scale` in `unit`."""
     measured = "not recorded" if value is None else f"{value * scale:.3g} {unit}"
     return gate(code, name, value is not None and value <= limit, measured, f"at most {limit * scale:.3g} {unit}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The victim alone fares well: harm against a baseline that is itself disturbed would be no harm."""
+"""The victim alone is undisturbed: harm against a disturbed baseline would mean nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("first-solo-phase", "solo-baseline")
 def baselines(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the first solo phase, and the windows that make the baseline."""
+    """Judge the first solo phase, and the baseline windows."""
     setting, limits = run.setting, run.limits
     if setting.call:
         limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
@@ -36,9 +36,9 @@ def healthy(
     *,
     elsewhere: bool = False,
 ) -> Gate:
-    """Judge the victim alone, inside the windows; `strip`: by its pictures too, whose rate is known.
+    """Judge the victim alone, inside the windows; with `strip`, also by its frames, whose rate is known.
 
-    A player that is not ours (`elsewhere`) may try another rendition now and then, as long as one is what it shows.
+    A player other than Sojourn's (`elsewhere`) may occasionally try another rendition if one dominates.
     """
     alone = evidence.metrics(windows) if windows else {}
     stalls = changes = None
@@ -46,7 +46,7 @@ def healthy(
         long = freezes.stalls(evidence.picture.changes, limits.baseline_stall_s)
         stalls = sum(freezes.frozen_s([stall], a, b) > 0 for stall in long for a, b in windows)
     if evidence.picture.segments:
-        # A window that begins with the recovery begins at a change, which lies before it.
+        # A window that begins after a recovery begins at a change, which belongs to the time before.
         changes = sum(a < c.t < b for c in rendition.changes(evidence.picture.segments) for a, b in windows)
     share = None
     if elsewhere and windows:
@@ -70,12 +70,12 @@ def undisturbed(
     limits: Limits,
     share: float | None = None,
 ) -> Gate:
-    """Judge figures of the victim alone; the gate is named by its code.
+    """Judge figures of the victim alone; the gates have these codes.
 
     `stalls` counts those of `baseline_stall_s` or longer, `fps` frames shown a second, `mbps` the victim's
-    goodput, `changes` those of the rendition; None was not recorded and fails. `clip_fps` is None for a live
-    picture: it has no strip that would tell stalls and frame rate. `share` is that of the rendition shown longest, of
-    players that may change it.
+    goodput, `changes` those of the rendition; None: not recorded, fails. `clip_fps` is None for a live
+    picture, which has no strip to measure stalls and frame rate. `share` is the share of the rendition shown
+    longest, for players that may change it.
     """
     checks = [
         ("Mbit/s", mbps, mbps is not None and mbps > 0, "goodput"),

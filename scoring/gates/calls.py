@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call: by one path where it is live, marked as requested where both ends are Sojourn's."""
+"""A call: a live one stays on one path; with both ends Sojourn's, packets are marked as requested."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("call-path", "call-marked")
 def call(run: RunEvidence) -> Iterable[Gate]:
-    """A live call must keep to one path; of a stand-in's each end must mark its packets as requested."""
+    """A live call must stay on one path; both ends of a stand-in call must mark their packets as requested."""
     call, span = run.setting.call, run.setting.span
     if not call:
         return
@@ -32,8 +32,8 @@ def call(run: RunEvidence) -> Iterable[Gate]:
 
 
 def call_path(paths: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:
-    """A live call's picture must come by the transport of its start throughout: the packets are counted by it."""
-    ports = ("port", "remotePort", "protocol")  # an address may be learnt later
+    """A live call's picture must use its initial transport throughout, because packets are counted by it."""
+    ports = ("port", "remotePort", "protocol")  # an address may become known later
     others = sum(
         path is None or any(path.get(name) is None or path[name] != first.get(name) for name in ports) for path in paths
     )

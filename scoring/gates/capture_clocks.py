@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 @gate_of_runs("capture-clocks")
 def kept_together(run: RunEvidence) -> Iterable[Gate]:
-    """Judged where a box stands between the captures."""
+    """Judge runs with a black box between the captures."""
     if run.setting.box:
         yield tap_clocks(run.setting.lab.get("tap_clocks", ()), run.limits)
 
 
 def tap_clocks(clocks: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Gate:
-    """The clocks of both captures kept together: a drift would pass for a queue, an offset that stays does not.
+    """The clocks of both captures did not drift apart: drift looks like a queue, a constant offset does not.
 
-    Each of `clocks` says what the clock of each end was ahead of ours, `seconds` give or take `error`, at the start and
-    at the end.
+    `clocks` has the offset of every end's clock to this host's, `seconds` ± `error`, at the start and at the end.
     """
     code, name = "capture-clocks", "clocks of both captures"
     limit = f"drifted by at most {limits.tap_clocks_ms:g} ms, error included"

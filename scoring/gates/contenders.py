@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contenders: each was there throughout its phase, was what its name says, and nothing else held it back."""
+"""The contenders: active throughout their phase, what their name says, and limited only by congestion control."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @gate_of_runs("contender-throughout")
 def throughout(run: RunEvidence) -> Iterable[Gate]:
-    """Judge each part of each phase's load."""
+    """Judge every contender of every phase."""
     for part in run.contenders:
         yield contender_throughout(part.name, part.lasted, (part.phase.start, part.phase.end), run.limits)
 
 
 @gate_of_runs("contender-proven")
 def proven(run: RunEvidence) -> Iterable[Gate]:
-    """Judge bulk flows by packets and sockets, applications by what they did."""
+    """Judge bulk flows by packets and sockets, applications by their records."""
     for part in run.contenders:
         if part.load.bulk:
             row = part.flow.model_dump() if part.flow else None
@@ -48,7 +48,7 @@ def unlimited(run: RunEvidence) -> Iterable[Gate]:
 
 
 def contender_throughout(phase: str, span: Window | None, need: Window, limits: Limits) -> Gate:
-    """The contender's flow must last from the start of its phase to the end; both (start, end) in Unix s."""
+    """The contender's flow must last for its whole phase; both (start, end) in Unix s."""
     code, name, most = "contender-throughout", f"contender throughout ({phase})", limits.contender_late_s
     limit = f"at most {most:g} s less than the phase at either end"
     if span is None:
@@ -58,10 +58,10 @@ def contender_throughout(phase: str, span: Window | None, need: Window, limits: 
 
 
 def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limits) -> Gate:
-    """Nothing but its congestion control may hold a contender back: no lack of data, no buffer or window of the hosts.
+    """Only congestion control may limit a contender: not a shortage of data, nor a buffer or window of the hosts.
 
-    `samples` are its socket's in order of time (ss.jsonl). How full the bottleneck is proves nothing: a queue that
-    makes CUBIC back off early stays below its rate next to a video that needs no more.
+    `samples` are its socket's in order of time (ss.jsonl). The utilisation of the bottleneck proves nothing: a queue
+    that makes CUBIC back off early stays below its rate next to a video that needs no more.
     """
     sampled = [sample for sample in samples if "busy_ms" in sample]
     code, name = "contender-limited", f"contender never limited ({phase})"
@@ -72,11 +72,11 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
     grown = {key: (last[key] - first[key]) / 1e3 for key in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")}
     spent = last["t"] - first["t"]
     idle_share = max(spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"], 0.0) / spent
-    # Runs of long ago were not asked for it. BBR calls itself so while it probes the RTT, with data waiting.
+    # Old runs did not record it. BBR reports it while it probes the RTT, with data waiting.
     reported = [sample for sample in sampled if "app_limited" in sample]
     starved = sum(sample["app_limited"] and not sample.get("notsent") for sample in reported)
     measured = f"{idle_share:.1%}" + (f", app-limited in {starved} of {len(reported)} samples" if reported else "")
-    # One sample alone proves no share.
+    # A single sample does not prove a share.
     ok = idle_share <= limits.limited_share and starved <= max(1, limits.limited_share * len(reported))
     return gate(code, name, ok, measured, limit)
 
@@ -84,10 +84,10 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
 def contender_proven(
     phase: str, contender: str, flow: Mapping[str, Any] | None, ccs: set[str], qdisc: str | None, limits: Limits
 ) -> Gate:
-    """The contender must be what its name says, by its packets and by what `ss` saw.
+    """The contender must be what its name says, according to its packets and `ss`.
 
     `flow` has the columns of `sojourn.scoring.packets.per_flow.flow_table`: accecn_syn and codepoints as sent, ce
-    behind the bottleneck, sce and esce as `scores.ContenderFlow` has them. By the `tcp_ecn`, `ect1` and `sce` of
+    after the bottleneck, sce and esce as `scores.ContenderFlow` has them. By the `tcp_ecn`, `ect1` and `sce` of
     `contender`, a name of CONTENDERS: accurate ECN has an AccECN SYN, ECT(1) (Prague) or ECT(0) on data, CE where the
     queue is known to mark; classic ECN has ECT(0), and with SCE marks and their echoes where the queue makes them;
     none Not-ECT. `ccs` are the congestion controls that `ss` named.

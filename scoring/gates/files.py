@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("file-whole", last=True)
 def whole(run: RunEvidence) -> Iterable[Gate]:
-    """A failed gate for each damaged file, which counts as not recorded; none for the others."""
+    """Return a failed gate per damaged file, which counts as not recorded."""
     return [
         gate("file-whole", f"{damage.file} whole", False, damage.why, "a file that can be read")
         for damage in run.files.damaged

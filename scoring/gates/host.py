@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host of a lab in real time: it was there, awake, and on time."""
+"""The host of a real-time lab: recorded, awake, and on time."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 @gate_of_runs("host-samples-complete", "host-suspended", "wall-clock-stepped", "host-stalls")
 def host(run: RunEvidence) -> Iterable[Gate]:
-    """Judged in real time alone: in simulated time no host is late."""
+    """Judge runs in real time only: in simulated time no host is late."""
     if not run.setting.real_time:
         return
     (start, end), watch = run.setting.span, run.host_watch
     yield covers("host-samples-complete", "host samples", [s["t"] for s in watch], run.setting.span, run.limits)
-    # A phase ends by the wall clock, which has gone on when a suspended host wakes.
+    # A phase ends by the wall clock, which has advanced when a suspended host wakes.
     yield from host_awake([s for s in watch if start <= s["t"] <= end + 2], run.limits)
     yield host_stalls([s["stall_ms"] for s in run.host_in_timeline], run.limits)
 
 
 def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
-    """Few seconds may hold a host stall over the limit, and none a very long one.
+    """Only a few seconds may contain a host stall over the limit, and none a very long one.
 
-    A watcher of ordinary priority is late now and then on a host that works; what would spoil a run is
-    lateness that lasts or that a viewer could see.
+    A watcher with normal priority is occasionally late on a healthy host; only lateness that lasts or that a
+    viewer could see spoils a run.
     """
     limit = (
         f"over {limits.stall_ms:g} ms in at most {limits.stall_share:.0%} of seconds, "
@@ -44,7 +44,7 @@ def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
 
 
 def host_awake(samples: Sequence[Mapping[str, Any]], limits: Limits) -> list[Gate]:
-    """The host was not suspended and nobody set its clock; no gates for runs older than these records."""
+    """The host was not suspended and its clock was not set; no gates for runs older than these records."""
     slept, steps = ([s[key] for s in samples if key in s] for key in ("suspended_ms", "clock_step_ms"))
     if not slept or not steps:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether packets carry the ECN codepoint that their sender should set."""
+"""The ECN codepoint that senders must set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.scoring.validity import Gate, Limits
 
 
 def marked(code: str, what: str, end: str, sent: Sequence[int], codepoint: str, limits: Limits) -> Gate:
-    """The packets that an `end` of a call or a probe sent carry the codepoint `codepoint` before the bottleneck."""
+    """Packets sent by an `end` of a call or a probe must carry `codepoint` before the bottleneck."""
     share = sent.count(CODEPOINTS[codepoint]) / len(sent) if sent else 0.0
     measured = f"{codepoint} on {share:.1%} of {len(sent)} packets"
     limit = f"{limits.codepoint_share:.0%}"
@@ -22,6 +22,6 @@ def marked(code: str, what: str, end: str, sent: Sequence[int], codepoint: str, 
 
 
 def ecn_fields(packets: pl.DataFrame | None, span: Window) -> list[int]:
-    """Return the ECN fields of the packets that were sent inside the timeline."""
+    """Return the ECN fields of packets sent during the timeline."""
     inside = None if packets is None else packets.filter((pl.col("t_ns") / 1e9).is_between(*span))
     return [] if inside is None else inside["ecn"].to_list()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture, at each end of a call: recorded without a gap, readable, and with the player's samples."""
+"""The picture, at both ends of a call: recorded without gaps, readable, and with the player's samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @gate_of_runs("recorder-frames-missing", "recording-complete", "player-samples-complete", "every-frame-recorded",
               "strip-unread")  # fmt: skip
 def recording(run: RunEvidence) -> Iterable[Gate]:
-    """Judge what the recorder and the player of each end wrote; every frame is demanded in simulated time alone."""
+    """Judge the records of recorder and player at every end; only simulated time requires every frame."""
     span, limits = run.setting.span, run.limits
     for who, seen in run.pictures:
         recorded = seen.recording
@@ -33,14 +33,14 @@ def recording(run: RunEvidence) -> Iterable[Gate]:
 
 
 def recorder(screen: Mapping[str, Any] | None, limits: Limits, who: str = "") -> Gate:
-    """Frames that the recorder missed, from screen.json; `who` is put before the gate's name."""
+    """Frames missed by the recorder, from screen.json; `who` prefixes the gate's name."""
     share = screen["missing"] / screen["expected"] if screen and screen["expected"] else None
     name = f"{who}recorder frames missing"
     return at_most("recorder-frames-missing", name, share, limits.missing_share, "%", 100)
 
 
 def every_frame(times: Sequence[float], fps: float, who: str = "") -> Gate:
-    """In simulated time every frame that a recorder of `fps` frames/s should have is there; `times` in s."""
+    """In simulated time, a recorder of `fps` frames/s must have every frame; `times` in s."""
     gaps = np.diff(np.asarray(times, dtype=np.float64))
     missing = int(np.maximum(np.round(gaps * fps) - 1, 0).sum())
     measured = f"{missing} missing of {fps:g} a second"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latency probes: each sampled the queue all the time, with its codepoint."""
+"""The latency probes: every probe sampled the queue throughout, with its codepoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("probe-complete")
 def complete(run: RunEvidence) -> Iterable[Gate]:
-    """Each probe spans the timeline."""
+    """Every probe spans the timeline."""
     for probe in run.probes:
         times = None if probe.sent is None else probe.sent["t"]
         yield covers("probe-complete", probe.name, times, run.setting.span, run.limits)
@@ -28,8 +28,8 @@ def complete(run: RunEvidence) -> Iterable[Gate]:
 
 @gate_of_runs("probe-marked")
 def codepoints(run: RunEvidence) -> Iterable[Gate]:
-    """Each end's packets carry the probe's codepoint where they have not yet passed the bottleneck."""
-    addresses, span = run.setting.lab.get("addresses", {}), run.setting.span  # which a run of long ago did not keep
+    """Both ends' packets carry the probe's codepoint before they pass the bottleneck."""
+    addresses, span = run.setting.lab.get("addresses", {}), run.setting.span  # missing in old runs
     for probe in run.probes:
         if probe.port is None:
             continue

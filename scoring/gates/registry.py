@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All gates of a run, found by looking."""
+"""All gates of a run, discovered in this folder and in other packages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sojourn.scoring.run_evidence import RunEvidence
 from sojourn.scoring.validity import Gate
 
 UNLOADED = "gate-loaded"
-"""Code of the failed gate in place of another package's gate that cannot be loaded."""
+"""Code of the failed gate that replaces another package's gate if that cannot be loaded."""
 
 
 def judges() -> Iterator[RunGate | Broken]:
-    """Yield what judges a run: the functions in scoring/gates/ by file, those of other packages, then the last ones."""
+    """Yield the judges of a run: functions in scoring/gates/ by file, those of other packages, then the last ones."""
     every = [
         judge
         for judge in (*defined_in(gates.__name__, gates.__path__), *named("sojourn.gates", RunGate))
@@ -29,7 +29,7 @@ def judges() -> Iterator[RunGate | Broken]:
 def judged(run: RunEvidence) -> list[Gate]:
     """Judge a run by every gate.
 
-    A gate that cannot be loaded is failed: without it nobody knows whether the run is valid.
+    A gate that cannot be loaded fails: without it, the validity of the run is unknown.
     """
     verdicts: list[Gate] = []
     for judge in judges():

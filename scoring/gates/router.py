@@ -13,13 +13,13 @@ from sojourn.scoring.validity import Gate
 if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
-#: The parameters that tc shows in packets, flows or bytes as they were given.
+#: The parameters that tc shows unchanged in packets, flows or bytes.
 _SIZES = ("flows", "limit")
 
 
 @gate_of_runs("qdisc-samples-complete", "qdisc-read-back", "router-read-back-at-end")
 def queues(run: RunEvidence) -> Iterable[Gate]:
-    """Not judged of a box, of which nobody reads the queues."""
+    """Judge the queues of a router; the queues of a black box are unknown."""
     if run.setting.box:
         return
     lab, (start, end) = run.setting.lab, run.setting.span
@@ -36,14 +36,14 @@ def queues(run: RunEvidence) -> Iterable[Gate]:
 def read_back(dev: str, requested: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
     """Every sample of `tc -s -j qdisc show` must have the requested kind, with the requested flows and limit.
 
-    All other parameters are compared once, when the router is set up; here it shows that nobody changed it.
+    All other parameters are compared once, when the router is set up; this check shows that nothing changed.
     """
     kind, *words = requested.split()
     sizes = {key: int(value) for key, value in pairwise(words) if key in _SIZES and value.isdigit()}
     count, wrong = 0, ""
     for qdiscs in samples:
         count += 1
-        # A shaper may hold a second queue of the same kind, for the probes past the bottleneck's.
+        # The shaper may have a second queue of the same kind, for the unshaped probe.
         settings = [q.get("options", {}) for q in qdiscs if q.get("kind") == kind]
         if not any(all(options.get(key, value) == value for key, value in sizes.items()) for options in settings):
             shown = [{key: options.get(key) for key in sizes} for options in settings]
@@ -54,7 +54,7 @@ def read_back(dev: str, requested: str, samples: Iterable[Sequence[Mapping[str, 
 
 
 def verified_at_end(verdict: bool | str) -> Gate:
-    """The router's queues, read back once more when the run was over: true, or false, or what differed."""
+    """The router's queues, read back again after the run: true, false, or the differences."""
     measured = verdict if isinstance(verdict, str) else "equal" if verdict else "different"
     code, name = "router-read-back-at-end", "router read back at the end"
     return gate(code, name, verdict is True, measured, "as it was set up")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated time only moves forwards."""
+"""Simulated time only moves forward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("time-forwards")
 def clock(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the times of each record in simulated time, by its file."""
+    """Judge the times of every record in simulated time, by its file."""
     if run.setting.real_time:
         return
     captures = (("client.pcapng", run.behind), ("server.pcapng", run.before))
@@ -33,7 +33,7 @@ def clock(run: RunEvidence) -> Iterable[Gate]:
 
 
 def forwards(records: Mapping[str, npt.ArrayLike]) -> Gate:
-    """Simulated time goes only forwards: in none of the `records`, times in the order written, does it step back."""
+    """Simulated time only moves forward: no record in `records` (times in written order) steps back."""
     arrays = {name: np.asarray(times) for name, times in records.items()}
     odd = [f"{name} is empty" for name, times in arrays.items() if not times.size]
     odd += [name for name, times in arrays.items() if np.any(times[1:] < times[:-1])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The probe past the bottleneck's queue: what the lab itself adds to the path."""
+"""The unshaped probe: the delay that the lab itself adds to the path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("unshaped-probe-complete", "unshaped-probe-lost", "lab-jitter")
 def added_delay(run: RunEvidence) -> Iterable[Gate]:
-    """Not judged of a box, past whose queue no way leads; the path's requested loss and jitter are allowed for."""
+    """Judge the unshaped probe, less the path's requested loss and jitter; a black box has none."""
     if run.setting.box:
         return
     lab, calm, limits = run.setting.lab, run.calm, run.limits
@@ -32,7 +32,7 @@ def added_delay(run: RunEvidence) -> Iterable[Gate]:
 
 
 def jitter(name: str, added_ms: float | None, limits: Limits) -> Gate:
-    """What the lab adds to the requested round trip: a path that is too short is no better than a long one."""
+    """The lab's error of the requested round trip: a path that is too short is no better than one that is too long."""
     measured = "not recorded" if added_ms is None else f"{added_ms:.3g} ms"
     ok = added_ms is not None and abs(added_ms) <= limits.jitter_ms
     return gate("lab-jitter", name, ok, measured, f"at most {limits.jitter_ms:g} ms above or below the path's")

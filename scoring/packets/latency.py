@@ -18,7 +18,7 @@ from sojourn.hardware.machine.json_text import bounded
 from sojourn.scoring.packets.unpacked import unpacked
 from sojourn.scoring.statistics.numbers import nearest_rank
 
-# Shares of samples above x at which a curve is given: 100 % down to 0.01 %, dense where it is read.
+# The shares of samples above x in a curve: 100 % down to 0.01 %, dense where readers look.
 _TAILS = np.unique(np.concatenate([np.linspace(0, 1, 101), np.logspace(-4, 0, 121)]))[::-1]
 #: Values of a log; each probe has about 30, and there are 100 a second: more than three hours.
 _MOST_VALUES = 1 << 25
@@ -45,7 +45,7 @@ class _Delay(TypedDict):
 
 
 class RoundTrip(TypedDict):
-    """What is read of a round trip in irtt's JSON: times in ns, `lost` as irtt has it ("false", "true_down", …)."""
+    """A round trip in irtt's JSON, as far as it is read: times in ns, `lost` as in irtt ("false", "true_down", …)."""
 
     lost: str
     timestamps: _Stamps
@@ -62,7 +62,7 @@ class ProbeError(RuntimeError):
 
 
 def read_irtt(file: Path) -> pl.DataFrame:
-    """One row a probe of an irtt client's JSON (.json or .json.gz): columns t, rtt_ms.
+    """Return one row per probe of an irtt client's JSON (.json or .json.gz): columns t, rtt_ms.
 
     t is the client's wall clock at sending (Unix s); rtt_ms is null for a lost probe. Raises ProbeError.
     """
@@ -75,15 +75,15 @@ def read_irtt(file: Path) -> pl.DataFrame:
 
 
 def delays(file: Path) -> pl.DataFrame:
-    """What `read_irtt` tells as columns t, delay_us. Raises ProbeError."""
+    """Return the rows of `read_irtt` as columns t, delay_us. Raises ProbeError."""
     return read_irtt(file).select("t", delay_us=pl.col("rtt_ms") * 1e3)
 
 
 def read_irtt_down(file: Path) -> pl.DataFrame:
-    """One row a reply of an irtt server, from its client's JSON: columns t, delay_us, in order of sending.
+    """Return one row per reply of an irtt server, from its client's JSON: columns t, delay_us, in order of sending.
 
-    t is the server's wall clock at sending (Unix s), the client's for a lost one; delay_us is the way to the client,
-    null for a lost reply. It is as exact as the two clocks agree. Raises ProbeError.
+    t is the server's wall clock at sending (Unix s), the client's for a lost one; delay_us is the delay to the client,
+    null for a lost reply, as exact as the two clocks agree. Raises ProbeError.
     """
 
     def row(trip: Trip) -> Row | None:
@@ -98,7 +98,7 @@ def read_irtt_down(file: Path) -> pl.DataFrame:
 
 
 def _rows(file: Path, row: Callable[[Trip], Row | None]) -> list[Row]:
-    """What `row` makes of each round trip, but for None."""
+    """Return what `row` returns for every round trip, except None."""
     with _whole(file):
         return [read_row for trip in round_trips(file) if (read_row := row(trip)) is not None]
 
@@ -112,7 +112,7 @@ def round_trips(file: Path) -> list[Trip]:
 
 @contextmanager
 def _whole(file: Path) -> Iterator[None]:
-    """Raise ProbeError that names the file where its content is not what irtt writes."""
+    """Raise ProbeError, with the file's name, if the content does not come from irtt."""
     try:
         yield
     except (OSError, RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -120,35 +120,35 @@ def _whole(file: Path) -> Iterator[None]:
 
 
 def within(probes: pl.DataFrame, windows: list[tuple[float, float]]) -> pl.DataFrame:
-    """The probes sent inside the windows (Unix s)."""
+    """Return the probes sent inside the windows (Unix s)."""
     inside = [pl.col("t").is_between(start, end, closed="left") for start, end in windows]
     return probes.filter(pl.any_horizontal(inside)) if inside else probes.clear()
 
 
 def percentile(probes: pl.DataFrame, percent: float, column: str = "rtt_ms") -> float | None:
-    """RTT in ms below or at which `percent` of all probes lie (nearest rank); None when none was sent.
+    """Return the RTT in ms that `percent` of all probes do not exceed (nearest rank); None if none was sent.
 
-    A lost one (null) is infinitely late, so the 99th percentile is infinite where more than 1 % are lost.
+    A lost probe (null) is infinitely late, so the 99th percentile is infinite if more than 1 % are lost.
     """
     return nearest_rank(probes[column].drop_nulls().to_numpy(), percent, probes[column].null_count())
 
 
 def largest(probes: pl.DataFrame, column: str = "rtt_ms") -> float | None:
-    """The largest RTT in ms of the answered probes; None without any."""
+    """Return the largest RTT in ms of the answered probes; None without any."""
     most = probes[column].max()
     return None if most is None else float(most)  # type: ignore[arg-type]
 
 
 def loss(probes: pl.DataFrame) -> float | None:
-    """Share of probes without an answer, 0 to 1; None when none was sent."""
+    """Return the share of probes without an answer, 0 to 1; None if none was sent."""
     return probes["rtt_ms"].null_count() / probes.height if probes.height else None
 
 
 def ccdf(probes: pl.DataFrame, column: str = "rtt_ms") -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """(x in ms, P(r > x) in percent) of all probes: 2 % at x means that 98 % lie at or below x.
 
-    Some 200 points at most, spread over the shares as a log axis shows them; the last is the largest RTT. Lost probes
-    are above every x: the curve ends at their share. Empty where none was answered.
+    At most about 200 points, spaced for a logarithmic axis; the last is the largest RTT. Lost probes exceed every x:
+    the curve ends at their share. Empty if no probe was answered.
     """
     rtt, sent = np.sort(probes[column].drop_nulls().to_numpy()), probes.height
     if not rtt.size:

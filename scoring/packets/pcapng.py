@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read pcapng header captures into a table, a million packets a second and in bounded memory.
 
-Only what the scoring needs is decoded: Ethernet, IPv4, IPv6, TCP and UDP headers. Block layout: pcapng
+Decodes only what scoring needs: Ethernet, IPv4, IPv6, TCP and UDP headers. Block layout: pcapng
 (draft-ietf-opsawg-pcapng); headers: RFC 791, 8200, 768, 9293; the AE flag: RFC 9768.
 """
 
@@ -57,15 +57,15 @@ SCHEMA: dict[str, type[pl.DataType]] = {
 
 
 class CaptureError(RuntimeError):
-    """A capture file that cannot be read; the text names the file and what is wrong."""
+    """A capture file that cannot be read; the message names the file and the fault."""
 
 
 @dataclass(frozen=True)
 class Capture:
-    """`packets` has the columns of SCHEMA, one row a TCP or UDP packet right behind its IP header, in file order.
+    """`packets` has the columns of SCHEMA, one row per TCP or UDP packet without IP extension headers, in file order.
 
-    `dropped` is what the capturing kernel and program lost (None: the capture was killed and left no count),
-    `other` the number of packets of any other kind.
+    `dropped` counts packets lost by the capturing kernel and program (None: the capture was killed and left no
+    count), `other` packets of any other kind.
     """
 
     packets: pl.DataFrame
@@ -74,7 +74,7 @@ class Capture:
 
 
 def read(file: Path) -> Capture:
-    """Read `file`, a .pcapng or .pcapng.zst; a part-written last block is left out. Raises CaptureError."""
+    """Read `file`, a .pcapng or .pcapng.zst; an incomplete last block is skipped. Raises CaptureError."""
     tables: list[pl.DataFrame] = []
     reader = _Reader(file)
     for data, bounds in _split(file):
@@ -85,13 +85,13 @@ def read(file: Path) -> Capture:
 
 
 def blocks(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Type and body of each block of a .pcapng or .pcapng.zst, but of a part-written last one. Raises CaptureError."""
+    """Yield type and body of the blocks of a .pcapng(.zst), except an incomplete last one. Raises CaptureError."""
     for data, bounds in _split(file):
         yield from ((kind, data[at + 8 : end - 4]) for kind, at, end in bounds)
 
 
 def _split(file: Path) -> Iterator[tuple[bytes, list[tuple[int, int, int]]]]:
-    """Some megabytes of a capture at a time, and (type, start, end) of each whole block in them, in bytes."""
+    """Yield some megabytes of a capture at a time, with (type, start, end) of their complete blocks, in bytes."""
     rest, section = b"", False
     for chunk in chunks(file):
         data = rest + chunk
@@ -117,7 +117,7 @@ def _split(file: Path) -> Iterator[tuple[bytes, list[tuple[int, int, int]]]]:
 
 
 def chunks(file: Path) -> Iterator[bytes]:
-    """The bytes of a file, unpacked if it is a .zst, some megabytes at a time. Raises CaptureError."""
+    """Yield the bytes of a file, decompressed if it is a .zst, some megabytes at a time. Raises CaptureError."""
     try:
         yield from unpacked(file)
     except (OSError, ValueError) as error:
@@ -162,7 +162,7 @@ class _Reader:
         ticks = words[starts + 3].astype(np.int64) << 32 | words[starts + 4]
         interface = words[starts + 2]
         if interface.max() >= len(self.resolution):
-            raise CaptureError(f"{self.file} is damaged: a packet of interface {interface.max()}, which is not told of")
+            raise CaptureError(f"{self.file} is damaged: interface {interface.max()} is not described")
         t_ns = ticks * np.array(self.resolution, np.int64)[interface]
         ether = starts * 4 + 28
 
@@ -189,7 +189,7 @@ class _Reader:
         six = ether[v6]
 
         def address(at: int, at_of_v6: int) -> pl.Series:
-            if not len(six):  # what follows would take a tenth more time
+            if not len(six):  # the rest would take a tenth more time
                 return pl.Series(long(ether, at))
             low, high = long(ether, at), np.zeros(len(ether), np.int64)
             for half, more in ((high, 0), (low, 8)):
@@ -225,7 +225,7 @@ def _fingerprints(
     end: npt.NDArray[np.int64],
     tcp: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.uint64]:
-    """Hash what lies from `upper` to `end` of each packet, but the checksum, which offloads fill in late."""
+    """Hash the bytes from `upper` to `end` of every packet, except the checksum, which offloads fill in late."""
     anywhere = np.ndarray(len(octets) - 3, "<u4", octets.data, strides=(1,))  # the word at every byte
     total = np.zeros(len(upper), np.uint64)
     for n, odd in enumerate(_ODD):

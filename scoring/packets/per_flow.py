@@ -18,12 +18,12 @@ _HALF, _WRAP = 1 << 31, 1 << 32
 
 
 def address(text: str) -> int:
-    """An address as the number used in the packet table. Raises ValueError."""
+    """Return an address as the number used in the packet table. Raises ValueError."""
     return int(ipaddress.ip_address(text))
 
 
 def is_at(end: str, text: str) -> pl.Expr:
-    """Whether the `end` of a packet (src, dst) has this address. Raises ValueError."""
+    """Return whether the `end` of a packet (src, dst) has this address. Raises ValueError."""
     return pl.col(end) == pl.lit(address(text), dtype=pl.UInt128)
 
 
@@ -35,17 +35,17 @@ def select(
     dst: str | None = None,
     dport: int | None = None,
 ) -> pl.DataFrame:
-    """The packets from `src`:`sport` to `dst`:`dport`; None matches any."""
+    """Return the packets from `src`:`sport` to `dst`:`dport`; None matches any."""
     wanted = [is_at(end, text) for end, text in (("src", src), ("dst", dst)) if text]
     wanted += [pl.col(end) == port for end, port in (("sport", sport), ("dport", dport)) if port is not None]
     return packets.filter(*wanted) if wanted else packets
 
 
 def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
-    """Which packets are the contenders', by the `addresses` of the lab's ends: those that go down, those that go up.
+    """Return the expressions for contenders' packets, down and up, from the `addresses` of the lab's hosts.
 
-    Bulk flows go from sender to receiver, and up with their acknowledgements; applications from server to client, by
-    the ports of `sojourn.traffic.ports`, and a call up too.
+    Bulk flows go from sender to receiver, and their acknowledgements up; applications go from server to client, with
+    the ports of `sojourn.traffic.ports`, and a call also up.
     """
 
     def from_to(source: str, sink: str) -> pl.Expr:
@@ -61,15 +61,15 @@ def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
 def with_advance(packets: pl.DataFrame) -> pl.DataFrame:
     """Add `advance` (bytes) and `resent` (bool), flow by flow; packets must be in order of time.
 
-    For TCP `advance` is by how much the packet moves the flow's highest sequence number on: a retransmission
-    moves nothing, a hole counts when the data after it passes, numbers wrap at 2^32. For UDP (QUIC) it is
-    the payload. `resent` marks TCP data that advances nothing: a retransmission, or late by reordering.
+    For TCP, `advance` is the increase of the flow's highest sequence number: 0 for a retransmission; a hole counts
+    when the data after it passes; numbers wrap at 2^32. For UDP (QUIC) it is the payload. `resent` marks TCP data
+    that advances nothing: a retransmission, or a packet that is late by reordering.
     """
     tcp, data, syn = pl.col("proto") == TCP, pl.col("payload") > 0, pl.col("flags") & SYN != 0
     end = pl.col("seq").cast(pl.Int64) + pl.col("payload") + syn.cast(pl.Int64)
     # Neighbours in a flow are less than 2^31 apart, so the signed difference unwraps the numbers.
     step = ((end.diff() + _HALF) % _WRAP - _HALF).fill_null(0)
-    # What carries no data may run ahead of data that was lost: it moves nothing on.
+    # Packets without data may overtake lost data: they advance nothing.
     highest = pl.when(data | syn).then(step.cum_sum()).cum_max().forward_fill()
     advance = highest.diff().fill_null(pl.col("payload").cast(pl.Int64))
     return packets.with_columns(
@@ -101,17 +101,17 @@ def window_goodput_bps(advanced: pl.DataFrame, end: float, window: float = 60.0,
 
 
 def esce(packets: pl.DataFrame, flow: Mapping[str, int]) -> int:
-    """How many packets to the sender of `flow` (a row of `flow_table`) echo some congestion, in the former NS flag."""
+    """Return the number of packets to the sender of `flow` (a row of `flow_table`) that echo SCE (former NS flag)."""
     ends = {"src": "dst", "dst": "src", "sport": "dport", "dport": "sport", "proto": "proto"}
     back = [pl.col(end) == pl.lit(flow[other], dtype=packets.schema[end]) for end, other in ends.items()]
     return packets.filter(*back, pl.col("flags") & (AE | SYN) == AE).height
 
 
 def flow_table(advanced: pl.DataFrame) -> pl.DataFrame:
-    """One row a flow and direction, by bytes: packets, bytes, ECN codepoints on data, resent, SYN flags.
+    """Return one row per flow and direction, by bytes: packets, bytes, ECN codepoints on data, resent, SYN flags.
 
-    `ect0`, `ect1`, `ce`, `not_ect` and `resent` count packets with payload. `accecn_syn` is true when the
-    flow's SYN has AE, CWR and ECE all set (RFC 9768), null when no SYN of this direction was captured.
+    `ect0`, `ect1`, `ce`, `not_ect` and `resent` count packets with payload. `accecn_syn` is true if the
+    flow's SYN has AE, CWR and ECE all set (RFC 9768), null if no SYN of this direction was captured.
     """
     data = pl.col("payload") > 0
     syn = (pl.col("flags") & (SYN | ACK)) == SYN

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each flow's own packets tell: throughput, one-way delay and loss as Pantheon has them. Pure.
+"""Throughput, one-way delay and loss per flow from its packets, by Pantheon's definitions. Pure.
 
 Source: Yan et al., "Pantheon: the training ground for Internet congestion-control research", USENIX ATC 2018, and its
-analysis (METRICS 4): throughput is what leaves the path over the time from the first packet out to the last; the 95th
-percentile is of the delays of the packets that came, the nearest one; loss is by bytes, and what is on the way at the
-end counts as lost.
+analysis (METRICS 4): throughput is the data that leaves the path over the time from its first packet to the last; the
+95th percentile (nearest rank) is over delivered packets; loss is in bytes, and packets in flight at the end count as
+lost.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _KEY = [*FLOW, "ip_id", "fingerprint"]
 
 
 def crossed(before: pl.DataFrame, behind: pl.DataFrame, first_port: int, path_us: float) -> pl.DataFrame:
-    """Return each packet with payload of two captures of one clock as PACKETS.
+    """Return the packets with payload in two captures with one clock, as PACKETS.
 
     Both captures have the columns of `sojourn.scoring.packets.pcapng.SCHEMA`.
 
-    `before` and `behind` hold packets to the ports from `first_port` on, one a flow, where they enter the path and
-    where they leave it; `path_us` is what is added to each one's delay, for a part of the path before the captures.
-    Of packets that cannot be told from each other, such as one that was duplicated, each is the one sent as manieth.
+    `before` and `behind` hold packets to the ports from `first_port` on, one per flow, at the entry and the exit of
+    the path; `path_us` is added to all delays, for a part of the path outside the captures. Identical packets, such
+    as duplicates, are matched in order.
     """
     payload = pl.col("payload") > 0
     sent = before.filter(payload).with_columns(nth=pl.int_range(pl.len()).over(_KEY))
@@ -44,7 +44,7 @@ def crossed(before: pl.DataFrame, behind: pl.DataFrame, first_port: int, path_us
 
 
 def received(behind: pl.DataFrame, port: int, moments_s: Sequence[float]) -> list[int]:
-    """Return the payload in bytes that came to `port` up to each of the ascending `moments_s`, s of the capture."""
+    """Return the payload bytes that arrived at `port` up to each of the ascending `moments_s`, s of the capture."""
     mine = behind.filter(pl.col("dport") == port).sort("t_ns")
     total = np.concatenate([[0], mine["payload"].cast(pl.Int64).cum_sum().to_numpy()])
     at = np.searchsorted(mine["t_ns"].to_numpy(), np.array(moments_s) * 1e9, side="right")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a router's queue itself tells of the delay in it, from samples of its statistics (qdisc.jsonl)."""
+"""The delay in a router's queue as the queue itself reports it, from samples of its statistics (qdisc.jsonl)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADS = ("delay-c", "delay-l")  # of dualpi2, in us
 
 
 def carrier(samples: Sequence[Sample]) -> str | None:
-    """The handle of the leaf that sent most; a root stands for all of its leaves, so it counts only without any."""
+    """Return the handle of the leaf that sent most; the root counts only if there is no leaf."""
     if not samples:
         return None
     qdiscs = samples[-1]["qdiscs"]
@@ -23,10 +23,10 @@ def carrier(samples: Sequence[Sample]) -> str | None:
 
 
 def delays(samples: Sequence[Sample]) -> pl.DataFrame:
-    """The delays in the queue that carries the traffic of one device: columns t (Unix s), queue, sojourn_ms.
+    """Return the delays in the queue that carries a device's traffic: columns t (Unix s), queue, sojourn_ms.
 
-    dualpi2 tells how long the packet at the head of its L and of its C queue has waited so far, fq_codel in its
-    class how long the last one had waited when it left; where it has a single queue, that is C. None without either.
+    dualpi2 reports the current sojourn time at the head of its L and C queues; fq_codel, per class, the sojourn time
+    of the last dequeued packet (a single queue counts as C). None for other queues.
     """
     handle = carrier(samples)
     rows = []
@@ -39,6 +39,6 @@ def delays(samples: Sequence[Sample]) -> pl.DataFrame:
 
 
 def class_delays(sample: Sample, handle: str | None) -> list[float]:
-    """What the classes of an fq_codel tell in a sample, in us."""
+    """Return the delays of an fq_codel's classes in a sample, us."""
     inside = (shown.get("stats", {}) for shown in sample.get("classes", []) if shown.get("parent") == handle)
     return [stats["ldelay"] for stats in inside if "ldelay" in stats]

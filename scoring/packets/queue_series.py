@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series of the bottleneck's queue from `qdisc.jsonl`: backlog, marks and drops, whatever the qdisc is."""
+"""Series of the bottleneck's queue from `qdisc.jsonl`: backlog, marks and drops, for every qdisc."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Points = list[tuple[float, float | None]]
 
 @dataclass
 class QueueSeries:
-    """Series over Unix seconds; empty where the router told nothing."""
+    """Series over Unix seconds; empty if the router reported nothing."""
 
     kind: str = ""
     backlog_ms: Points = field(default_factory=list)  # backlog over the shaper's rate
-    delays_ms: dict[str, Points] = field(default_factory=dict)  # what the qdisc itself says, e.g. delay_l
+    delays_ms: dict[str, Points] = field(default_factory=dict)  # the qdisc's own figures, e.g. delay_l
     marks_per_s: Points = field(default_factory=list)  # CE
     sce_per_s: Points = field(default_factory=list)  # ECT(0) made ECT(1)
     drops_per_s: Points = field(default_factory=list)
 
 
 def read_queue(file: Path, device: str, rate_bps: Callable[[float], float], step: float = 0.5) -> QueueSeries:
-    """Return the series of the qdisc that carries the traffic of `device`, a point each `step` s.
+    """Return the series of the qdisc that carries the traffic of `device`, one point per `step` s.
 
-    `rate_bps`, the shaper's rate at a time in Unix s, turns the backlog into ms. Counters that restart (a qdisc
-    replaced) lift the pen. A missing file gives empty series; a last line cut short by a kill is left out.
+    `rate_bps`, the shaper's rate at a time in Unix s, turns the backlog into ms. Counters that restart (the
+    qdisc was replaced) interrupt the series. A missing file gives empty series; an incomplete last line is skipped.
     """
     samples = _samples(file, device)
     series = QueueSeries()

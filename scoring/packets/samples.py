@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of a cell's flows from what a lab of real time records: captures and the output of `ss`."""
+"""Samples of a cell's flows from the records of a real-time lab: captures and the output of `ss`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import polars as pl
 from sojourn.scoring.schema.columns import FLOWS, PROBES
 
 STATES = ("srtt_us", "min_rtt_us", "cwnd", "retrans", "lost", "delivered", "delivered_ce", "delivery_rate_bps")
-"""Columns of FLOWS that the sender tells."""
+"""Columns of FLOWS that come from the sender."""
 
 
 def states(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
-    """The lines of sojourn.traffic.ss at a sending host: t_s (since `t0`, Unix s), flow and STATES, in order of time.
+    """Return the lines of sojourn.traffic.ss at a sending host, by time: t_s (since `t0`, Unix s), flow and STATES.
 
-    A flow's number is how far its local port is above `first_port`.
+    A flow's number is its local port minus `first_port`.
     """
     rows = []
     for line in lines:
@@ -30,7 +30,7 @@ def states(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
 
 
 def received(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
-    """Lines of sojourn.traffic.ss at a receiving host: t_s, flow and received_bytes; the far port numbers the flow."""
+    """Return the lines of sojourn.traffic.ss at a receiving host: t_s, flow (by the remote port) and received_bytes."""
     rows = []
     for line in lines:
         sample = json.loads(line)
@@ -40,7 +40,7 @@ def received(lines: Iterable[str], first_port: int, t0: float) -> pl.DataFrame:
 
 
 def progress(advanced: pl.DataFrame, flow: int, t0: float) -> pl.DataFrame:
-    """What has passed the point of capture of one flow: t_s (since `t0`, Unix s), flow, received_bytes.
+    """Return one flow's progress at the point of capture: t_s (since `t0`, Unix s), flow, received_bytes.
 
     `advanced` are its packets with `sojourn.scoring.packets.per_flow.with_advance`: sequence progress, each byte once.
     """
@@ -50,7 +50,7 @@ def progress(advanced: pl.DataFrame, flow: int, t0: float) -> pl.DataFrame:
 
 
 def sampled(bytes_: pl.DataFrame, states: pl.DataFrame, every_s: float, until: dict[int, float]) -> pl.DataFrame:
-    """A row of FLOWS for each flow and `every_s` s, with what was known last; from its first byte to `until` s."""
+    """Return a row of FLOWS per flow and `every_s` s, with the last known values, from its first byte to `until` s."""
     parts = [pl.DataFrame(schema=FLOWS)]
     for flow, end in until.items():
         moments = np.round(np.arange(1, round(end / every_s) + 1) * every_s, 6)
@@ -62,7 +62,7 @@ def sampled(bytes_: pl.DataFrame, states: pl.DataFrame, every_s: float, until: d
 
 
 def probed(probes: Iterable[pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
-    """The rows of PROBES from each probe's t (Unix s) and delay_us, sent within `seconds` s from `t0` on."""
+    """Return the rows of PROBES from t (Unix s) and delay_us of probes sent within `seconds` s from `t0` on."""
     numbered = (part.with_columns(t_s=pl.col("t") - t0, probe=pl.lit(n, pl.Int64)) for n, part in enumerate(probes))
     return pl.concat(numbered).select(list(PROBES)).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "probe")
 

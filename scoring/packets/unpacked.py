@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a recorded file, packed or not. It may be somebody else's: what unpacking may cost is bounded."""
+"""The contents of a recorded file, compressed or not. It may come from a third party, so decompression is bounded."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import IO
 
 import zstandard
 
-#: Captures shrink to a third, irtt's JSON to a twelfth. Less than the least is no bomb at any ratio.
+#: Captures shrink to a third, irtt's JSON to a twelfth. Below the minimum, any ratio is harmless.
 _MAX_RATIO, _LEAST = 100, 64 << 20
 _CHUNK = 32 << 20
 
 
 def unpacked(file: Path) -> Iterator[bytes]:
-    """The bytes of a file, unpacked if it is a .zst or .gz, some megabytes at a time.
+    """Yield the bytes of a file, decompressed if it is a .zst or .gz, some megabytes at a time.
 
-    Raises OSError when it cannot be read, ValueError when it is damaged or unpacks to more than any recording does.
+    Raises OSError if it cannot be read, ValueError if it is damaged or larger than any recording.
     """
     most = max(_LEAST, _MAX_RATIO * file.stat().st_size)
     done = 0

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the screen showed: frames, freezes, resolution, delay, with and without marks in the film."""
+"""The picture on the screen: frames, freezes, resolution, delay, with and without a strip in the film."""

@@ -18,25 +18,25 @@ from sojourn.hardware.confine.decoder import decoder
 from sojourn.scoring.picture import strip
 
 UNREAD = -1
-_ADDRESS = re.compile(" @ 0x[0-9a-f]+")  # ffmpeg tells where in memory it was, each time elsewhere
+_ADDRESS = re.compile(" @ 0x[0-9a-f]+")  # ffmpeg prints memory addresses, which vary
 #: Of a recording, and of its frames as ffprobe lists them (a day at 60 a second).
 _LARGEST, _LONGEST_LISTING = (7680, 4320), 128 << 20
 _SAID_BYTES = 4096
 QUIET = ("-v", "error")
-"""Options of ffmpeg and ffprobe: nothing is said but what is wrong."""
-_LOCATE_FRAMES = 200  # key frames looked at for the strip's place; one each 5 s covers more than a run
+"""Options of ffmpeg and ffprobe: print only errors."""
+_LOCATE_FRAMES = 200  # key frames to search for the strip; with one per 5 s, more than a run
 
 
 class RecordingError(RuntimeError):
-    """A recording that ffmpeg cannot read; the text names the file and what ffmpeg said."""
+    """A recording that ffmpeg cannot read; the message has the file and ffmpeg's output."""
 
 
 def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None) -> pl.DataFrame:
-    """Every recorded frame, in order of time: columns t, frame, rendition.
+    """Return every recorded frame, in order of time: columns t, frame, rendition.
 
     t is `start` (Unix seconds of frame 0) + pts in seconds; frame is the source frame number printed in the
-    strip, rendition the ladder index, both -1 where no strip could be read (page not loaded, covered, torn).
-    `box` is the strip's place in the recording; by default it is looked for. Raises RecordingError.
+    strip, rendition the ladder index, both -1 if no strip could be read (page not loaded, covered, torn).
+    `box` is the strip's area in the recording; by default it is searched. Raises RecordingError.
     """
     times = frame_times(video)
     width, height = picture_size(video)
@@ -58,10 +58,10 @@ def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None
 
 
 def unwrap(frames: pl.Series, loop: int | None = None) -> pl.Series:
-    """Source frame numbers of a looped clip as ever rising ones; unread (-1) becomes null.
+    """Return source frame numbers of a looped clip, counted across loops; unread (-1) becomes null.
 
     `loop` is the clip's length in frames, by default the largest number seen + 1. A step back by more than
-    half a loop is the clip starting over; a smaller one is a seek and stays a step back.
+    half a loop is a new loop; a smaller one is a seek and stays a step back.
     """
     read = frames.to_numpy()
     seen = read >= 0
@@ -76,12 +76,12 @@ def unwrap(frames: pl.Series, loop: int | None = None) -> pl.Series:
 
 
 def frame_times(video: Path) -> list[float]:
-    """Presentation times of all frames in seconds, in order, without decoding. Raises RecordingError."""
+    """Return the presentation times of all frames in seconds, in order, without decoding. Raises RecordingError."""
     return [t for t, _ in frame_list(video)]
 
 
 def frame_list(video: Path) -> list[tuple[float, bool]]:
-    """Presentation time in seconds of each frame and whether it is a key frame, in order, without decoding.
+    """Return presentation time in seconds of every frame, and whether it is a key frame, in order, without decoding.
 
     Raises RecordingError.
     """
@@ -94,7 +94,7 @@ def frame_list(video: Path) -> list[tuple[float, bool]]:
 
 
 def find_box(video: Path, width: int, height: int) -> strip.Box | None:
-    """Where the strip lies for most of the recording, looked for in its key frames; None when nowhere."""
+    """Return the strip's area for most of the recording, from its key frames; None if there is none."""
     seen: Counter[strip.Box] = Counter()
     for image, _ in zip(
         decode(video, "format=gray", width, height, "-skip_frame", "nokey"),
@@ -117,9 +117,9 @@ def picture_size(video: Path) -> tuple[int, int]:
 
 
 def recording(video: str) -> list[str]:
-    """Options of ffmpeg or ffprobe before their `-i`, and that: the file is what our recorders write, and nothing else.
+    """Return ffmpeg's or ffprobe's options up to `-i` that accept only the format of Sojourn's recorders.
 
-    Left to itself ffmpeg takes the kind from the content: a playlist would make it open other files, and addresses.
+    By default, ffmpeg detects the format from the content: a playlist would make it open other files and addresses.
     """
     kind = ["matroska"] if video.endswith(".mkv") else ["mov", "-enable_drefs", "0", "-use_absolute_path", "0"]
     only = ["-protocol_whitelist", "file", "-codec_whitelist", "h264"]
@@ -143,7 +143,7 @@ def _run(arguments: list[str], video: Path) -> str:
 
 
 def decode(video: Path, filters: str, width: int, height: int, *before: str) -> Iterator[npt.NDArray[np.uint8]]:
-    """Grey pictures (rows, columns) of a recording after ffmpeg's `filters`; `before` are options for its input."""
+    """Yield grey pictures (rows, columns) of a recording after ffmpeg's `filters`; `before`: options for its input."""
     with decoder("ffmpeg", [video]) as ready:
         command = [*ready.command, *QUIET, "-nostdin", *before, *recording(ready.names[video]), "-map", "0:v:0", "-an"]
         command += ["-vf", filters, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Displayed frame rate and freezes, from the series of (time, source frame number) of a recording.
 
-A frame counts as displayed at the first recorded frame that shows it, so times are late by up to one frame
-time of the recorder (17 ms at 60 fps), onset and end alike.
+A frame counts as displayed at the first recorded frame that shows it, so all times are late by up to one frame
+time of the recorder (17 ms at 60 fps).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INCREASE_S = 0.150
 class Freeze:
     """The picture stood still from `onset` (Unix s, when its last frame appeared) for `length` s.
 
-    `uncertain`: the strip could not be read for a part of it, and the length is what the frame numbers lack.
+    `uncertain`: the strip was partly unreadable, and the length comes from the missing frame numbers.
     """
 
     onset: float
@@ -35,17 +35,17 @@ class Freeze:
 
 
 def displayed(t: pl.Series, frame: pl.Series, fps: float = 30.0) -> pl.DataFrame:
-    """Each change of the picture: columns t, interval, advance, uncertain; the last row may be an open end.
+    """Return every change of the picture: columns t, interval, advance, uncertain; the last row may be an open end.
 
     `t` in Unix s, `frame` the unwrapped source frame number, null where unread; `fps` the clip's frame rate.
-    interval (s) is the time since the change before, advance the source frames moved (0: still the same frame
-    when the reading ended). If frames went by while the strip was unread, their time is taken off the
-    interval: they were shown, only not seen.
+    interval (s) is the time since the previous change, advance the number of source frames (0: the same frame until
+    the end). Frames that passed while the strip was unreadable were displayed, so their time is subtracted from the
+    interval.
     """
     table = pl.DataFrame({"t": t, "frame": frame}).with_columns(unread=pl.col("frame").is_null().cum_sum())
     read = table.drop_nulls("frame")
     changes = read.filter(pl.col("frame").diff().fill_null(1) != 0)
-    # The end of the reading closes the last interval, so that a final freeze is seen.
+    # The end of the recording closes the last interval, so that a final freeze counts.
     changes = pl.concat([changes, read.tail(1)]) if read.height else changes
     advance = pl.col("frame").diff()
     uncertain = (pl.col("unread").diff() > 0) & (advance > 1)
@@ -63,16 +63,16 @@ def displayed(t: pl.Series, frame: pl.Series, fps: float = 30.0) -> pl.DataFrame
 
 
 def stalls(changes: pl.DataFrame, shortest: float = STALL_S) -> list[Freeze]:
-    """Every interval of `displayed` that lasts `shortest` s or more."""
+    """Return every interval of `displayed` that lasts `shortest` s or more."""
     long = changes.filter(pl.col("interval") >= shortest)
     return [Freeze(onset, length, "stall", unsure) for onset, length, unsure in _rows(long)]
 
 
 def webrtc_freezes(changes: pl.DataFrame) -> list[Freeze]:
-    """Every interval d with d >= max(3 avg, avg + 150 ms), avg over the last 30 intervals.
+    """Return every interval d with d >= max(3 avg, avg + 150 ms), avg over the last 30 intervals.
 
-    W3C "Identifiers for WebRTC's Statistics API", freezeCount. As in libwebrtc, d itself is in the average,
-    and nothing is judged before the fifth interval.
+    W3C "Identifiers for WebRTC's Statistics API", freezeCount. As in libwebrtc, the average includes d,
+    and the first four intervals are not judged.
     """
     recent: deque[float] = deque(maxlen=_WINDOW)
     frozen = []
@@ -85,12 +85,12 @@ def webrtc_freezes(changes: pl.DataFrame) -> list[Freeze]:
 
 
 def frozen_s(freezes: Iterable[Freeze], start: float, end: float) -> float:
-    """Seconds between `start` and `end` (Unix s) that lie inside the freezes."""
+    """Return the seconds between `start` and `end` (Unix s) inside the freezes."""
     return sum(max(0.0, min(end, f.onset + f.length) - max(start, f.onset)) for f in freezes)
 
 
 def moving(freezes: Iterable[Freeze], windows: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The parts of the windows (Unix s) that lie in none of the freezes, in order of time in each."""
+    """Return the parts of the windows (Unix s) outside all freezes, in order of time."""
     still = sorted((f.onset, f.onset + f.length) for f in freezes)
     for start, end in windows:
         at = start
@@ -104,19 +104,19 @@ def moving(freezes: Iterable[Freeze], windows: Iterable[tuple[float, float]]) ->
 
 
 def begun(freezes: Iterable[Freeze], start: float, end: float) -> int:
-    """How many of the freezes begin between `start` (inclusive) and `end` (exclusive)."""
+    """Return the number of freezes that begin between `start` (inclusive) and `end` (exclusive)."""
     return sum(start <= f.onset < end for f in freezes)
 
 
 def fps_series(changes: pl.DataFrame, edges: Sequence[float]) -> list[float]:
-    """Displayed frames a second in each bin between neighbouring `edges` (Unix s)."""
+    """Return the displayed frames per second in every bin between neighbouring `edges` (Unix s)."""
     shown = changes.filter(pl.col("advance") != 0)["t"].to_numpy()
     counts, bounds = np.histogram(shown, edges)
     return [float(value) for value in counts / np.diff(bounds)]
 
 
 def speed(changes: pl.DataFrame, start: float, end: float, fps: float = 30.0) -> float:
-    """Seconds of media shown a second of time between `start` and `end`: 1 in real time, 0 frozen."""
+    """Return the media seconds displayed per second between `start` and `end`: 1 in real time, 0 frozen."""
     inside = changes.filter(pl.col("t").is_between(start, end, closed="left"), pl.col("advance") > 0)
     return float(inside["advance"].sum()) / fps / (end - start)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Glass to glass: how long each frame took from a caller's camera to the other's screen.
+"""Glass to glass: the latency of every frame from a caller's camera to the other's screen.
 
-A page reads the strip of each frame as its camera delivers it and notes the time; a recording of the other screen tells
-by the same strip when the frame was shown. Both times are of one clock, that of the host.
+A page reads the strip of every frame when its camera delivers it, and records the time; the same strip in a recording
+of the other screen shows when the frame was displayed. Both times come from the host's clock.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import polars as pl
 from sojourn.scoring.picture.frames import unwrap
 
 UNDER_WAY_S = 2.0
-"""A frame captured so shortly before the recording's end may still be on its way."""
+"""A frame captured this shortly before the recording's end may still be in flight."""
 _SCHEMA = {"number": pl.Int64, "t": pl.Float64, "camera": pl.Int64}
 
 
 def camera_log(lines: Iterable[Mapping[str, Any]], loop: int) -> pl.DataFrame:
-    """When each frame was captured: columns t (Unix s), number (in the strip), frame (ever rising), in order of time.
+    """Return the capture times of frames: columns t (Unix s), number (in the strip), frame (across loops), by time.
 
-    `lines` are those of player.jsonl; `loop` is the camera's length in frames. The camera stamps frames by a clock of
-    its own: where it stands against Unix time is taken from the frame that reached the page soonest.
+    `lines` are those of player.jsonl; `loop` is the camera's length in frames. The camera stamps frames by its
+    own clock; the frame that reached the page soonest gives the offset to Unix time.
     """
     rows: list[tuple[int, float, int]] = []
     seen = [entry for line in lines if line.get("event") == "camera" for entry in line["detail"]]
     camera, start = 0, 0
     for i, (_, stamp, _) in enumerate([*seen, (0, -1, 0)]):
-        if i and stamp < seen[i - 1][1]:  # a clock that goes back is another camera's
+        if i and stamp < seen[i - 1][1]:  # a clock that goes back belongs to another camera
             part = seen[start:i]
             ahead = min(arrived / 1e3 - at / 1e6 for _, at, arrived in part)
             rows += [(number, at / 1e6 + ahead, camera) for number, at, _ in part]
@@ -39,10 +39,10 @@ def camera_log(lines: Iterable[Mapping[str, Any]], loop: int) -> pl.DataFrame:
 
 
 def shown_frames(recording: pl.DataFrame, camera: pl.DataFrame, loop_s: float) -> pl.DataFrame:
-    """The recording (columns t, frame as in the strip) with `frame` as the camera counts and `captured` (Unix s).
+    """Return the recording (columns t, frame as in the strip) with the camera's `frame` count and `captured` (Unix s).
 
-    A number stands for its newest capture before it was shown, so a delay of `loop_s` or more shows as one round less;
-    null where no strip was read or no such capture is known.
+    A number means its latest capture before it was displayed, so a delay of `loop_s` or more appears one loop too
+    short; null if no strip was read or no such capture is known.
     """
     return (
         recording.rename({"frame": "number"})
@@ -55,12 +55,12 @@ def shown_frames(recording: pl.DataFrame, camera: pl.DataFrame, loop_s: float) -
 
 
 def frame_delays(shown: pl.DataFrame, camera: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Capture-to-display latency of every frame: columns t (Unix s of its capture), delay_ms, null if never shown.
+    """Return the capture-to-display latency of every frame: columns t (Unix s of capture), delay_ms, null: never shown.
 
-    A frame first recorded at one grab appeared at some time since the grab before: the middle of the two is taken;
-    where that grab could not be read the latency is not known, and the frame is left out. `camera` is the log of all
-    frames (`camera_log`): of those captured since the recording began that which is in no grab was never shown, unless
-    it may have been in one that could not be read, or was under way at the end. Without it those shown alone are told.
+    A frame first seen in one grab appeared at some time since the previous grab; the middle is used. If that grab was
+    unreadable, the latency is unknown, and the frame is skipped. `camera` is the log of all frames (`camera_log`):
+    frames captured after the recording began that are in no grab were never shown, unless they may be in an
+    unreadable grab or were in flight at the end. Without it, only displayed frames are returned.
     """
     latest = shown.with_columns(grab=pl.col("t").diff()).filter(pl.col("frame").diff() != 0)
     appeared = pl.col("t") - pl.col("grab") / 2
@@ -71,7 +71,7 @@ def frame_delays(shown: pl.DataFrame, camera: pl.DataFrame | None = None) -> pl.
 
 
 def _never_shown(shown: pl.DataFrame, camera: pl.DataFrame) -> pl.DataFrame:
-    """The frames that no grab holds, as `frame_delays` has them."""
+    """Return the frames that are in no grab, as in `frame_delays`."""
     begun, ended = shown["t"][0], shown["t"][-1]
     newest = shown["captured"].max()
     until = max(ended - UNDER_WAY_S, begun if newest is None else newest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phases of a run as inputs of ITU-T P.1203, mode 0: what was shown, second by second, and where it stood still."""
+"""Phases of a run as inputs of ITU-T P.1203, mode 0: the displayed heights per second, and the stalls."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sojourn.scoring.schema.scores import PhaseScores, Scores
 
 
 def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], fps: float) -> dict[str, Any]:
-    """The input report (P.1203, 7.2) of one phase: I13 the segments, I23 the stalls, IGen a PC of 1280x720.
+    """Return the input report (P.1203, 7.2) of one phase: I13 the segments, I23 the stalls, IGen a PC of 1280x720.
 
-    `rates_bps` is the bit rate of each height of the ladder. Times are media time in s from the phase's start, as
-    the recommendation has them: a stall takes none. Each segment is a stretch at one height; a second in which the
-    height changed counts for the nearer one. There is no audio. Raises ValueError when no heights were recorded.
+    `rates_bps` is the bit rate of each height of the ladder. Times are media time in s from the phase's start, as in
+    the recommendation: a stall takes none. Every segment has one height; a second in which the height changed
+    counts for the nearer one. There is no audio. Raises ValueError if no heights were recorded.
     """
     series = scores.series
     if series.height is None or not rates_bps:
         raise ValueError("its heights or their bit rates were not recorded")
-    # A stall may have begun in the phase before, or go on in the next.
+    # A stall may begin in the previous phase, or continue in the next.
     cut = [(max(f.t, phase.start), min(f.t + f.length, phase.end)) for f in scores.freezes if f.kind == "stall"]
     stalls = [(start, end) for start, end in cut if end > start]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Full-reference quality: pictures of a recording against the film's own, by ffmpeg's filters ssim and libvmaf."""
+"""Full-reference quality: pictures of a recording compared with the film's, by ffmpeg's filters ssim and libvmaf."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SSIM = re.compile(r"^n:\d+ Y:([\d.]+)", re.MULTILINE)
 
 
 class QualityError(RuntimeError):
-    """Pictures that cannot be compared; the text says why."""
+    """Pictures that cannot be compared; the message has the reason."""
 
 
 class Pick(NamedTuple):
-    """A picture to judge: which of the recording it is, when it was shown (s), which frame of the film it is."""
+    """A picture to judge: its number in the recording, the time of display (s), its frame of the film."""
 
     nth: int
     t: float
@@ -36,15 +36,15 @@ class Pick(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """SSIM of the luma (1 is the same; Wang et al., 2004) and VMAF (0 to 100), None where ffmpeg has no libvmaf."""
+    """SSIM of the luma (1: identical; Wang et al., 2004) and VMAF (0 to 100), None if ffmpeg has no libvmaf."""
 
     ssim: float
     vmaf: float | None
 
 
 def picks(shown: pl.DataFrame, every_s: float) -> list[Pick]:
-    """The first picture that is new and could be read in each span of `every_s`; `shown` has t, frame by recorded
-    frame, in order."""
+    """Return the first new, readable picture in every span of `every_s`; `shown` has t, frame per recorded frame, in
+    order."""
     frame = pl.col("frame")
     new = shown.with_row_index("index").filter((frame >= 0) & frame.ne_missing(frame.shift(1)))
     chosen = new.group_by((pl.col("t") / every_s).floor().alias("span"), maintain_order=True).first()
@@ -54,10 +54,10 @@ def picks(shown: pl.DataFrame, every_s: float) -> list[Pick]:
 def compare(
     recording: Path, chosen: Sequence[Pick], film: Iterator[Picture], program: str, progress: Callable[[float], None]
 ) -> list[Quality]:
-    """Judge the chosen pictures, all but the strip below them; `film` gives the film's RGB pictures in order.
+    """Judge the chosen pictures, except the strip at the bottom; `film` yields the film's RGB pictures in order.
 
-    They are scaled to the recording's size as a player would have got the best rendition, by area. `program` is the
-    ffmpeg to ask; `progress` takes the share done. Raises QualityError, RecordingError.
+    They are scaled by area to the recording's size, as for a player with the best rendition. `program` is the
+    ffmpeg to use; `progress` receives the share done. Raises QualityError, RecordingError.
     """
     width, height = frames.picture_size(recording)
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +97,7 @@ def _references(
     size: tuple[int, int],
     progress: Callable[[float], None],
 ) -> None:
-    """Write the film's pictures that belong to the chosen ones, in their order, as raw yuv420p."""
+    """Write the film's pictures of the chosen frames, in order, as raw yuv420p."""
     wanted = {pick.frame for pick in chosen}
     last, kept = max(wanted, default=-1), dict[int, bytes]()
     for number, picture in zip(range(last + 1), film, strict=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rendition was on the screen when: segments, changes, drops and heights."""
+"""The renditions on the screen over time: segments, changes, drops and heights."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Segment:
 
 
 def from_recording(frames: pl.DataFrame, ladder: Sequence[int] = LADDER) -> list[Segment]:
-    """Segments from the columns t and rendition (-1 unread) of `sojourn.scoring.picture.frames.read_recording`.
+    """Return segments from the columns t and rendition (-1 unread) of `sojourn.scoring.picture.frames.read_recording`.
 
-    A rendition is held until another is read. Raises ValueError for an index that the ladder lacks.
+    A rendition lasts until another is read. Raises ValueError for an index that is not in the ladder.
     """
     read = frames.filter(pl.col("rendition") >= 0)
     if read.height and (top := int(read["rendition"].max())) >= len(ladder):  # type: ignore[arg-type]
@@ -35,7 +35,7 @@ def from_recording(frames: pl.DataFrame, ladder: Sequence[int] = LADDER) -> list
 
 
 def from_player(samples: Sequence[Mapping[str, Any]]) -> list[Segment]:
-    """Segments from the player's own samples (player.jsonl); for a picture without a strip."""
+    """Return segments from the player's samples (player.jsonl), for a picture without a strip."""
     shown = [(float(s["t"]), int(s["height"])) for s in samples if s.get("height")]
     return _segments(shown, shown[-1][0] if shown else 0.0)
 
@@ -48,7 +48,7 @@ def _segments(samples: Sequence[tuple[float, int]], end: float) -> list[Segment]
 
 @dataclass(frozen=True)
 class HeightChange:
-    """At `t` (Unix s) the picture went from one height to another."""
+    """A change of the picture's height at `t` (Unix s)."""
 
     t: float
     before: int
@@ -68,9 +68,9 @@ def changes(segments: Sequence[Segment]) -> list[HeightChange]:
 def since_recovery(
     segments: Sequence[Segment], window: tuple[float, float], height: int | None
 ) -> tuple[float, float] | None:
-    """The part of a window (Unix s) after which the picture no longer rises; None when it then has not `height` lines.
+    """Return the part of a window (Unix s) after the picture's last rise; None if that has fewer than `height` lines.
 
-    A window in which the picture falls is given back whole: that is no recovery.
+    A window in which the picture falls is returned whole: that is not a recovery.
     """
     start, end = window
     inside = [change for change in changes(segments) if start <= change.t < end]
@@ -82,7 +82,7 @@ def since_recovery(
 
 
 def shares(segments: Sequence[Segment], windows: Sequence[tuple[float, float]]) -> dict[int, float]:
-    """Seconds each height was shown inside the windows (Unix s), lowest height first."""
+    """Return the seconds for which every height was shown inside the windows (Unix s), lowest height first."""
     seconds: dict[int, float] = {}
     for segment in segments:
         inside = sum(max(0.0, min(segment.end, end) - max(segment.start, start)) for start, end in windows)
@@ -92,11 +92,11 @@ def shares(segments: Sequence[Segment], windows: Sequence[tuple[float, float]]) 
 
 
 def mean_height(seconds: Mapping[int, float]) -> float | None:
-    """Time-weighted mean height of `shares`; None when nothing was shown."""
+    """Return the time-weighted mean height of `shares`; None if nothing was shown."""
     total = sum(seconds.values())
     return sum(height * s for height, s in seconds.items()) / total if total else None
 
 
 def dominant(seconds: Mapping[int, float]) -> int | None:
-    """The height shown for the longest time, the lower one of equals; None when nothing was shown."""
+    """Return the height shown for the longest time, the lower one of equals; None if nothing was shown."""
     return max(seconds, key=lambda height: (seconds[height], -height)) if seconds else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the screen showed: frames by their strip, or by motion alone, and what the player told beside it."""
+"""The content of the screen: frames by their strip, or by motion alone, and the player's reports."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sojourn.scoring.schema.scores import Blind, FreezeEntry, RenditionChange
 from sojourn.scoring.schema.windows import Window, edges
 
 GRABS_A_FRAME = 1.9
-"""A recorder that grabs so often in a camera's frame misses none: screens change no faster than it grabs."""
+"""A recorder with this many grabs per camera frame misses none: screens do not change faster than it grabs."""
 
 
 @dataclass(frozen=True)
 class RecordedScreen:
-    """What screen.json says of the recorder, and when each of its frames was recorded (Unix s)."""
+    """The recorder's data in screen.json, and the times of its frames (Unix s)."""
 
     screen: Mapping[str, Any]
     times: Sequence[float]
@@ -30,7 +30,7 @@ class RecordedScreen:
 
 @dataclass
 class Picture:
-    """What a recording and the player beside it hold; None for what was not recorded."""
+    """The contents of a recording and of the player's log; None for what was not recorded."""
 
     source: Literal["strip", "blind", "player", "none"] = "none"
     frames: pl.DataFrame | None = None  # t, frame (ever rising, null unread)
@@ -39,15 +39,15 @@ class Picture:
     webrtc: Sequence[freezes.Freeze] = ()
     blind: Blind | None = None
     segments: list[rendition.Segment] | None = None
-    delays: pl.DataFrame | None = None  # of a call's frames
-    buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of film ahead in the player's buffer
+    delays: pl.DataFrame | None = None  # latencies of a call's frames
+    buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of buffered media ahead
     recording: RecordedScreen | None = None
-    sampled: Sequence[float] = ()  # when the player was, Unix s
-    unread: float | None = None  # share of the frames in the timeline whose strip could not be read
+    sampled: Sequence[float] = ()  # times of the player's samples, Unix s
+    unread: float | None = None  # share of frames in the timeline with an unreadable strip
 
 
 def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Picture:
-    """What the screen recorded in `files` showed; `other` are those of a call's other end."""
+    """Return the content of the screen recorded in `files`; `other` are the files of a call's other end."""
     screen = files.optional("screen.json", records.SCREEN)
     video = files.folder / "screen.mp4"
     shown: pl.DataFrame | None = None
@@ -66,9 +66,9 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
     fps = setting.clip_fps
     if shown is not None and (shown["frame"] >= 0).any():
         seen.source = "strip"
-        # A camera's strip names no rendition: what the encoder makes of it, only the player knows.
+        # A camera's strip has no rendition: only the player knows the encoder's output.
         heights = facts.get("heights", rendition.LADDER)
-        if heights:  # a strip that names a rung which the ladder lacks was misread
+        if heights:  # a strip with a rung that is not in the ladder was misread
             known = pl.col("rendition") < len(heights)
             shown = shown.with_columns(
                 pl.when(known).then(pl.col(column)).otherwise(-1).alias(column) for column in ("frame", "rendition")
@@ -79,7 +79,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         if other is not None:
             camera = glass_to_glass.camera_log(other.lines("player.jsonl", records.PLAYER), facts["frames"])
             shown = glass_to_glass.shown_frames(shown, camera, facts["frames"] / fps)
-            # Between two grabs a slower recorder could miss a frame that was shown.
+            # A slower recorder could miss a frame between two grabs.
             often = screen is not None and screen.get("fps", 0) >= GRABS_A_FRAME * fps
             seen.delays = glass_to_glass.frame_delays(shown, camera if often else None)
         else:
@@ -89,7 +89,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         inside = shown.filter(pl.col("t").is_between(*setting.span))
         seen.unread = inside["frame"].null_count() / inside.height if inside.height else None
     elif setting.live:
-        # Only a live picture has no strip: a stand-in's player is never believed instead of its picture.
+        # Only a live picture has no strip: a stand-in's picture always takes precedence over its player.
         if samples:
             seen.source, seen.segments = "player", rendition.from_player(samples)
         if shown is not None and screen is not None:
@@ -112,7 +112,7 @@ def _blind(seen: viewer.Seen, reported: Sequence[rendition.Segment] | None, span
         most = max(shown, key=lambda h: shown[h], default=None)
         if height is None or most is None:
             continue
-        # A rung above the picture's lines is shown with all of these, as the next one is.
+        # A rung above the picture's lines looks like the next one below.
         if height != min(most, resolution.classes([most, *resolution.LADDER], lines)[-1]):
             differing.append(second)
     still = [(at - span[0], length) for at, length in seen.undecided if span[0] <= at < span[1]]

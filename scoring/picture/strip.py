@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine-readable strip of the test clip: its geometry, how to make it and how to read it.
 
-One row of 40 black or white cells along the bottom edge of the picture. It names the frame and the
-rendition in each picture, so that a screen recording alone tells what was shown and when.
+One row of 40 black or white cells along the bottom edge of the picture. It encodes the frame number
+and the rendition, so that a screen recording alone shows what was displayed and when.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ HEIGHT_SHARE = 20  # the strip is 1/20 of the picture's height
 FRAME_BITS = 20
 RENDITION_BITS = 4
 WHITE, BLACK = 235, 16  # luma of a one and of a zero
-MIN_CONTRAST = 64  # luma between ones and zeros below which a strip is taken as not shown
+MIN_CONTRAST = 64  # minimum luma difference between ones and zeros of a visible strip
 
 _HEAD, _TAIL = 0b1010, 0b0101
 _ONES = np.array([0, 2, 37, 39])
 _ZEROS = np.array([1, 3, 36, 38])
-_SAMPLES = 4  # columns a cell is averaged into; the inner two are read
-_MIN_CELL = 4.0  # px; narrower cells are not looked for
+_SAMPLES = 4  # columns per cell after averaging; the inner two are read
+_MIN_CELL = 4.0  # px; narrower cells are not searched
 
 Gray = npt.NDArray[Any]
 
 
 class Reading(NamedTuple):
-    """What a strip says: source frame number (0 to 2^20-1) and rendition index (0 = lowest rung)."""
+    """The contents of a strip: source frame number (0 to 2^20-1) and rendition index (0 = lowest rung)."""
 
     frame: int
     rendition: int
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Box:
-    """Where the strip lies in an image, in pixels."""
+    """The strip's area in an image, in pixels."""
 
     x: int
     y: int
@@ -48,7 +48,7 @@ class Box:
 
     @classmethod
     def bottom(cls, width: int, height: int) -> Box:
-        """The strip of a picture that fills an image of `width` x `height` px."""
+        """Return the strip's area in a picture that fills an image of `width` x `height` px."""
         strip = height // HEIGHT_SHARE
         return cls(0, height - strip, width, strip)
 
@@ -66,14 +66,14 @@ _CRC = _crc_table()
 
 
 def crc8(value: int) -> int:
-    """CRC-8 (polynomial 0x07, start 0, no reflection) over the 24 bits of `value`."""
+    """Return the CRC-8 (polynomial 0x07, start 0, no reflection) of the 24 bits of `value`."""
     crc = _CRC[value >> 16]
     crc = _CRC[crc ^ (value >> 8 & 0xFF)]
     return _CRC[crc ^ (value & 0xFF)]
 
 
 def pattern(frame: int, rendition: int) -> npt.NDArray[np.uint8]:
-    """The 40 cells, left to right, as 0 and 1: shape (40,). ValueError when a number needs more bits."""
+    """Return the 40 cells, left to right, as 0 and 1: shape (40,). Raises ValueError if a number needs more bits."""
     if not 0 <= frame < 1 << FRAME_BITS:
         raise ValueError(f"strip frame number {frame} is not in 0..{(1 << FRAME_BITS) - 1}")
     if not 0 <= rendition < 1 << RENDITION_BITS:
@@ -84,7 +84,7 @@ def pattern(frame: int, rendition: int) -> npt.NDArray[np.uint8]:
 
 
 def render(frame: int, rendition: int, width: int, height: int) -> npt.NDArray[np.uint8]:
-    """The strip as luma for a picture of `width` x `height` px: shape (height // 20, width)."""
+    """Return the strip as luma for a picture of `width` x `height` px: shape (height // 20, width)."""
     cells = np.where(pattern(frame, rendition), WHITE, BLACK).astype(np.uint8)
     columns = cells[np.arange(width) * CELLS // width]
     return np.broadcast_to(columns, (height // HEIGHT_SHARE, width)).copy()
@@ -93,7 +93,7 @@ def render(frame: int, rendition: int, width: int, height: int) -> npt.NDArray[n
 def read(gray: Gray, box: Box | None = None) -> Reading | None:
     """Read the strip of an 8-bit gray image (rows, columns) inside `box`, by default along the bottom edge.
 
-    None when there is no strip, when it is covered, or when its CRC does not fit (a torn picture).
+    Returns None if the strip is missing, covered, or has a wrong CRC (a torn picture).
     """
     if box is None:
         box = Box.bottom(gray.shape[1], gray.shape[0])
@@ -119,7 +119,7 @@ def _decode(cells: npt.NDArray[np.float64]) -> Reading | None:
 def locate(gray: Gray) -> Box | None:
     """Find the strip anywhere in an 8-bit gray image, at any scale with cells of 4 px or more.
 
-    None when no strip with a fitting CRC is shown. Costs milliseconds: call it once, then `read`.
+    Returns None without a strip with a correct CRC. Takes milliseconds: call it once, then `read`.
     """
     for y in range(gray.shape[0] - 1, -1, -2):
         span = _span(gray[y])
@@ -137,7 +137,7 @@ def locate(gray: Gray) -> Box | None:
 
 
 def _span(row: Gray) -> tuple[int, int] | None:
-    """(x, width) of a strip in one row of pixels, from the edges between its alternating end cells."""
+    """Return (x, width) of a strip in one row of pixels, from the edges between its alternating end cells."""
     high = row >= (WHITE + BLACK) // 2
     edges = np.flatnonzero(high[1:] != high[:-1]) + 1
     for first, second, third in zip(edges, edges[1:], edges[2:], strict=False):

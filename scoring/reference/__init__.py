@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published figures, and how near ours come to them."""
+"""Published figures, and the agreement of Sojourn's with them."""

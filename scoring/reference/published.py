@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ours beside theirs: published figures, joined with measured ones cell by cell."""
+"""Sojourn's figures vs. published ones, joined cell by cell."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import polars as pl
 
 FOLDER = Path(__file__).parent
 AGREEING_SIZE, AGREEING_RANK = 0.15, 0.8
-"""What is called agreement: the most that the median of |log(ours/theirs)| may be, and the least rank correlation."""
+"""The definition of agreement: maximum median of |log(ours/theirs)|, and minimum rank correlation."""
 
 
 @cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
-    """The rows of a file of published figures as text by column; its lines from `#` on are comments."""
+    """Return the rows of a file of published figures, as text by column; lines that start with `#` are comments."""
     with (FOLDER / name).open(newline="") as file:
         return tuple(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a figure may be from the published one: a share of that, or if `absolute` in the figure's own unit."""
+    """The tolerance of a figure: a share of the published one, or with `absolute`, in the figure's unit."""
 
     most: float
     absolute: bool = False
@@ -37,7 +37,7 @@ class Tolerance:
         return f"{self.most:g}" if self.absolute else f"{self.most:.0%}"
 
     def holds(self, ours: float, theirs: float) -> bool:
-        """Whether ours is near enough to theirs; where both are infinite, it is."""
+        """Whether ours is within the tolerance of theirs; True if both are infinite."""
         if isinf(ours) or isinf(theirs):
             return ours == theirs
         return abs(ours - theirs) <= self.most * (1 if self.absolute else abs(theirs)) + 1e-12
@@ -45,7 +45,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class PublishedPair:
-    """One figure of one cell: ours over all seeds beside the published one."""
+    """One figure of one cell: ours over all seeds, and the published one."""
 
     cell: str
     ours: float
@@ -53,22 +53,22 @@ class PublishedPair:
     high: float
     theirs: float
     agrees: bool | None
-    """None where no tolerance is stated."""
+    """None without a tolerance."""
 
     @property
     def ratio(self) -> float | None:
-        """Ours over theirs; None where theirs is 0 or infinite."""
+        """Ours over theirs; None if theirs is 0 or infinite."""
         return self.ours / self.theirs if self.theirs and isfinite(self.theirs) else None
 
     @property
     def deviation(self) -> float:
-        """How far ours is from theirs, over theirs where that is not 0; infinite where one side is."""
+        """The distance of ours from theirs, over theirs unless that is 0; infinite if one side is."""
         apart = abs(self.ours - self.theirs)
         return apart if isinf(self.theirs) else apart / (abs(self.theirs) or 1)
 
     @property
     def log_ratio(self) -> float | None:
-        """Natural logarithm of ours over theirs, 0.15 for 16 % more; None where one of them is not above 0 or is
+        """Natural logarithm of ours over theirs, 0.15 for 16 % more; None if one of them is not above 0 or is
         infinite.
         """
         return log(self.ours / self.theirs) if 0 < self.ours < inf and 0 < self.theirs < inf else None
@@ -78,8 +78,8 @@ class PublishedPair:
 class PublishedComparison:
     """One metric over the cells that have it on both sides.
 
-    Where a side is infinite (something never came) a cell is in no figure of agreement; if there is a tolerance, it
-    agrees where both are. `infinite` counts such cells.
+    Cells with an infinite side (something never came) are in no figure of agreement; with a tolerance, a cell agrees
+    if both sides are infinite. `infinite` counts such cells.
     """
 
     metric: str
@@ -88,31 +88,31 @@ class PublishedComparison:
 
     @property
     def spearman(self) -> float | None:
-        """Rank correlation of ours and theirs over the cells, ties at their mean rank; None where it has no value.
+        """Rank correlation of ours and theirs over the cells, ties at their mean rank; None if undefined.
 
-        Ours is rounded to the digits that are published: theirs has no order below them.
+        Ours is rounded to the published digits, because theirs has no order below them.
         """
         ours = [round(p.ours, self._published_digits) for p in self._finite]
         return correlation(ranks(ours), ranks([p.theirs for p in self._finite]))
 
     @property
     def pearson(self) -> float | None:
-        """Correlation of ours and theirs over the cells; None where it has no value."""
+        """Correlation of ours and theirs over the cells; None if undefined."""
         return correlation([p.ours for p in self._finite], [p.theirs for p in self._finite])
 
     @property
     def infinite(self) -> int:
-        """In how many cells ours is infinite, or theirs."""
+        """The number of cells in which ours is infinite, and theirs."""
         return len(self.pairs) - len(self._finite)
 
     @property
     def median_log_ratio(self) -> float | None:
-        """Median of log(ours/theirs): the bias that all cells share; None where no cell has a ratio."""
+        """Median of log(ours/theirs): the common bias of all cells; None if no cell has a ratio."""
         return median(ratios) if (ratios := self._log_ratios) else None
 
     @property
     def median_abs_log_ratio(self) -> float | None:
-        """Median of |log(ours/theirs)|: how far a cell in the middle is off; None where no cell has a ratio."""
+        """Median of |log(ours/theirs)|: the error of a typical cell; None if no cell has a ratio."""
         return median(map(abs, ratios)) if (ratios := self._log_ratios) else None
 
     @property
@@ -121,7 +121,7 @@ class PublishedComparison:
 
     @property
     def order_is_decisive(self) -> bool:
-        """Whether the published figures differ by so much that their order is more than chance: one is further than
+        """Whether the published figures differ enough for their order to be more than chance: one is further than
         AGREEING_SIZE, in log, from their median.
         """
         theirs = [p.theirs for p in self.pairs if p.theirs > 0]
@@ -129,13 +129,13 @@ class PublishedComparison:
 
     @property
     def ordered(self) -> bool | None:
-        """Whether ours have the order of theirs; None where the rank correlation has no value."""
+        """Whether ours have the order of theirs; None if the rank correlation is undefined."""
         return None if self.spearman is None else self.spearman >= AGREEING_RANK
 
     @property
     def similar(self) -> bool | None:
-        """Whether half of the cells are within AGREEING_SIZE of the published figure, and in its order where that tells
-        anything; what is infinite is not. None where no cell has a ratio or is infinite.
+        """Whether half of the cells are within AGREEING_SIZE of the published figure, and in its order if that is
+        decisive; infinite ones are not. None if no cell has a ratio or is infinite.
         """
         if not (sizes := [*map(abs, self._log_ratios), *[inf] * self.infinite]):
             return None
@@ -150,12 +150,12 @@ class PublishedComparison:
         return [p.log_ratio for p in self.pairs if p.log_ratio is not None]
 
     def furthest(self, count: int) -> list[PublishedPair]:
-        """The `count` cells with the largest |log(ours/theirs)|, worst first; those without a ratio are left out."""
+        """Return the `count` cells with the largest |log(ours/theirs)|, worst first, except those without a ratio."""
         return sorted((p for p in self.pairs if p.log_ratio is not None), key=lambda p: -abs(p.log_ratio or 0))[:count]
 
     @property
     def agreeing(self) -> int:
-        """How many cells agree within the tolerance."""
+        """The number of cells that agree within the tolerance."""
         return sum(p.agrees is True for p in self.pairs)
 
     @property
@@ -169,9 +169,9 @@ def compare(
     published: Mapping[str, Mapping[str, float]],
     tolerance: Mapping[str, Tolerance],
 ) -> list[PublishedComparison]:
-    """Join what was measured (cell → metric → one value a seed) with the published (cell → metric → value).
+    """Join measured (cell → metric → one value per seed) and published figures (cell → metric → value).
 
-    A cell agrees when the mean of its seeds is within the metric's tolerance of the published figure.
+    A cell agrees if the mean over its seeds is within the metric's tolerance of the published figure.
     """
     comparisons = []
     for metric in dict.fromkeys(metric for figures in published.values() for metric in figures):
@@ -186,19 +186,19 @@ def compare(
 
 
 def pair(cell: str, values: Sequence[float], theirs: float, tolerance: Tolerance | None) -> PublishedPair:
-    """Ours (mean, least and largest of `values`) beside a published figure."""
+    """Return ours (mean, minimum and maximum of `values`) with a published figure."""
     ours = sum(values) / len(values)
     agrees = None if tolerance is None else tolerance.holds(ours, theirs)
     return PublishedPair(cell, ours, min(values), max(values), theirs, agrees)
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1 on, equal values at the mean of theirs."""
+    """Return ranks from 1, with the mean rank for equal values."""
     return pl.Series(values, dtype=pl.Float64).rank("average").to_list()
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Pearson's correlation; None for fewer than three points, when one side does not vary, or a value is infinite."""
+    """Return Pearson's correlation; None for fewer than three points, a constant side, or an infinite value."""
     if len(x) < 3 or len(set(x)) == 1 or len(set(y)) == 1 or not np.isfinite([*x, *y]).all():
         return None
     return float(np.corrcoef(x, y)[0, 1])

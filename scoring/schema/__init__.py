@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What files of a run hold: records that are read, scores that are written, columns of tables."""
+"""The contents of a run's files: records to read, scores to write, columns of tables."""

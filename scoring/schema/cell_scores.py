@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scores.json of a matrix's cell holds: the types of its document, and the addresses of its figures.
+"""scores.json of a matrix's cell: the types of the document, and the addresses of its figures.
 
-Times are s of the cell, rates Mbit/s (decimal, payload), delays ms. A figure that a run cannot have is left out of the
-document; one that it could have had and has not is null. A figure's address is its path over these fields
+Times are s of the cell, rates Mbit/s (decimal, payload), delays ms. A figure that does not apply to a run is omitted;
+one that applies but is missing is null. A figure's address is its path over these fields
 (`flows.0.d_ss_mbps`, `probes.1.p99_ms`), by which matrices name it.
 """
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, field_serializer, f
 from sojourn.scoring.statistics.numbers import in_json
 
 Figure = Annotated[float, PlainSerializer(in_json, return_type=float | str, when_used="json")]
-"""A figure as it was rounded when it was made; infinite, it is text in JSON (`sojourn.scoring.statistics.numbers`)."""
+"""A figure, rounded when it is computed; if infinite, it is text in JSON (`sojourn.scoring.statistics.numbers`)."""
 
 
 class CellRecord(BaseModel):
@@ -24,7 +24,7 @@ class CellRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def document(self) -> dict[str, Any]:
-        """Return it ready for JSON, without what a run cannot have."""
+        """Return JSON-ready data, without figures that do not apply."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -36,8 +36,8 @@ class FlowScores(CellRecord):
     rtt_ms: float
     up: bool
     d_ss_mbps: Figure | None
-    """Mean of the sender's delivery rate in the steady-state window. Where a flow of the same direction tells none
-    (iperf3 in simulated time, programs, UDP), `window_goodput_mbps` stands here for all of them."""
+    """Mean of the sender's delivery rate in the steady-state window. If a flow of the same direction reports none
+    (iperf3 in simulated time, programs, UDP), all of them have `window_goodput_mbps` here."""
     window_goodput_mbps: Figure
     """Payload that arrived in the steady-state window."""
     goodput_mbps: Figure
@@ -54,7 +54,7 @@ class FlowScores(CellRecord):
     retrans: int | None = None
     """Packets."""
     retrans_share: Figure | None = None
-    """Of the packets sent; absent where the sender does not tell what was delivered."""
+    """Share of the packets sent; absent if the sender does not report deliveries."""
     ce_share: Figure | None = None
     """Of the packets delivered."""
     normalised: Figure | None = None
@@ -96,11 +96,11 @@ class DelayScores(CellRecord):
     p99_ms: Figure | None = None
     p999_ms: Figure | None = None
     max_ms: Figure | None = None
-    """Of those that came."""
+    """Of the packets that arrived."""
     negative: int | None = None
-    """Packets that took less than the path, which none can: clocks or path are not as they are held to be."""
+    """Packets faster than the path, which is impossible: the clocks or the path delay are wrong."""
     ccdf: Ccdf | None = None
-    """Of what the queues add to the path's delay."""
+    """Of the delay that the queues add to the path's."""
 
 
 class WhileFlow(CellRecord):
@@ -119,7 +119,7 @@ class ProbeScores(DelayScores):
 
 
 class CallScores(CellRecord):
-    """One way of a call; delays where they were recorded, a lost packet is infinitely late."""
+    """One direction of a call; delays if recorded, a lost packet is infinitely late."""
 
     mbps: Figure
     """Payload that arrived."""
@@ -127,7 +127,7 @@ class CallScores(CellRecord):
     p50_ms: Figure | None = None
     p99_ms: Figure | None = None
     max_ms: Figure | None = None
-    """Of the packets that came."""
+    """Of the packets that arrived."""
 
 
 class CompletionScores(CellRecord):
@@ -154,22 +154,22 @@ class WireScores(CellRecord):
 
 
 class ReplayScores(CellRecord):
-    """What a tunnel's replay window dropped, and the window that it would have needed, in packets."""
+    """Packets dropped by a tunnel's replay window, and the window that would have been large enough, in packets."""
 
     late: int
     """Down: packets too old for the window."""
     late_up: int
     late_share: Figure
-    """Of all that arrived, down."""
+    """Share of all packets that arrived, down."""
     c_peak_ms: Figure | None = None
-    """Longest queue delay of the Not-ECT probe; late packets are lost, so that a narrow window hides the longest."""
+    """Longest queue delay of the Not-ECT probe; late packets are dropped, so a narrow window hides the longest."""
     l_peak_ms: Figure | None = None
-    """The same of the ECT(1) probe."""
+    """The same for the ECT(1) probe."""
     needed: Figure | None = None
 
 
 class PacketScores(CellRecord):
-    """Single packets where they leave the path, as Pantheon counts them; null where nothing came."""
+    """Single packets at the end of the path, by Pantheon's definitions; null if none arrived."""
 
     packets: int
     """Sent."""
@@ -189,23 +189,23 @@ class PacketsScores(CellRecord):
 
 
 class CellScores(CellRecord):
-    """Everything that is scored of one run of a cell."""
+    """All scores of one run of a cell."""
 
     window_s: tuple[Figure, Figure]
     """The steady-state window, from and to."""
     flows: list[FlowScores]
     jain: Figure | None = None
-    """Jain's index of D_SS of the flows down, where there are two or more."""
+    """Jain's index of D_SS of the downlink flows, if there are at least two."""
     jain_whole: Figure | None = None
     """Of `goodput_mbps`."""
     ratio: Figure | None = None
     """D_SS of the first over that of the second of two flows down."""
     inverse_ratio: Figure | None = None
-    """The second's over the first's."""
+    """The second over the first."""
     convergence_s: Figure | None = None
     """`sojourn.scoring.transport.rates.convergence_s` of the flows down."""
     up_jain: Figure | None = None
-    """This one and the next: the same figures of the flows up."""
+    """This field and the next: the same figures for uplink flows."""
     up_jain_whole: Figure | None = None
     up_ratio: Figure | None = None
     up_inverse_ratio: Figure | None = None
@@ -221,10 +221,10 @@ class CellScores(CellRecord):
     packets: PacketsScores | None = None
     short: CompletionScores | None = None
     wire: WireScores | None = None
-    """What the bottleneck saw of the data down."""
+    """The downlink data at the bottleneck."""
     replay: ReplayScores | None = None
     active_queues: int | float | None = None
-    """Flows' queues that were in use at once, down: the median of the samples."""
+    """Flow queues in use at the same time, down: median of the samples."""
 
     @field_serializer("last")
     def _nothing_is_empty(self, last: FlowScores | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of the tables that the two ends of a cell leave: who records them need not know how they are scored.
+"""Columns of the tables from the two ends of a cell: recorders need not know the scoring.
 
-Times are s of the cell and delays µs, null for what never came.
+Times are s of the cell and delays µs, null for packets that never arrived.
 """
 
 from __future__ import annotations
@@ -23,4 +23,4 @@ WIRE = {
 REPLAY = {"way": pl.String, "window": pl.Int64, "packets": pl.Int64, "late": pl.Int64, "repeated": pl.Int64}
 SHORT = {"start_s": pl.Float64, "bytes": pl.Int64, "fct_s": pl.Float64}
 PACKETS = {"t_s": pl.Float64, "flow": pl.Int64, "bytes": pl.Int64, "delay_us": pl.Float64}
-"""Sent at (s of the cell), flow, IP bytes, time on the path (µs, null: it never came)."""
+"""Time of sending (s of the cell), flow, IP bytes, time on the path (µs, null: lost)."""

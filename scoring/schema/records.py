@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the JSON files of a run must hold to be scored. A file may hold more; times are Unix s, rates bit/s."""
+"""The required contents of a run's JSON files. Files may contain more. Times are Unix s, rates bit/s."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sojourn.traffic.load import parse_load
 
 
 class RecordError(RuntimeError):
-    """A file that is missing, damaged, or holds what it should not; the text names it and the first thing wrong."""
+    """A file that is missing, damaged or invalid; the message names it and the first fault."""
 
 
 class _Record(TypedDict):
@@ -28,10 +28,10 @@ class _Record(TypedDict):
 
 
 PUBLIC = "public"
-"""Marks a text that its author wants to be seen: it stays in an anonymised bundle."""
-#: Unix s of any date that can be written; as far before.
+"""Marks a text that its author publishes: it stays in an anonymised bundle."""
+#: Maximum Unix s, and minimum if negated: any date that can be written.
 Time = Annotated[float, Field(ge=-253_402_300_800, le=253_402_300_800)]
-#: Longest time from the start of the first phase to the end of the last, s: a week. What is scored is held in memory.
+#: Longest time from the start of the first phase to the end of the last, s: a week. Scoring holds everything in memory.
 _LONGEST_S = 7 * 86_400
 
 
@@ -151,7 +151,7 @@ class HeardRecord(_Record):
 
 
 def _only_a_box_has_nulls(record: Any) -> Any:
-    """Only a box keeps for itself what a lab is."""
+    """Raise ValueError if a lab other than a black box has nulls."""
     for name in ("rtt_ms", "rate_down_bps", "qdisc_down", "qdisc_up"):
         if record[name] is None and "box" not in record:
             raise ValueError(f"{name} is null, and it names no box")
@@ -215,8 +215,8 @@ class CallSecond(_Record):
 
 
 DETAILS: dict[str, Any] = {"ad": bool, "call": CallSecond, "camera": list[tuple[int, float, float]]}
-"""Type of what comes with an event: whether an advertisement is shown (captures/player.js), a call's path, and each
-frame of its camera (captures/call.js)."""
+"""Type of an event's data: whether an advertisement is shown (captures/player.js), a call's path, and every frame of
+its camera (captures/call.js)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 
@@ -303,9 +303,9 @@ class SocketSample(_Record):
     alpha: NotRequired[Any]
 
 
-#: Bytes of a .json and of a .jsonl file that are read; those of a night have a tenth of it.
+#: Maximum bytes of a .json and of a .jsonl file: ten times those of a night.
 _LARGEST, _LARGEST_LINES = 64 << 20, 1 << 30
-#: Values of a .jsonl file; those of a night have half of it.
+#: Maximum number of values in a .jsonl file: twice those of a night.
 _MOST_VALUES = 1 << 24
 
 TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
@@ -320,7 +320,7 @@ SOCKETS: TypeAdapter[list[SocketSample]] = TypeAdapter(list[SocketSample])
 
 
 def read(file: Path, shape: TypeAdapter[Any]) -> dict[str, Any]:
-    """The object in a .json file. Raises RecordError."""
+    """Return the object in a .json file. Raises RecordError."""
     try:
         document: dict[str, Any] = _checked(json.loads(bounded(_content(file, _LARGEST))), shape, file)
     except (OSError, ValueError, RecursionError) as error:
@@ -329,7 +329,7 @@ def read(file: Path, shape: TypeAdapter[Any]) -> dict[str, Any]:
 
 
 def read_lines(file: Path, shape: TypeAdapter[Any]) -> list[dict[str, Any]]:
-    """The objects of a .jsonl file; a last line cut off by a kill is left out. Raises RecordError."""
+    """Return the objects of a .jsonl file; an incomplete last line is skipped. Raises RecordError."""
     objects: list[dict[str, Any]] = []
     count = 0
     try:

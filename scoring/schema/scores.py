@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scores.json holds: the types of its document. Rates in Mbit/s, lengths in s, delays in ms."""
+"""scores.json: the types of the document. Rates in Mbit/s, lengths in s, delays in ms."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sojourn.scoring.validity import Text, Validity
 SCHEMA = 1
 SCORER = "2.3"
 SCORES = "scores.json"
-OWN = ", as the qdisc tells"  # what follows the name of such a curve
+OWN = ", as the qdisc tells"  # the suffix of such a curve's name
 
 
 class Metrics(BaseModel):
-    """What was measured inside some windows; None where it was not recorded.
+    """The measurements inside some windows; None for what was not recorded.
 
     Rates in Mbit/s of payload, heights in lines, lengths in s, RTT in ms; `speed` is media time per time, `frame_…_ms`
-    the capture-to-display latency of a call's frames. In percentiles what was lost or never shown is infinitely late,
-    and they are infinite where they fall on it (`Infinity`, as text, in JSON); a maximum is that of what came.
+    the capture-to-display latency of a call's frames. In percentiles, anything lost or never shown is infinitely
+    late, and a percentile that falls on it is infinite (`Infinity`, as text, in JSON); a maximum is over what arrived.
     `played_share` is the time without stalls, `unfrozen_share` that without WebRTC's freezes, `played_height` the mean
     height of the picture, 0 while it stalls; `rtt_…`, `probe_loss` and `answered_share` (of those sent) are the Not-ECT
-    probe's, those with `ect1_` before them the ECT(1) probe's; `frame_loss` the share of frames never shown,
+    probe's, those with the prefix `ect1_` the ECT(1) probe's; `frame_loss` the share of frames never shown,
     `frames_in_time` that of those shown within `sojourn.scoring.metrics.IN_TIME_MS`. `rtt_answered_p99_ms` and
-    `frame_shown_p99_ms` are percentiles of what came alone; `buffer_fall_s` is by how much the player's buffer fell at
-    most within a window.
+    `frame_shown_p99_ms` are percentiles over what arrived; `buffer_fall_s` is the largest fall of the player's buffer
+    within a window.
     """
 
     seconds: Number
@@ -80,10 +80,10 @@ class Metrics(BaseModel):
 class PhaseScores(Metrics):
     """A row of the main table; `start` and `end` are seconds from the start of the first phase.
 
-    What competes besides bulk flows: `web_…`, fetches that began and those that did not end, and how long the others
-    took (s), `…_least_s` what an infinite percentile of theirs took at least: unfinished flows count with the time that
-    they had; `second_…`, lines that a second video mostly showed, and how long it waited (s), by its player; `call_…`,
-    the share lost and the one-way delay (ms) of a call each way.
+    Contenders other than bulk flows: `web_…`, started and unfinished fetches and the duration of the others (s),
+    `…_least_s` a lower bound for an infinite percentile: unfinished flows count with the time that they had;
+    `second_…`, the main height of a second video and its stall time (s), from its player; `call_…`, loss share and
+    one-way delay (ms) of a call in both directions.
     """
 
     name: Text
@@ -107,8 +107,8 @@ class PhaseScores(Metrics):
 class Harm(BaseModel):
     """Harm of one metric in one contender phase against the solo baseline of the run.
 
-    `demand_met`: of goodput, that the path did not limit the victim (`sojourn.scoring.transport.demand`); `harm` is
-    then 0.
+    `demand_met`, for goodput: the path did not limit the victim (`sojourn.scoring.transport.demand`), so `harm` is
+    0.
     """
 
     phase: Text
@@ -122,7 +122,7 @@ class Harm(BaseModel):
 
 
 class FreezeEntry(BaseModel):
-    """One freeze: `t` in s from the start, `length` in s; `kind` tells the definition."""
+    """One freeze: `t` in s from the start, `length` in s; `kind` is the definition."""
 
     t: Number
     length: Number
@@ -132,7 +132,7 @@ class FreezeEntry(BaseModel):
 
 
 class RenditionChange(BaseModel):
-    """At `t` (s from the start) the picture's height went from `before` to `after`."""
+    """A change of the picture's height from `before` to `after`, at `t` (s from the start)."""
 
     t: Number
     before: int
@@ -142,11 +142,11 @@ class RenditionChange(BaseModel):
 
 
 class ContenderFlow(BaseModel):
-    """A contender's data flow in its phase; codepoints and resent as sent, `ce` behind the bottleneck.
+    """A contender's data flow in its phase; codepoints and resent as sent, `ce` after the bottleneck.
 
-    `sce` packets came out as ECT(1) more than went in so; `esce` acknowledgements said so to a sender that
-    speaks SCE. `window_goodput_mbps` is over the steady-state window (`per_flow.window_goodput_bps`); scores before 2.3
-    call it `d_ss_mbps`, which is the sender's delivery rate elsewhere.
+    `sce` is the number of packets that the bottleneck changed to ECT(1); `esce` the number of acknowledgements that
+    echo SCE to a sender that supports it. `window_goodput_mbps` is over the steady-state window
+    (`per_flow.window_goodput_bps`); scores before 2.3 call it `d_ss_mbps`, elsewhere the sender's delivery rate.
     """
 
     phase: Text
@@ -167,13 +167,13 @@ class ContenderFlow(BaseModel):
 
 
 class Sojourn(BaseModel):
-    """What the way down through the router did to the packets of one sender in one phase and queue.
+    """Sojourn times, losses and marks of one sender's downlink packets in one phase and queue.
 
-    `queue` is dualpi2's by codepoint, C where there is no other. `packets` came before the router; `lost` of them did
-    not come out, `marked` came out as CE, `late` behind a later one of their flow; `alike`, beside them, cannot be told
-    from each other and are not followed; `negative` came sooner than the path alone takes, which no packet can, by up
-    to `-least_ms`. Times in ms, less the path's own; percentiles with lost packets as infinitely late. Of "qdisc": the
-    delay that the queue itself told, by as many samples as there are `packets`.
+    `queue` is dualpi2's by codepoint, C for other queues. `packets` arrived at the router: `lost` of them did not leave
+    it, `marked` left as CE, `late` after a later packet of their flow. In addition, `alike` packets are ambiguous and
+    not matched. `negative` packets were faster than the path alone, which is impossible, by up to `-least_ms`. Times
+    in ms, less the path's own; in percentiles, lost packets are infinitely late. For "qdisc": the queue's own delay,
+    in `packets` samples.
     """
 
     phase: Text
@@ -193,11 +193,11 @@ class Sojourn(BaseModel):
 
 
 class Blind(BaseModel):
-    """What a picture without a strip told by itself, see docs/scoring.md; times in s from the start.
+    """The scores of a picture without a strip, see docs/scoring.md; times in s from the start.
 
     `place` is the video's on the screen (x, y, width, height in px), `heights` its effective resolution each second;
-    `differing` are the seconds in which the player told of another one; `undecided` are the stretches (t, length) in
-    which the picture stood still as in a freeze or in a still scene.
+    `differing` are the seconds in which the player reported another one; `undecided` are the periods (t, length) that
+    are either freezes or still scenes.
     """
 
     place: tuple[int, int, int, int]
@@ -207,7 +207,7 @@ class Blind(BaseModel):
 
 
 class TimeSeries(BaseModel):
-    """One value a step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase."""
+    """One value per step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase."""
 
     step_s: float
     t: list[Number]
@@ -219,7 +219,7 @@ class TimeSeries(BaseModel):
 
 
 class Curve(BaseModel):
-    """P(r > x): `percent[i]` of the probes took longer than `ms[i]`, the lost ones among them."""
+    """P(r > x): `percent[i]` of the probes took longer than `ms[i]`, including lost ones."""
 
     name: Text
     ms: list[Number]
@@ -228,7 +228,7 @@ class Curve(BaseModel):
 
 
 class Jitter(BaseModel):
-    """What the lab itself adds: RTT of the unshaped probe above the RTT asked for, in ms."""
+    """What the lab itself adds: RTT of the unshaped probe above the configured RTT, in ms."""
 
     p50: Number
     p99: Number
@@ -245,15 +245,15 @@ class Host(BaseModel):
 
 
 class Scores(BaseModel):
-    """scores.json. `harm` is empty when the run is void: a void run gives reasons, no result."""
+    """scores.json. `harm` is empty for an invalid run, which has reasons instead."""
 
     schema_version: int = SCHEMA
     scorer: Text = SCORER
-    t0: float  # Unix s of the start of the first phase; every other time is counted from it
+    t0: float  # Unix s of the start of the first phase; the zero of all other times
     lab: dict[str, Any]
-    picture: Literal["strip", "blind", "player", "none"]  # whence freezes; without a strip the player tells heights
+    picture: Literal["strip", "blind", "player", "none"]  # of freezes; without a strip, heights are the player's
     primary: Text | None = Field(None, description="the metric by which this victim is judged")
-    own_kind: Text | None = Field(None, description="the contender that is as the victim itself, if known")
+    own_kind: Text | None = Field(None, description="the contender of the victim's own kind, if known")
     validity: Validity
     jitter_ms: Jitter | None = None
     host: Host | None = None
@@ -278,6 +278,6 @@ class Scores(BaseModel):
 
 
 def rate_steps(lab: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return when (s of the run) the bottleneck's rate down stepped, and to what (bit/s), by the `lab` of scores."""
+    """Return times (s of the run) and values (bit/s) of the steps of the downlink rate, from the `lab` of scores."""
     steps = [step for step in lab.get("rate_steps") or () if step["direction"] == "down"]
     return [(float(step["t"]), float(step["rate_bps"])) for step in steps]

@@ -30,33 +30,33 @@ METRICS: dict[str, Better] = {
     "frames_in_time": "more",
     "frame_p99_ms": "less",
 }
-"""What the victim's user feels, and which way is better: none of which nothing is had alone.
+"""Metrics of the victim's user, and their better direction; none that is 0 for the victim alone.
 
-Of what is not there alone (stalls, freezes, drops, loss) less is better, and its harm would be 0 or 1 and nothing
-between, or fall without bound as what is beside nears nothing: they are told as the share that is left of what is had.
+Stalls, freezes, drops and loss are absent alone, and less is better: their harm would be either 0 or 1, or unbounded.
+Therefore the metric is the remaining share: time without stalls, frames shown in time, probes answered.
 """
 
 PRIMARY: dict[Literal["video", "call"], str] = {"video": "played_height", "call": "frames_in_time"}
-"""The metric by which a victim is judged; all others of its kind are corrected for their number (`holm`)."""
+"""The metric that decides for a victim; p-values of all others are corrected for their number (`holm`)."""
 
 
 Severity = Literal["none", "some", "severe"]
 SOME, SEVERE = 0.05, 0.2
-"""Harm from which it is called `some` and `severe`: a twentieth and a fifth of what the victim had alone.
+"""The least harm called `some` and `severe`: a twentieth and a fifth of the victim's baseline.
 
-Conventions of this project, from no standard. A harm of a fifth is for a video 12 s of stalls per minute, or 720p that
+Conventions of this project, not of a standard. A harm of a fifth is for a video 12 s of stalls per minute, or 720p that
 falls to 480p for 36 s of it; for a call every fifth frame late or never shown.
 """
 
 
 def severity(harm: float) -> Severity:
-    """How bad a harm is, in a word; of the two decimals that are shown, so that figure and word agree."""
+    """Return the severity of a harm, from its two displayed decimals, so that figure and word agree."""
     shown = round(harm, 2)
     return "severe" if shown >= SEVERE else "some" if shown >= SOME else "none"
 
 
 class HasTimes(Protocol):
-    """A stretch of a run: `contender` is None in a solo phase; `start` and `end` are Unix seconds."""
+    """A phase of a run: `contender` is None in a solo phase; `start` and `end` are Unix seconds."""
 
     @property
     def contender(self) -> str | None: ...
@@ -67,11 +67,11 @@ class HasTimes(Protocol):
 
 
 def harm(solo: float, contended: float, better: Better) -> float:
-    """Harm of one metric: (solo - y)/solo where more is better, (y - solo)/y where less is better.
+    """Return the harm of one metric: (solo - y)/solo where more is better, (y - solo)/y where less is better.
 
-    0 is no harm, 1 the worst, which an infinite delay is; below 0 the victim fared better than alone. 0 where the
-    formula has no value: nothing to lose, nothing bad in either, both infinite. Raises ValueError where less is better
-    and only `solo` is infinite: what never comes alone is no baseline.
+    0 is no harm, 1 the worst (an infinite delay); below 0, the victim fared better than alone. 0 if the formula is
+    undefined: nothing to lose, nothing bad in either, both infinite. Raises ValueError if less is better and only
+    `solo` is infinite: an infinite value is not a baseline.
     """
     if better == "more":
         return (solo - contended) / solo if solo > 0 else 0.0
@@ -88,11 +88,11 @@ def solo_windows(
     shortest: float = 5.0,
     since_recovery: Callable[[Window], Window | None] = lambda window: window,
 ) -> list[Window]:
-    """The parts of the solo phases that make the baseline, as (start, end).
+    """Return the parts of the solo phases that form the baseline, as (start, end).
 
-    A player regains its quality only 10-20 s after a contender stops: `settle` s at the start of a solo phase
-    that follows one are left out, of the rest what `since_recovery` leaves out (a call behind a full pfifo takes over
-    a minute), and what is then shorter than `shortest` s altogether.
+    A player regains its quality only 10-20 s after a contender stops: therefore, a solo phase after
+    a contender loses its first `settle` s, then what `since_recovery` excludes (a call behind a full pfifo takes over
+    a minute). Remainders shorter than `shortest` s are dropped.
     """
     windows: list[Window | None] = []
     for before, phase in zip([None, *phases], phases, strict=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sure a figure is that several runs gave: bootstrap intervals, and the least effect that so many runs can show.
+"""Uncertainty of figures over runs: bootstrap intervals, and the least detectable effect.
 
 Equal values give equal results: the resampling has a fixed seed.
 """
@@ -19,20 +19,20 @@ from sojourn.scoring.statistics.numbers import Number
 
 Statistic = Literal["mean", "median"]
 
-#: Confidence of the intervals, and the power at which the least detectable effect is told.
+#: Confidence of the intervals, and the power of the least detectable effect.
 LEVEL, POWER = 0.95, 0.8
 RESAMPLES, SEED = 10_000, 1
-#: From so many runs on an interval may be called a result.
+#: Minimum number of runs for a result.
 ENOUGH = 5
-#: What four decimals may add to a level of 0.05.
+#: Maximum rounding error of four decimals.
 _ROUNDED = 1e-9
-#: Differences that deviate by less than this are alike.
+#: Differences that deviate by less than this are equal.
 _NO_SPREAD = 1e-9
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Estimate(BaseModel):
-    """A figure over runs: `value` is the `statistic` of `values`; of one run there is no interval."""
+    """A figure over runs: `value` is the `statistic` of `values`; a single run has no interval."""
 
     model_config = ConfigDict(frozen=True)
     statistic: Statistic
@@ -43,12 +43,12 @@ class Estimate(BaseModel):
 
     @property
     def n(self) -> int:
-        """How many runs it is of."""
+        """The number of runs."""
         return len(self.values)
 
     @property
     def away_from_zero(self) -> bool:
-        """True when the interval leaves 0 out."""
+        """Whether the interval excludes 0."""
         return _away_from_zero(self.low, self.high)
 
 
@@ -57,10 +57,10 @@ def _away_from_zero(low: float | None, high: float | None) -> bool:
 
 
 def shows(n: int, low: float | None, high: float | None, p_holm: float | None, primary: bool) -> bool:
-    """Whether a difference with the interval `low` to `high` is a result of `n` runs (a side).
+    """Return whether a difference with the interval `low` to `high` over `n` runs (per side) is a result.
 
-    It takes `ENOUGH` runs and an interval that leaves 0 out; of a metric that is not the primary one a p of at most
-    1 - `LEVEL`, corrected for their number (`holm`), too.
+    It requires `ENOUGH` runs and an interval that excludes 0; for metrics other than the primary one, also a p of at
+    most 1 - `LEVEL`, corrected for their number (`holm`).
     """
     if n < ENOUGH or not _away_from_zero(low, high):
         return False
@@ -68,9 +68,9 @@ def shows(n: int, low: float | None, high: float | None, p_holm: float | None, p
 
 
 def estimate(values: Sequence[float], statistic: Statistic = "mean") -> Estimate:
-    """The statistic of `values`, one a run, with its expanded bootstrap percentile interval.
+    """Return the statistic of `values`, one per run, with its expanded bootstrap percentile interval.
 
-    Of values of which one is infinite there is no mean: the median stands for it. A plain percentile interval is too
+    If a value is infinite, the mean does not exist: the median replaces it. A plain percentile interval is too
     narrow for few runs. The percentiles are therefore Phi(±sqrt(n/(n-1)) t) with t Student's quantile of n - 1 degrees
     of freedom: T. C. Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69(4),
     2015, section 5.3. Raises ValueError when there is no value.
@@ -90,7 +90,7 @@ def estimate(values: Sequence[float], statistic: Statistic = "mean") -> Estimate
 
 
 def _median(values: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.float64]:
-    """The median; 0 where it lies in the middle of both infinities."""
+    """Return the median; 0 if it is between both infinities."""
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(np.median(values, axis=axis), nan=0.0, posinf=np.inf, neginf=-np.inf)
 
@@ -98,8 +98,8 @@ def _median(values: npt.NDArray[np.float64], axis: int = -1) -> npt.NDArray[np.f
 def _resampled(
     series: tuple[npt.NDArray[np.float64], ...], take: Callable[..., Any], tail: float, finite: bool
 ) -> tuple[float, float]:
-    """The quantiles `tail` and 1 - `tail` of what `take` makes of the series resampled."""
-    with np.errstate(invalid="ignore"):  # of a standard error that nobody asked for
+    """Return the quantiles `tail` and 1 - `tail` of `take` over the resampled series."""
+    with np.errstate(invalid="ignore"):  # of an unused standard error
         drawn = stats.bootstrap(series, take, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=SEED)
     # Between a finite and an infinite value lies nothing.
     low, high = np.quantile(
@@ -109,9 +109,9 @@ def _resampled(
 
 
 class EstimatedDifference(BaseModel):
-    """Two independent series of runs: `value` is the statistic of the second less that of the first.
+    """Two independent series of runs: `value` is the statistic of the second minus that of the first.
 
-    `p` is of the permutation test, `least_p` the least that so many runs can give; None for a single run on a side.
+    `p` is of the permutation test, `least_p` the least possible p for the numbers of runs; None for a single run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -123,14 +123,14 @@ class EstimatedDifference(BaseModel):
 
 
 def difference(first: Sequence[float], second: Sequence[float], statistic: Statistic = "mean") -> EstimatedDifference:
-    """The statistic of `second` less that of `first`, one value a run, with interval and p.
+    """Return the statistic of `second` minus that of `first`, one value per run, with interval and p.
 
     The interval is the percentile one of both series resampled, expanded as in `estimate`: for n and m runs
     the standard error with n - 1 and m - 1 over that with n and m takes the place of sqrt(n/(n-1)), and the degrees
-    of freedom are Welch's. p is of the two-sided permutation test, exact where there are no more than `RESAMPLES`
-    ways to share the runs out: M. D. Ernst, "Permutation Methods: A Basis for Exact Inference", Statistical Science
-    19(4), 2004; else the observed sharing is counted in: Phipson and Smyth, "Permutation P-values Should Never Be
-    Zero", Statistical Applications in Genetics and Molecular Biology 9(1), 2010. Where a value is infinite medians are
+    of freedom are Welch's. p is of the two-sided permutation test, exact if there are at most `RESAMPLES`
+    ways to divide the runs: M. D. Ernst, "Permutation Methods: A Basis for Exact Inference", Statistical Science
+    19(4), 2004; otherwise the observed division is included: Phipson and Smyth, "Permutation P-values Should Never Be
+    Zero", Statistical Applications in Genetics and Molecular Biology 9(1), 2010. If a value is infinite, medians are
     compared, the degrees of freedom are those of the shorter series, and the test is of the mean ranks (Wilcoxon's).
     Raises ValueError for no values.
     """
@@ -173,9 +173,9 @@ def _mean_less(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], axis: int
 
 
 def paired_p(differences: Sequence[float]) -> float | None:
-    """Two-sided p of the paired t-test, the test of `least_detectable`; None for one run.
+    """Return the two-sided p of the paired t-test (the test of `least_detectable`); None for one run.
 
-    Where it has no value, of infinite differences and where all are alike, that of the exact sign test, whose least is
+    If it is undefined (infinite or equal differences), the p of the exact sign test, at least
     2^(1-n): W. J. Dixon and A. M. Mood, "The Statistical Sign Test", JASA 41(236), 1946.
     """
     given = np.asarray(differences, dtype=float)
@@ -188,7 +188,7 @@ def paired_p(differences: Sequence[float]) -> float | None:
 
 
 def holm(p: Mapping[Key, float]) -> dict[Key, float]:
-    """Each p corrected for their number: where nothing differs, any is at most 0.05 in no more than 5 % of families.
+    """Return p-values corrected for their number: without true differences, 5 % of families have one below 0.05.
 
     Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6(2),
     1979.
@@ -201,11 +201,11 @@ def holm(p: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def least_detectable(differences: Sequence[float]) -> float | None:
-    """The least true mean difference that a paired t-test over so many runs would find, in the unit of `differences`.
+    """Return the least true mean difference that a paired t-test over these runs would detect, in their unit.
 
     (t[1-alpha/2] + t[power]) s / sqrt(n) with n - 1 degrees of freedom, alpha 0.05 two-sided, power 0.8: H. S. Bloom,
-    "Minimum Detectable Effects", Evaluation Review 19(5), 1995. None for one run, and where all runs differ alike: what
-    has not varied yet says nothing of how much it can. None where a run differs without bound.
+    "Minimum Detectable Effects", Evaluation Review 19(5), 1995. None for one run, for equal differences (which say
+    nothing about the variance), and for an infinite difference.
     """
     n = len(differences)
     if n < 2 or not np.isfinite(differences).all():
@@ -218,5 +218,5 @@ def least_detectable(differences: Sequence[float]) -> float | None:
 
 
 def best_coverage(n: int) -> float:
-    """The chance that the least and the largest of `n` runs enclose the median: no bootstrap interval covers more."""
+    """Return the probability that `n` runs enclose the median, the limit of bootstrap coverage."""
     return 1 - 2.0 ** (1 - n)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the repetitions of an experiment say together: the scores of its runs → figures with intervals.
+"""Summary of an experiment's repetitions: the scores of its runs → figures with intervals.
 
-Of a contender that competes in several phases of a run, their mean stands for the run.
+For a contender with several phases in a run, the run's value is their mean.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.transport import demand
 from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
 
-#: The contender that the others are set against, where it competes.
+#: The reference contender, if it competes.
 REFERENCE = "cubic"
-#: What is summarised of each phase, and which way is better for the victim (None: neither).
+#: The summarised metrics of phases, and the better direction for the victim (None: neither).
 MEASURED: dict[str, Better | None] = {
     "victim_mbps": "more",
     "contender_mbps": None,
@@ -69,8 +69,8 @@ _OF_VICTIM = (
     *("frame_loss", "frame_shown_p99_ms"),
 )
 FURTHER = (*_OF_VICTIM, "web_flows", "web_unfinished", "web_fct_p50_least_s", "web_fct_p95_least_s")
-"""What else is summarised: how much of it never came, and what came, where a percentile is infinite."""
-#: What a baseline, of another length than the phases, can be set beside them; `contender_mbps` has none.
+"""Further summarised metrics, for infinite percentiles: the share that never arrived, and figures of the rest."""
+#: Metrics of the baseline that are comparable despite its different length; `contender_mbps` has none.
 _ALONE = {
     *("victim_mbps", "played_height", "mean_height", "lowest_height", "fps"),
     *("rtt_p50_ms", "rtt_p99_ms", "ect1_rtt_p50_ms", "ect1_rtt_p99_ms"),
@@ -80,10 +80,10 @@ _ALONE = {
 
 
 class PairedContrast(Estimate):
-    """A contender less the reference, run by run; `mde` is the least true difference that so many runs would find.
+    """A contender minus the reference, per run; `mde` is the least detectable true difference.
 
     `p` is of the paired t-test (`sojourn.scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the
-    number of metrics that are not primary; None of the primary one, of what has no better side, and of one run.
+    number of metrics that are not primary; None for the primary one, for metrics without a better side, for one run.
     """
 
     mde: Number | None
@@ -92,13 +92,13 @@ class PairedContrast(Estimate):
 
 
 class Figure(BaseModel):
-    """One metric over the runs: alone, beside each contender, and each contender less the reference.
+    """One metric over the runs: alone, with every contender, and every contender minus the reference.
 
-    Of harm, `beyond` is by how much each contender's is more than that of the victim's own kind, the bar of Ware et al.
-    ("Beyond Jain's Fairness Index", HotNets 2019): a new congestion control may be deployed beside another one if it
-    does no more harm to it than that one does to itself. BBR is judged beside BBR.
-    Of goodput, `demand_met` is in how many runs the path gave the victim all that it asked for
-    (`sojourn.scoring.transport.demand`), by contender; in the mean of harm each counts as 0.
+    For harm, `beyond` is the excess of a contender's harm over that of the victim's own kind, the bar of Ware et al.
+    ("Beyond Jain's Fairness Index", HotNets 2019): a new congestion control may be deployed with another one if it
+    does no more harm to it than that one does to itself. BBR is judged with BBR.
+    For goodput, `demand_met` is the number of runs in which the victim's demand was met
+    (`sojourn.scoring.transport.demand`), by contender; these count as 0 in the mean of harm.
     """
 
     metric: str
@@ -111,14 +111,14 @@ class Figure(BaseModel):
     demand_met: dict[str, int] = {}
 
     def unlimited(self, contender: str) -> bool:
-        """Whether the path never limited the victim with `contender`: the figure says nothing of the path."""
+        """Return whether the path never limited the victim with `contender`: the figure is independent of the path."""
         contended = self.contended.get(contender)
         return contended is not None and self.demand_met.get(contender, 0) == contended.n
 
     def worse(self, contender: str) -> bool | None:
-        """Whether the victim fares worse beside `contender` than beside the reference; None when that is not shown.
+        """Return whether the victim fares worse with `contender` than with the reference; None if not shown.
 
-        The rule is that of `sojourn.scoring.statistics.intervals.shows`, of the runs that have the figure beside both.
+        The rule is that of `sojourn.scoring.statistics.intervals.shows`, over runs that have the figure with both.
         """
         contrast = self.contrast.get(contender)
         if contrast is None or self.better is None or self.unlimited(contender):
@@ -131,10 +131,9 @@ class Figure(BaseModel):
 class ExperimentSummary(BaseModel):
     """The valid runs of one experiment together; names are those of the runs.
 
-    `fair_share_mbps` is what max-min fairness would leave the victim beside one flow: half of what the bottleneck
-    carries in payload, and no more than it takes alone. `primary` is the metric by which this victim is judged,
-    `own_kind` the contender that is as it is itself, `baseline_s` the least time alone of a run, s; None where runs do
-    not tell.
+    `fair_share_mbps` is the victim's max-min fair share with one flow: half of the bottleneck's payload rate, at most
+    its goodput alone. `primary` is the metric that decides for this victim, `own_kind` the contender of its own kind,
+    `baseline_s` the shortest baseline of a run, s; None if unknown.
     """
 
     valid: list[str]
@@ -154,12 +153,12 @@ class ExperimentSummary(BaseModel):
     further: list[Figure] = []
 
     def figure(self, metric: str) -> Figure | None:
-        """The figure of a measured metric; None when no run has it."""
+        """Return the figure of a measured metric; None if no run has it."""
         return next((figure for figure in (*self.measured, *self.further) if figure.metric == metric), None)
 
 
 def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
-    """Summarise runs of the same experiment, by name; a void run is told with its reasons and counts in nothing."""
+    """Summarise runs of the same experiment, by name; invalid runs are listed with their reasons and not counted."""
     void = {name: scores.validity.reasons for name, scores in runs.items() if not scores.validity.valid}
     valid = {name: scores for name, scores in runs.items() if name not in void}
     there = {phase.contender for scores in valid.values() for phase in scores.phases if phase.contender}
@@ -218,7 +217,7 @@ class _ByPhase:
 
 
 def _common(given: Iterable[str | None]) -> str | None:
-    """What all have; None where they differ."""
+    """Return the common value; None if they differ."""
     different = set(given)
     return different.pop() if len(different) == 1 else None
 
@@ -231,7 +230,7 @@ def _figures(
     prefix: str = "",
     bar: str | None = None,
 ) -> list[Figure]:
-    """One figure a metric that some run has, with what is `beyond` that of the contender `bar`, where it competes.
+    """Return one figure per metric that any run has, with `beyond` relative to the contender `bar`, if it competes.
 
     `prefix` begins the names of the metrics in the runs.
     """
@@ -264,13 +263,13 @@ def _figures(
 
 
 def _statistic(metric: str, values: Iterable[float]) -> Statistic:
-    """Heights are rungs of a ladder, of which a mean would be none; no more is there one of what is infinite."""
+    """Return the median for heights, because their mean is not a rung, and if a value is infinite; else the mean."""
     rungs = metric in ("lowest_height", "second_height")
     return "median" if rungs or not all(map(isfinite, values)) else "mean"
 
 
 def _corrected(figures: list[Figure]) -> list[Figure]:
-    """The figures, the contrasts of those that are not primary corrected for their number, contender by contender."""
+    """Return the figures; contrasts of metrics that are not primary are corrected for their number, per contender."""
     family: dict[str, dict[str, float]] = {}
     for figure in figures:
         for name, contrast in figure.contrast.items():
@@ -302,12 +301,12 @@ def _contrast(
 
 
 def _less(one: float, other: float) -> float:
-    """The one less the other; nothing where both are infinite."""
+    """Return the difference; 0 if both are infinite."""
     return 0.0 if one == other else one - other
 
 
 def _demand_met(runs: Sequence[Scores], contenders: Sequence[str]) -> dict[str, int]:
-    """In how many runs the victim had all that it asked for in each phase of a contender."""
+    """Return the number of runs in which the victim's demand was met in every phase of a contender, by contender."""
     harms = [[harm for harm in scores.harm if harm.metric == demand.METRIC] for scores in runs]
     with_name = {name: [[it.demand_met for it in run if it.contender == name] for run in harms] for name in contenders}
     return {name: sum(bool(met) and all(met) for met in given) for name, given in with_name.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a series of versions changed: the runs of each version, in order → change points."""
+"""Change points of a series of versions: the runs of every version, in order → the steps."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ _ALIKE = 1e-9
 
 @dataclass(frozen=True)
 class Change:
-    """A step between two versions that lie next to each other.
+    """A step between two neighbouring versions.
 
-    `version` is the index of the first one after it; `p` is of the place, over all places where it could have been.
+    `version` is the index of the first version after it; `p` is for its place among all possible ones.
     """
 
     version: int
     p: float
     before: float
-    """Mean of the runs from the change before, or the first version, to it; the median where one is infinite."""
+    """Mean of the runs from the previous change, or the first version, to this one; the median if a run is infinite."""
     after: float
-    """The same of those from it to the next change."""
+    """The same for the runs from this change to the next."""
     step: EstimatedDifference
-    """The runs from it to the next change, less those before."""
+    """The runs from this change to the next, minus those before."""
 
 
 def changes(series: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, list[Change]]:
-    """Find the change points of several series, each a list of versions of which each is a list of runs' values.
+    """Find the change points of several series; a series is a list of versions, a version a list of runs' values.
 
     Binary segmentation (L. J. Vostrikova, "Detecting 'Disorder' in Multidimensional Random Processes", Soviet
-    Mathematics Doklady 24, 1981): of the places between versions the one that takes most of the sum of squares away
+    Mathematics Doklady 24, 1981): the place between versions that explains most of the sum of squares
     (the likelihood ratio of one step in normal noise: K. J. Worsley, "On the Likelihood Ratio Test for a Shift in
     Location of Normal Populations", JASA 74(366), 1979), then the same in both parts. p is the share of
-    permutations of the runs over the versions whose best place takes as much; a step counts where p is
-    below 1 - `LEVEL` over the number of series that vary (Bonferroni), so that in series without any change one is
-    told in 5 % of all calls at most. Runs of a version must be independent given the version. Steps are of means; where
-    a run's value is infinite the places are those of the ranks, and steps are of medians. A version without a run is
-    passed over; series that never vary are left out.
+    permutations of the runs over the versions whose best place explains as much; a step counts if p is
+    below 1 - `LEVEL` over the number of series that vary (Bonferroni), so that series without a change give a step in
+    at most 5 % of all calls. Runs of a version must be independent given the version. Steps are of means; if a run's
+    value is infinite, places are computed from ranks, and steps are of medians. Versions without runs and constant
+    series are skipped.
     """
     varying = {key: groups for key, groups in series.items() if len({value for group in groups for value in group}) > 1}
     return {key: list(_split(varying[key], (1 - LEVEL) / len(varying))) for key in varying}
 
 
 def _split(groups: Sequence[Sequence[float]], alpha: float) -> Iterator[Change]:
-    """The changes of one series, in order, with steps between neighbouring changes."""
+    """Return the changes of one series, in order, with steps between neighbouring changes."""
     changes = sorted(_places(groups, 0, len(groups), alpha).items())
     bounds = [0, *(place for place, _ in changes), len(groups)]
     for (place, p), before, after in zip(changes, bounds[:-2], bounds[2:], strict=True):
@@ -64,7 +64,7 @@ def _split(groups: Sequence[Sequence[float]], alpha: float) -> Iterator[Change]:
 
 
 def _places(groups: Sequence[Sequence[float]], start: int, stop: int, alpha: float) -> dict[int, float]:
-    """Where the versions from `start` to `stop` change, and the p of each place."""
+    """Return the changes among the versions from `start` to `stop`, with the p of every place."""
     best = _best(groups[start:stop])
     if best is None or best[1] >= alpha:
         return {}
@@ -73,13 +73,13 @@ def _places(groups: Sequence[Sequence[float]], start: int, stop: int, alpha: flo
 
 
 def _best(groups: Sequence[Sequence[float]]) -> tuple[int, float] | None:
-    """The likeliest place of one change and its p; None where there is none."""
+    """Return the likeliest place of one change and its p; None if there is none."""
     ends = np.cumsum([len(group) for group in groups])
     values = np.asarray(_runs(groups), dtype=float)
     values = values if np.isfinite(values).all() else stats.rankdata(values)
     values = values - values.mean() if len(values) else values
     total = float(values @ values)
-    # A version without a run is no place of its own.
+    # A version without a run is not a place.
     places = [n for n in range(1, len(groups)) if len(groups[n]) and 0 < ends[n - 1] < len(values)]
     if not places or total <= _ALIKE * max(len(values), 1):
         return None
@@ -87,7 +87,7 @@ def _best(groups: Sequence[Sequence[float]]) -> tuple[int, float] | None:
     weight = len(values) / (left * (len(values) - left) * total)
 
     def taken(sums: np.ndarray) -> np.ndarray:
-        """What each place takes of the sum of squares, by the sums of the values before it."""
+        """Return the sum of squares that every place explains, from the sums of the values before it."""
         return np.asarray(sums[..., left - 1] ** 2 * weight)
 
     seen = taken(np.cumsum(values))

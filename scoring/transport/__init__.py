@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of flows: of a matrix's cell, and of the traffic that competes with a service."""
+"""Scores of flows: of a matrix's cell, and of a service's contenders."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What competes besides bulk flows: what it had of the line."""
+"""Scores of contenders other than bulk flows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sojourn.traffic.load import CALL, VIDEO, WEB
 
 
 def _within(fetch: Mapping[str, Any], window: Window) -> float | None:
-    """How long a fetch took, s; None where it did not end in the window: behind it others have ended too."""
+    """Return the duration of a fetch, s; None if it did not end in the window, like others after it."""
     took: float | None = fetch["fct_s"]
     return took if took is not None and fetch["start"] + took <= window[1] else None
 
@@ -27,7 +27,7 @@ def _within(fetch: Mapping[str, Any], window: Window) -> float | None:
 def phase_fields(
     records: Iterable[Mapping[str, Any]], player: Sequence[Mapping[str, Any]], window: Window
 ) -> dict[str, Any]:
-    """What the applications of a phase had inside its `window`: fields of PhaseScores.
+    """Return the results of a phase's applications inside its `window`: fields of PhaseScores.
 
     `records` are the phase's in bulk.json, `player` the lines of a second video's player.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the bottleneck saw of a cell: outer headers, queues in use, and what a tunnel's replay window dropped."""
+"""A cell's traffic at the bottleneck: outer headers, queues in use, and packets dropped by a replay window."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import polars as pl
 from sojourn.scoring.schema.cell_scores import ProbeScores, ReplayScores, WireScores
 
 REPLAY_PACKET_BYTES = 1500
-"""Of the packets that the sizing law of a replay window counts."""
+"""Packet size in the sizing law of a replay window."""
 ECN_FIELDS = ("not_ect", "ect0", "ect1", "ce")
 """Columns of WIRE: packets with data, by the ECN field of their IP header."""
 
 
 def wire_scores(wire: pl.DataFrame) -> WireScores:
-    """What the bottleneck's queue saw of the data down: the outer headers, where there is a tunnel.
+    """Return the downlink data as the bottleneck's queue sees it: outer headers, if there is a tunnel.
 
-    `wire` has a row of `sojourn.scoring.packets.per_flow.flow_table` for each flow by its outer headers.
+    `wire` has one row of `sojourn.scoring.packets.per_flow.flow_table` per flow, by outer headers.
     """
     total = {name: sum(wire[name].to_list()) for name in ("data_packets", "bytes", *ECN_FIELDS)}
     shares = {name: round(total[name] / total["data_packets"], 4) for name in ECN_FIELDS if total["data_packets"]}
@@ -29,7 +29,7 @@ def wire_scores(wire: pl.DataFrame) -> WireScores:
 
 
 def replay_window_needed(rate_mbps: float, sojourn_ms: float) -> float:
-    """Packets that a replay window must hold for none to be late that queues `sojourn_ms` among others that do not.
+    """Return the replay window (packets) at which packets with `sojourn_ms` are not late among others without delay.
 
     Source: "L4S Tests", window >= rate / 8 / packet size * peak sojourn in C: 166 at 20 Mbit/s, 100 ms and 1500 bytes.
     """
@@ -37,7 +37,7 @@ def replay_window_needed(rate_mbps: float, sojourn_ms: float) -> float:
 
 
 def replay_scores(replay: pl.DataFrame, probes: Sequence[ProbeScores], rate: float | None) -> ReplayScores:
-    """What a tunnel's replay window dropped (columns of REPLAY), and what it would have needed at `rate` (Mbit/s).
+    """Return a tunnel's replay drops (columns of REPLAY), and the window that `rate` (Mbit/s) would have required.
 
     `needed` is `replay_window_needed` for the longest queue delay of the Not-ECT probe.
     """
@@ -55,7 +55,7 @@ def replay_scores(replay: pl.DataFrame, probes: Sequence[ProbeScores], rate: flo
 
 
 def active_queues(samples: Iterable[Mapping[str, Any]]) -> float | None:
-    """How many flows' queues were in use at once, down: the median over queues.jsonl; None where there is one queue."""
+    """Return the number of flow queues in use, down: the median over queues.jsonl; None for a single queue."""
     lengths = ("new_flows_len", "old_flows_len")
     counts = [
         sum(qdisc[name] for name in lengths)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of a transport cell from what its run recorded.
+"""Scores of a transport cell from its run's records.
 
 All functions are pure: equal frames give equal scores, so that the scores of a run repeat with its seed.
 """
@@ -36,7 +36,7 @@ from sojourn.scoring.transport.spikes import spike
 from sojourn.traffic.spec import Flow
 
 Samples = Mapping[int, pl.DataFrame]
-"""The rows of FLOWS of each flow, by its number."""
+"""The rows of FLOWS per flow, by its number."""
 
 
 def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: float = 2.0) -> CellScores:
@@ -77,7 +77,7 @@ def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: flo
 
 
 def _further(cell: Cell, frames: CellFrames, probes: Sequence[ProbeScores], rate: float | None) -> dict[str, Any]:
-    """What only some cells have."""
+    """Return the scores that only some cells have."""
     scores: dict[str, Any] = {}
     if frames.talks is not None and frames.talks.height:
         scores["call"] = [talk_scores(frames.talks.filter(pl.col("talk") == n), cell.seconds) for n in range(2)]
@@ -114,7 +114,7 @@ def _flow_scores(
 
 
 def _sender(part: pl.DataFrame, window: Window) -> dict[str, Any]:
-    """What the sender's samples of a flow say."""
+    """Return the figures from a flow's sender samples."""
     scores: dict[str, Any] = {}
     rtt = part.filter(pl.col("srtt_us") > 0)["srtt_us"].to_numpy() / 1e3
     if rtt.size:
@@ -125,7 +125,7 @@ def _sender(part: pl.DataFrame, window: Window) -> dict[str, Any]:
     last = part.row(-1, named=True)
     delivered, retrans, ce = last["delivered"], last["retrans"], last["delivered_ce"]
     scores["retrans"] = retrans
-    # iperf3 as sender does not tell what was delivered.
+    # iperf3 as sender does not report deliveries.
     if delivered:
         scores["retrans_share"] = round(retrans / (delivered + retrans), 6)
         scores["ce_share"] = None if ce is None else round(ce / delivered, 6)
@@ -133,7 +133,7 @@ def _sender(part: pl.DataFrame, window: Window) -> dict[str, Any]:
 
 
 def _comparable(flows: Sequence[FlowScores]) -> list[FlowScores]:
-    """The flows of a direction, D_SS of all being goodput where one's sender tells no delivery rate."""
+    """Return the flows of a direction; D_SS is goodput for all if one sender reports no delivery rate."""
     if all(flow.d_ss_mbps is not None for flow in flows):
         return list(flows)
     return [flow.model_copy(update={"d_ss_mbps": flow.window_goodput_mbps}) for flow in flows]
@@ -152,7 +152,7 @@ def _together(flows: Sequence[FlowScores], curves: Sequence[Progress], overlap: 
 
 
 def _normalised(flows: Sequence[FlowScores], rate: float) -> tuple[float, list[FlowScores]]:
-    """The share of the bottleneck's `rate` (Mbit/s) that the flows down have, and all flows with their fair shares."""
+    """Return the downlink flows' share of the bottleneck's `rate` (Mbit/s), and all flows with their fair shares."""
     capacity, down = rate * PAYLOAD_BYTES / FRAME_BYTES, [flow for flow in flows if not flow.up]
     scores = []
     for flow in flows:
@@ -169,8 +169,8 @@ def _normalised(flows: Sequence[FlowScores], rate: float) -> tuple[float, list[F
 def _periods(
     cell: Cell, rates: Sequence[tuple[float, float | None]], samples: Samples, curves: Sequence[Progress]
 ) -> list[Period]:
-    """Each stretch of a constant bottleneck rate: goodput of the flows down since the first of them began, utilisation,
-    and that one's spike.
+    """Return every period of a constant bottleneck rate: goodput of the downlink flows since the first began,
+    utilisation, and the first flow's spike.
     """
     down, periods = [n for n, flow in enumerate(cell.flows) if not flow.up], []
     first_start = min((cell.flows[n].start_s for n in down), default=0.0)
@@ -189,7 +189,7 @@ def _periods(
 
 
 def _probes(cell: Cell, probes: pl.DataFrame) -> list[ProbeScores]:
-    """Each probe over the whole cell, and its P95 and loss while each flow runs (by number of the flow)."""
+    """Return every probe over the whole cell, and its P95 and loss while a flow runs (by number of the flow)."""
     scores = []
     for n, requested in enumerate(cell.probes):
         mine = probes.filter(pl.col("probe") == n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long short flows took, and the harm to that."""
+"""Completion times of short flows, and their harm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import rank
 
 
 def completion(short: pl.DataFrame) -> CompletionScores:
-    """Flow completion times in s (columns of SHORT): percentiles are nearest ranks.
+    """Return flow completion times in s (columns of SHORT): percentiles are nearest ranks.
 
     An unfinished flow is infinitely late: it counts in the percentiles, and one makes the geometric mean infinite.
     """
@@ -33,9 +33,9 @@ def completion(short: pl.DataFrame) -> CompletionScores:
 
 
 def completion_harm(solo: CompletionScores, contended: CompletionScores) -> dict[str, float]:
-    """Harm to completion times, (contended - solo) / contended, by statistic, of those that both have.
+    """Harm to completion times, (contended - solo) / contended, by statistic, for statistics of both sides.
 
-    None of one that is infinite alone: there is nothing to compare with.
+    None for one that is infinite alone.
     """
     rows = {}
     for name in ("geometric_mean", "median", "p95"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delays of a cell's probes and of its call's packets; what was lost is infinitely late."""
+"""Delays of a cell's probes and of its call's packets; lost packets are infinitely late."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sojourn.scoring.statistics.numbers import rank
 
 
 def probe_scores(probes: pl.DataFrame, base_ms: float) -> DelayScores:
-    """Delays of one probe's packets, of a frame with the columns of PROBES.
+    """Return the delays of one probe's packets, from a frame with the columns of PROBES.
 
-    `base_ms` is the path's delay, one way or there and back as the probe's; the CCDF's ms are what the queues add to
-    it, its percent the share above. A lost probe is infinitely late in both: where all are, the curve has no point and
-    is 100 % everywhere.
+    `base_ms` is the path's delay, one-way or round-trip like the probe's. The CCDF's ms are the delay that the queues
+    add, its percent the share above. A lost probe is infinitely late in both; if all are lost, the curve has no point
+    and is 100 % everywhere.
     """
     delays = probes["delay_us"].drop_nulls().to_numpy() / 1e3
     lost = probes.height - delays.size
@@ -42,7 +42,7 @@ def probe_scores(probes: pl.DataFrame, base_ms: float) -> DelayScores:
 
 
 def pooled_ccdf(probes: Sequence[DelayScores]) -> Ccdf:
-    """One CCDF of several runs' probes that have one, by the packets that were sent."""
+    """Return one CCDF over the runs whose probes have one, weighted by packets sent."""
     curves = [
         (np.array(probe.ccdf.ms), np.array([100.0, *probe.ccdf.percent]), probe.sent) for probe in probes if probe.ccdf
     ]
@@ -53,9 +53,9 @@ def pooled_ccdf(probes: Sequence[DelayScores]) -> Ccdf:
 
 
 def talk_scores(talk: pl.DataFrame, seconds: float) -> CallScores:
-    """One way of a call over a cell of `seconds`.
+    """Return one direction of a call over a cell of `seconds`.
 
-    `talk` has the columns of TALKS; without `delay_us`, where delays were not recorded, its rows are the packets that
+    `talk` has the columns of TALKS; without `delay_us` (delays were not recorded), its rows are the packets that
     arrived.
     """
     recorded = "delay_us" in talk.columns

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the path gave a victim all that it asked for: then its goodput is its own choice, and nothing is lost of it.
+"""Whether the path met a victim's demand: then its goodput is its own choice, and has no harm.
 
-A player fetches segments, fast, and rests: what it fetches in some seconds is more or less than what it plays in them,
-whatever competes. So goodput says something of the path only where the path is what limits it.
+A player fetches segments fast, and pauses: within some seconds, it fetches more or less than it plays, regardless of
+contenders. Goodput characterises the path only if the path limits it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
 METRIC = "victim_mbps"
 """The metric that depends on demand."""
 MOST_USED = 0.8
-"""Share of the bottleneck's payload rate above which a victim alone may have been limited by it."""
+"""Share of the bottleneck's payload rate above which it may limit a victim alone."""
 LEAST_SENT = 0.95
-"""Share of its goodput alone that a call must reach: its camera and encoder ask for the same all the time."""
+"""Share of its goodput alone that a call must reach: its camera and encoder have constant demand."""
 FALL_S = 1.0
-"""By how much further than alone, in s of film, a player's buffer may fall: segments end at other moments."""
+"""Allowed further fall of a player's buffer than alone, s of media: segments end at other times."""
 
 
 def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
     """Return the least payload rate of the bottleneck in a run, Mbit/s, by the `lab` of its scores.
 
-    Of a box whose rate nobody knows it is the most that the box let through in a second. None where neither is known.
+    For a black box with an unknown rate, its peak goodput in a second. None if neither is known.
     """
     first: float | None = lab.get("rate_down_bps") or lab.get("most_down_bps")
     if not first:
@@ -36,11 +36,11 @@ def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
 
 
 def met(row: Metrics, alone: Metrics, capacity_mbps: float | None, *, call: bool) -> bool:
-    """Whether the path gave the victim in `row` all that it asked for; False where that is not known.
+    """Return whether the path met the victim's demand in `row`; False if unknown.
 
-    Alone it must have left a part of the bottleneck unused (`MOST_USED`). Then a call has what it asks for where it
-    gets as much as alone (`LEAST_SENT`). A player has it where it never stalls, never shows less than it mostly shows
-    alone, and its buffer falls no further than between two segments alone (`FALL_S`).
+    Alone, it must have left a part of the bottleneck unused (`MOST_USED`). A call's demand is met if it gets as much as
+    alone (`LEAST_SENT`); a player's if it never stalls, never shows less than its main height alone, and its buffer
+    falls no further than between two segments alone (`FALL_S`).
     """
     if not capacity_mbps or alone.victim_mbps is None or row.victim_mbps is None:
         return False
@@ -57,7 +57,7 @@ def met(row: Metrics, alone: Metrics, capacity_mbps: float | None, *, call: bool
 
 
 def largest_fall(buffered: Iterable[tuple[float, float]], windows: Sequence[Window]) -> float | None:
-    """Return by how much a buffer fell at most from one sample to a later one of the same window, s; None without any.
+    """Return the largest fall of a buffer from a sample to a later one of the same window, s; None without samples.
 
     `buffered` are samples (Unix s, s of film ahead) in order of time.
     """

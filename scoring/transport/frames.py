@@ -31,7 +31,7 @@ def read_table(file: Path) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class CellFrames:
-    """What a run of a cell recorded, with the columns of `sojourn.scoring.schema.columns`; None or empty: nothing.
+    """The records of a cell's run, with the columns of `sojourn.scoring.schema.columns`; None or empty: not recorded.
 
     `talks` without `delay_us` has no delays recorded; `queues` are the lines of queues.jsonl.
     """
@@ -47,7 +47,7 @@ class CellFrames:
 
     @classmethod
     def read(cls, folder: Path) -> CellFrames:
-        """Read the files of a run. Raises what polars and json raise for a damaged one."""
+        """Read the files of a run. Raises polars' and json's errors for damaged files."""
 
         flows, probes, short, wire, packets, replay = (read_table(folder / name) for name in TABLES)
         said, queues = folder / "talks.csv", folder / "queues.jsonl"
@@ -56,7 +56,7 @@ class CellFrames:
             probes,
             short,
             wire,
-            # Without a delay column they were not recorded.
+            # Without a delay column, delays were not recorded.
             pl.read_csv(said, schema_overrides=TALKS, glob=False) if said.exists() else None,
             packets,
             replay,

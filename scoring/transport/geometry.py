@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The times and rates that a cell's specification fixes: when its flows run, and what its bottleneck carries when."""
+"""The times and rates of a cell's specification: when its flows run, and the bottleneck's rate over time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sojourn.traffic.spec import Flow
 
 
 def stop_s(flow: Flow, seconds: float) -> float:
-    """Return when a flow stops, s: with its cell of `seconds` unless it says otherwise."""
+    """Return when a flow stops, s: by default with its cell of `seconds`."""
     return seconds if flow.stop_s is None else flow.stop_s
 
 
 def steady_window(flows: Sequence[Flow], seconds: float, window_s: float, tail_s: float) -> Window:
-    """The steady-state window, s of the cell: `window_s` long, ending `tail_s` before the first flow stops.
+    """Return the steady-state window, s of the cell: `window_s` long, ending `tail_s` before the first flow stops.
 
     It never begins before the last flow has started.
     """
@@ -26,7 +26,7 @@ def steady_window(flows: Sequence[Flow], seconds: float, window_s: float, tail_s
 
 
 def rate_periods(cell: Cell) -> list[tuple[float, float | None]]:
-    """The bottleneck's rate down over time: (from s, Mbit/s), the least of all middleboxes; None where unshaped."""
+    """Return the downlink rate over time: (from s, Mbit/s), the minimum of all middleboxes; None if unshaped."""
     hops = [(hop.down, hop.schedule) for hop in cell.hops if hop.down]
     moments = sorted({0.0, *(step.at_s for _, schedule in hops for step in schedule)})
     periods: list[tuple[float, float | None]] = []
@@ -42,12 +42,12 @@ def rate_periods(cell: Cell) -> list[tuple[float, float | None]]:
 
 
 def _shaped_bps(way: Direction) -> int:
-    """bit/s of a direction: its own, or less where the queue shapes itself (cake)."""
+    """Return the bit/s of a direction: its own, or less if the queue shapes itself (cake)."""
     return min(way.rate_bps, own) if (own := way.qdisc.shapes_bps) else way.rate_bps
 
 
 def rate_in(periods: Sequence[tuple[float, float | None]], window: Window) -> float | None:
-    """The bottleneck's rate in the window, Mbit/s; None when it changes in it or is not shaped."""
+    """Return the bottleneck's rate in the window, Mbit/s; None if it changes or is not shaped."""
     ends = [start for start, _ in periods[1:]] + [float("inf")]
     inside = zip(periods, ends, strict=True)
     rates = {rate for (start, rate), end in inside if start < window[1] and end > window[0]}

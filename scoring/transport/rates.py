@@ -14,17 +14,17 @@ from sojourn.scoring.transport.steady import truncation
 
 Floats = npt.NDArray[np.float64]
 Progress = tuple[Floats, Floats]
-"""Of a flow: times (s) and the bytes received until then."""
+"""A flow's times (s) and the bytes received until then."""
 
 FRAME_BYTES = 1514
-"""What the shaper counts for a full segment; PAYLOAD_BYTES of it is what the receiver gets."""
+"""The shaper's count for a full segment, of which the receiver gets PAYLOAD_BYTES."""
 PAYLOAD_BYTES = 1448
 CONVERGED_JAIN = 0.95
 CONVERGED_OVER_S = 5.0
 
 
 def jain(rates: Sequence[float]) -> float:
-    """Jain's fairness index (sum x)^2 / (n sum x^2): 1/n one flow has all, 1 all have the same; 0 without traffic.
+    """Return Jain's fairness index (sum x)^2 / (n sum x^2): 1/n one flow has all, 1 all are equal; 0 without traffic.
 
     Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301, 1984.
     """
@@ -33,7 +33,7 @@ def jain(rates: Sequence[float]) -> float:
 
 
 def rate_mbps(t: Floats, received: Floats, start: float, end: float) -> float:
-    """Mean goodput in Mbit/s from `start` to `end` s, of cumulative bytes sampled at `t`, linear in between."""
+    """Return the mean goodput in Mbit/s from `start` to `end` s, from cumulative bytes at `t`, interpolated."""
     if end <= start:
         return 0.0
     got = np.interp([start, end], t, received)
@@ -41,10 +41,10 @@ def rate_mbps(t: Floats, received: Floats, start: float, end: float) -> float:
 
 
 def delivery_rate_mbps(samples: pl.DataFrame, start: float, end: float) -> float | None:
-    """Mean in Mbit/s of the delivery rates other than 0 of `samples` (FLOWS) between `start` and `end` s; None: none.
+    """Return the mean nonzero delivery rate (Mbit/s) of `samples` (FLOWS) between `start` and `end` s; None: none.
 
     This is D_SS of "L4S Tests": the sender's own estimate over its last round trip (draft-cheng-iccrg-delivery-rate-
-    estimation), as ss reports it, sampled each 50 ms; not bytes over time.
+    estimation), as ss reports it, sampled every 50 ms; not bytes over time.
     """
     inside = (pl.col("t_s") > start) & (pl.col("t_s") < end) & (pl.col("delivery_rate_bps") > 0)
     rates = samples.filter(inside)["delivery_rate_bps"].to_numpy()
@@ -52,12 +52,12 @@ def delivery_rate_mbps(samples: pl.DataFrame, start: float, end: float) -> float
 
 
 def convergence_s(curves: Sequence[Progress], start: float, end: float) -> float | None:
-    """Time in s from `start`, when the last flow starts, until the flows share alike; infinite if not before `end`.
+    """Return the time (s) from `start`, when the last flow starts, to convergence; infinite if not before `end`.
 
-    None of one flow, or where the rule fits in nowhere. A pair that crosses on its way to unlike shares has been alike.
+    None for one flow, or if the rule's window does not fit. A pair that crosses on its way to unequal shares counts.
 
     The rule: the first moment (in steps of 0.1 s) from which the goodputs over the next 5 s have a Jain's index of at
-    least 0.95, which is 1.6 : 1 for two flows. 5 s are more than a sawtooth of CUBIC at the rates and RTTs of the
+    least 0.95, which is 1.6 : 1 for two flows. 5 s exceed a sawtooth of CUBIC at the rates and RTTs of the
     experiments. `curves` are (t, cumulative bytes) per flow.
     """
     if len(curves) < 2:
@@ -73,20 +73,20 @@ def convergence_s(curves: Sequence[Progress], start: float, end: float) -> float
 
 
 def each_second(curve: Progress, start: float, stop: float) -> Floats:
-    """Goodput in Mbit/s in each whole second from `start` to `stop` s, of (t, cumulative bytes)."""
+    """Return the goodput in Mbit/s of every whole second from `start` to `stop` s, from (t, cumulative bytes)."""
     moments = start + np.arange(int(stop - start) + 1)
     received: Floats = np.interp(moments, *curve)
     return np.diff(received) * 8e-6
 
 
 def goodput_series(flows: pl.DataFrame, n: int, start: float, stop: float) -> list[tuple[float, float]]:
-    """Goodput of flow `n` in a frame with the columns of FLOWS: (middle of each second in s, Mbit/s)."""
+    """Return the goodput of flow `n` in a frame with the columns of FLOWS: (middle of every second in s, Mbit/s)."""
     curve = progress(flows.filter(pl.col("flow") == n), start)
     return [(start + at + 0.5, round(mbps, 3)) for at, mbps in enumerate(each_second(curve, start, stop).tolist())]
 
 
 def steady_state(curve: Progress, start: float, stop: float) -> tuple[float, float]:
-    """Goodput of a flow without its warm-up: where that ends (s of the cell), and Mbit/s from there to `stop`.
+    """Return the end of a flow's warm-up (s of the cell), and its goodput (Mbit/s) from there to `stop`.
 
     `sojourn.scoring.transport.steady.truncation` finds the warm-up in the goodput of each whole second from `start`.
     """
@@ -95,7 +95,7 @@ def steady_state(curve: Progress, start: float, stop: float) -> tuple[float, flo
 
 
 def progress(part: pl.DataFrame | None, start: float) -> Progress:
-    """Return (t, cumulative bytes) of a flow with columns of FLOWS, from nothing at its start on."""
+    """Return (t, cumulative bytes) of a flow with columns of FLOWS, beginning with 0 at its start."""
     if part is None:
         return np.array([start]), np.zeros(1)
     return np.insert(part["t_s"].to_numpy(), 0, start), np.insert(part["received_bytes"].to_numpy() * 1.0, 0, 0.0)

@@ -9,7 +9,7 @@ import polars as pl
 from sojourn.scoring.schema.cell_scores import PacketScores, PacketsScores
 
 BIN_S = 0.5
-"""Width of the series' bins, s, which is Pantheon's."""
+"""Width of the series' bins, s, as in Pantheon."""
 
 
 def packet_scores(packets: pl.DataFrame, flows: int, seconds: float) -> PacketsScores:

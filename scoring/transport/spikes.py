@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spikes of TCP RTT after the rate of the bottleneck changed."""
+"""Spikes of TCP RTT after a change of the bottleneck's rate."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SPIKE_HOLD_S = 1.0
 
 
 class Spike(NamedTuple):
-    """Largest RTT above the path's, ms; how long it lasted, s (0: the level was never left); whether it ended in time.
+    """Largest RTT above the path's, ms; duration, s (0: the level was never exceeded); whether it ended in time.
 
-    None where nothing was sampled.
+    None without samples.
     """
 
     height_ms: float | None
@@ -26,9 +26,9 @@ class Spike(NamedTuple):
 
 
 def spike(t: Floats, srtt_ms: Floats, start: float, end: float, base_ms: float, rate_mbps: float) -> Spike:
-    """The spike of TCP RTT after the rate changed to `rate_mbps` at `start` s, looked at until `end` s.
+    """Return the spike of TCP RTT after the rate changed to `rate_mbps` at `start` s, examined until `end` s.
 
-    The rule: it is over at the first moment from which the RTT stays for 1 s at or below the level of the new rate:
+    The rule: it ends at the first moment from which the RTT stays for 1 s at or below the level of the new rate:
     the path's `base_ms` + 25 ms of queue (above the target of every AQM here) + the time of four full frames.
     """
     seen = (t >= start) & (t < end)
@@ -37,7 +37,7 @@ def spike(t: Floats, srtt_ms: Floats, start: float, end: float, base_ms: float, 
         return Spike(None, None, None)
     level = base_ms + SPIKE_SLACK_MS + SPIKE_FRAMES * FRAME_BYTES * 8 / (rate_mbps * 1e3)
     above = at[rtt > level]
-    # The last sample above, before the first pause of 1 s in being above.
+    # The last sample above the level before the first 1 s without one.
     edges = np.concatenate([[start], above, [end]])
     gaps = np.flatnonzero(np.diff(edges) >= SPIKE_HOLD_S)
     return Spike(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the steady state of a series begins."""
+"""The start of a series' steady state."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ BATCH = 5
 
 
 def truncation(series: Sequence[float]) -> int:
-    """Return how many of the first values are the warm-up, by the rule MSER-5.
+    """Return the number of values in the warm-up, by the rule MSER-5.
 
-    The values are averaged in batches of 5; of all numbers d of batches up to half of them the rule drops that which
-    makes the standard error of what is left the least: the sum of the squared deviations from the mean over
-    (n - d)^2. A series of fewer than four batches is dropped from not at all.
+    The values are averaged in batches of 5; the rule drops d of them (at most half) such that
+    the standard error of the rest is minimal: the sum of the squared deviations from the mean over (n - d)^2. A series
+    of fewer than four batches has no warm-up.
 
     Source: K. P. White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69
     (1997); with batches of 5: White, Cobb, Spratt, "A comparison of five steady-state truncation heuristics for

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass over a recording: how much the video's picture moved from frame to frame, and looks at its resolution.
+"""One pass over a recording: the motion of the video's picture from frame to frame, and samples of its resolution.
 
-Two measures a frame, both over blocks of 16 px (a macroblock of the recorder's encoder), without those of spinner,
-controls and captions:
+Two measures per frame, both over blocks of 16 px (a macroblock of the recorder's encoder), without spinner, controls
+and captions:
 
-- `moved`: mean of what pixels changed beyond 8 levels, over the 1 % of blocks that changed most. Moving edges change
-  pixels by tens of levels; when the recorder's encoder codes the same picture again a little better, as it does
-  for a third of a second after every change, it changes them by half its quantiser's step, about 5.
+- `moved`: mean change of pixels beyond 8 levels, over the 1 % of blocks that changed most. Moving edges change
+  pixels by tens of levels; when the recorder's encoder refines a still picture, as it does for a third of a second
+  after every change, it changes them by half its quantiser's step, about 5.
 - `touched`: share of blocks that changed at all. It is exactly 0 once the encoder has settled on a still screen.
 """
 
@@ -27,14 +27,14 @@ from sojourn.scoring.picture.frames import RecordingError, decode, frame_list, f
 BLOCK = 16
 LOOKS_PER_S = 4  # looks at the resolution
 _BEYOND = 8  # levels
-_LONG_S = 60.0  # of recording from which its key frames, one in 5 s, are enough to find the video
+_LONG_S = 60.0  # length from which key frames (one in 5 s) suffice to find the video
 _FEWEST = 12
 _TABLE = np.clip((np.arange(256) - _BEYOND) * 16, 0, 255).astype(np.uint8)
 
 
 @dataclass(frozen=True)
 class Motion:
-    """`t` in s from the first frame, `moved` in levels, `touched` 0 to 1, one a frame; `key`: a key frame.
+    """`t` in s from the first frame, `moved` in levels, `touched` 0 to 1, one per frame; `key`: a key frame.
 
     `look_t` (s) and `looks`, rows of `resolution.mirrors` for `heights`, several a second.
     """
@@ -49,7 +49,7 @@ class Motion:
 
 
 def locate(video: Path) -> place.PictureArea | None:
-    """Where the video lies in a recording; None when nothing in it moves. Raises RecordingError."""
+    """Return the area of the video in a recording; None if nothing moves. Raises RecordingError."""
     times = frame_times(video)
     width, height = picture_size(video)
     if times[-1] - times[0] >= _LONG_S:
@@ -61,7 +61,7 @@ def locate(video: Path) -> place.PictureArea | None:
 
 
 def watch(video: Path, at: place.PictureArea, ladder: Sequence[int] = resolution.LADDER) -> Motion:
-    """Read the whole recording. Raises RecordingError when ffmpeg cannot read it."""
+    """Read the whole recording. Raises RecordingError if ffmpeg cannot read it."""
     listed = frame_list(video)
     times, keys = np.array([t for t, _ in listed]), np.array([key for _, key in listed])
     heights = resolution.classes(ladder, resolution.video_lines(at.height, at.width))
@@ -96,7 +96,7 @@ def watch(video: Path, at: place.PictureArea, ladder: Sequence[int] = resolution
 
 
 def _kept(at: place.PictureArea) -> npt.NDArray[np.bool_]:
-    """Blocks that are looked at: not the middle (spinner), not the lowest lines (controls, captions)."""
+    """Return the examined blocks: not the middle (spinner), not the lowest lines (controls, captions)."""
     rows, columns = at.height // BLOCK, at.width // BLOCK
     kept = np.ones((rows, columns), np.bool_)
     kept[int(place.CLEAR * rows) :] = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where on the screen the video lies: the largest region that changes over the recording, with straight edges."""
+"""The area of the video on the screen: the largest region that changes over the recording, with straight edges."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-_CHANGED = 12  # levels between two looks at a pixel: more than the recorder's own encoder makes of a still one
-_SHARE = 0.15  # of the looks that must find a pixel of the video changed
+_CHANGED = 12  # levels between two samples of a pixel: more than the recorder's encoder causes in a still one
+_SHARE = 0.15  # of the samples in which a pixel of the video must change
 _CLOSE = 25  # px: still parts of the picture this narrow belong to it
-_EDGE = 24  # px around the region's border within which its edge is looked for
+_EDGE = 24  # px around the region's border in which to search for its edge
 _SMALLEST = 0.02  # of the screen
 CLEAR = 0.78
-"""Share of the video's lines, from the top, without captions and controls."""
+"""The share of the video's lines, from the top, above captions and controls."""
 
 
 class PictureArea(NamedTuple):
@@ -31,14 +31,14 @@ class PictureArea(NamedTuple):
 
 
 def middle(rows: int, columns: int) -> int:
-    """Half the side (px) of the square in the middle of a video of this size in which a spinner turns."""
+    """Return half the side (px) of the central square in which a spinner turns, for a video of this size."""
     return min(max(48, rows // 10), rows // 4, columns // 4)
 
 
 def reported_area(places: Iterable[Sequence[int]], seen: PictureArea, screen: tuple[int, int]) -> PictureArea:
-    """Where the page said most often that the video was, if what moved was `seen` inside of it; else `seen`.
+    """Return the area that the page reported most often, if the moving area `seen` is inside; otherwise `seen`.
 
-    `screen` is the recording's width and height: what lies outside of it is no part of the place.
+    `screen` is the recording's width and height: anything outside is cut off.
     """
     most = Counter(map(tuple, places)).most_common(1)
     if not most:
@@ -55,7 +55,7 @@ def reported_area(places: Iterable[Sequence[int]], seen: PictureArea, screen: tu
 
 
 def find(looks: Sequence[npt.NDArray[np.uint8]]) -> PictureArea | None:
-    """The video's place from grey pictures (rows, columns) of the screen, seconds apart; None when nothing moves."""
+    """Return the video's area from grey pictures (rows, columns) of the screen, seconds apart; None without motion."""
     if len(looks) < 2:
         return None
     share = np.zeros(looks[0].shape, np.float32)
@@ -71,7 +71,7 @@ def find(looks: Sequence[npt.NDArray[np.uint8]]) -> PictureArea | None:
     if stats[largest, cv2.CC_STAT_AREA] < _SMALLEST * share.size:
         return None
     inside = labels == largest
-    # A line of text that changes beside the video may touch it: lines of the video are full over their length.
+    # Changing text next to the video may touch it; lines of the video change over their whole length.
     rows, columns = (_run(inside.mean(axis) >= 0.3 * inside.mean(axis).max()) for axis in (1, 0))
     top, bottom = (
         _edge(share[:, columns[0] : columns[1]].mean(1), at, way) for at, way in zip(rows, (1, -1), strict=True)
@@ -81,13 +81,13 @@ def find(looks: Sequence[npt.NDArray[np.uint8]]) -> PictureArea | None:
 
 
 def _run(good: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """First and one past the last index at which `good` holds."""
+    """Return the first index at which `good` holds, and one past the last."""
     indices = np.flatnonzero(good)
     return int(indices[0]), int(indices[-1]) + 1
 
 
 def _edge(profile: npt.NDArray[np.float32], near: int, way: int) -> int:
-    """Where a profile steps up most (`way` 1) or down (-1), around `near`; the ends of the screen are steps as well."""
+    """Return where a profile steps up most (`way` 1) or down (-1), around `near`; the screen's edges count as steps."""
     padded = np.pad(profile, 1)
     steps = np.diff(padded) * way  # steps[i] lies before line i
     low, high = max(0, near - _EDGE), min(len(profile), near + _EDGE)

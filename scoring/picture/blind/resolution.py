@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rendition on the screen from the picture alone: by the mirror that upscaling leaves in its spectrum.
+"""The rendition on the screen from the picture alone, by the mirror image that upscaling leaves in its spectrum.
 
-A picture of h lines shown on H > h has no detail of its own above h of its H cosine terms, only an image of what lies
-below, mirrored around term h, its sign inverted: term h + k is about -c times term h - k. The correlation of the two
-over all columns is near -1 for the height that the picture had, and near 0 for any other (the sign inversion is what
+A picture of h lines shown on H > h lines has no detail of its own above cosine term h of H, only an image of the
+terms below, mirrored around term h with inverted sign: term h + k is about -c times term h - k. The correlation of
+the two over all columns is near -1 for the picture's true height, and near 0 for any other (the sign inversion is what
 "resdet" by 0x09 looks for). A player's bilinear scaling (measured in Chromium) leaves it strong, a recorder's encoder
 weakens it and adds none.
 """
@@ -18,35 +18,35 @@ import numpy.typing as npt
 from sojourn.scoring.picture.blind.place import CLEAR, middle
 
 LADDER = (144, 240, 360, 480, 720, 1080, 1440, 2160)
-"""Heights looked for when the site's are unknown."""
+"""The heights to test if the site's are unknown."""
 ASPECT = 16 / 9
-_WHOLE = 0.98  # of the video's lines: what has so many was not scaled up
+_WHOLE = 0.98  # of the video's lines: a picture with more was not upscaled
 _ROUNDING = 1e-6  # of the largest term
 _REACH = 0.25  # of the picture's terms on each side of the mirror
-_LEAST, _LEAST_NEAR = 0.15, 0.04  # inverse correlation from which a picture is likelier upscaled than not
-_NEAR = 0.85  # of the picture's lines: from there on little is left above the mirror
-_LOSS, _MOST = 0.1, 0.5  # what one look may tell against a height and for it
-_SWITCH = 0.2  # what a change of rendition must gain in correlation, summed over its looks
+_LEAST, _LEAST_NEAR = 0.15, 0.04  # inverse correlation above which a picture is probably upscaled
+_NEAR = 0.85  # of the picture's lines: beyond, little is left above the mirror
+_LOSS, _MOST = 0.1, 0.5  # limits of one sample's evidence against and for a height
+_SWITCH = 0.2  # minimum gain in correlation of a change of rendition, summed over samples
 
 Picture = npt.NDArray[np.uint8]
 
 
 def video_lines(rows: int, columns: int, aspect: float = ASPECT) -> int:
-    """Lines of the video of which this is the picture: it has more where black bars above and below were left out."""
+    """Return the lines of the video with this picture: more than the picture's if black bars were excluded."""
     return round(max(rows, columns / aspect))
 
 
 def classes(ladder: Sequence[int], lines: int) -> list[int]:
-    """The rungs that can be told apart on a video of `lines`: those below it, and the least that is not."""
+    """Return the rungs that are distinguishable on a video of `lines`: those below it, and the smallest other."""
     below = sorted(h for h in set(ladder) if h < _WHOLE * lines)
     return below + sorted(h for h in set(ladder) if h >= _WHOLE * lines)[:1]
 
 
 def mirrors(picture: Picture, heights: Sequence[int], aspect: float = ASPECT) -> npt.NDArray[np.float64]:
-    """Correlation around each height's mirror, -1 to 1; 0 for heights not below the video's.
+    """Return the correlation around every height's mirror, -1 to 1; 0 for heights not below the video's.
 
     `picture` holds (rows, columns), `heights` rise; `aspect` is that of the video. It is the mean of both directions,
-    or of one where black bars were left out of the other: there the picture begins anywhere within a line.
+    or one direction if black bars were excluded in the other: there, the picture may begin within a line.
     """
     rows, columns = picture.shape
     whole = video_lines(rows, columns, aspect)
@@ -55,7 +55,7 @@ def mirrors(picture: Picture, heights: Sequence[int], aspect: float = ASPECT) ->
     grey = picture[:used].astype(np.float32)
     sums = np.zeros((len(heights), 2))
     masks = [rows >= _WHOLE * whole, columns >= _WHOLE * whole * aspect]
-    # Every other line of the direction that is only averaged over tells as much in half the time.
+    # Every other line of the averaged direction is as good in half the time.
     if masks[0]:
         sides = grey[:, np.abs(np.arange(columns) - columns // 2) >= half]
         spectrum, noise = _spectrum(sides[:, ::2])
@@ -70,9 +70,9 @@ def mirrors(picture: Picture, heights: Sequence[int], aspect: float = ASPECT) ->
 
 
 def _lines(rows: int, shares: Sequence[float]) -> int:
-    """Lines from the top without captions, so many that a line of every height ends with them, as nearly as can be.
+    """Return the lines from the top above captions; a number that ends close to a line of every height.
 
-    The cosine transform goes on behind its edge as in a mirror, which fits what was scaled up only between its lines.
+    The cosine transform continues as a mirror image beyond its edge, which fits an upscaled picture only between lines.
     """
 
     def cut(lines: int) -> tuple[float, int]:
@@ -82,8 +82,8 @@ def _lines(rows: int, shares: Sequence[float]) -> int:
 
 
 def _spectrum(lines: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
-    """Cosine terms along the first axis, and the power a term that rounding leaves in all columns together."""
-    from scipy import fft  # type: ignore[import-untyped]  # a quarter of a second that few runs need
+    """Return the cosine terms along the first axis, and the power per term that rounding causes in all columns."""
+    from scipy import fft  # type: ignore[import-untyped]  # takes a quarter of a second; few runs need it
 
     spectrum = fft.dct(lines, axis=0)
     return spectrum, float(spectrum.shape[1] * (_ROUNDING * np.abs(spectrum).max()) ** 2 + 1e-9)
@@ -99,10 +99,10 @@ def _mirror(spectrum: npt.NDArray[np.float32], noise: float, share: float) -> fl
 
 
 def follow(looks: npt.NDArray[np.float64], heights: Sequence[int], lines: int) -> list[int]:
-    """The likeliest height at each look, over time (Viterbi), of a video of `lines`.
+    """Return the likeliest height at every sample over time (Viterbi), for a video of `lines`.
 
-    `looks` are rows of `mirrors` for `heights`, which are `classes`; the last of these is not upscaled and has no
-    mirror: it is the likeliest where no other is.
+    `looks` are rows of `mirrors` for `heights`, which are `classes`; the last one is not upscaled and has no
+    mirror: it applies if no other does.
     """
     if not len(looks):
         return []

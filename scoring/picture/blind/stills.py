@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the picture of a recording stood still, without a number in it: by its motion, and by the player's frame count.
+"""Still periods of a recording without a strip, from its motion and the player's frame count.
 
-The recorder's encoder goes on changing a picture that stands still for a third of a second, by less and less: a new
-picture is one that moves more than the recorded frame before it, or as much as the ones before. A stretch without a
-new picture is a freeze where motion stops in mid-scene or goes on in mid-scene. One that begins and ends with a cut may
-be a still scene as well: the player's count of frames shown decides, and without it the stretch is undecided.
+The recorder's encoder refines a still picture for a third of a second, by less and less. A *new picture* moves more
+than the recorded frame before it, or as much as the ones before. A period without a new picture is a freeze if motion
+stops or resumes in mid-scene. If it begins and ends with a cut, it may also be a still scene: the player's count of
+displayed frames decides; without that count, the period is undecided.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from sojourn.scoring.picture.blind.motion import Motion
 Floats = npt.NDArray[np.float64]
 
 SHORTEST_S = 0.2
-"""Of a stretch without a new picture that is looked at: dropped frames leave shorter ones."""
+"""The shortest period without a new picture to examine, s: dropped frames cause shorter ones."""
 _LEAST = 0.15  # levels moved, of a new picture
 _RISE, _RISE_BY = 1.5, 0.12  # how much more than the recorded frame before
-_ALIKE = 0.45  # of what moved just before: of new pictures one after another
-_AFTER_CUT = 0.2  # of a cut just before, at least: less is what codec and recorder add to a still scene
+_ALIKE = 0.45  # of the motion just before, for consecutive new pictures
+_AFTER_CUT = 0.2  # of a cut just before: less is noise of codec and recorder in a still scene
 _BEFORE = 6  # recorded frames that are just before
 _CUT = 0.6  # of blocks touched, at least, by a cut
-_CUT_TIMES, _CUT_WIDER = 1.8, 3.0  # moved, and touched, over what the scene has
-_PLAYING_SHARE = 0.25  # of the frames that play in a time: as many shown mean that the film went on for a part of it
-_NEAR_S = 0.12  # by which the player's samples may miss an end that is seen
-_COUNTED_S = 0.75  # from which a stretch holds enough of the player's samples, four a second
+_CUT_TIMES, _CUT_WIDER = 1.8, 3.0  # moved, and touched, above the scene's level
+_PLAYING_SHARE = 0.25  # of the frames of a period: if this many were displayed, the film played during a part of it
+_NEAR_S = 0.12  # tolerance between the player's samples and a visible end
+_COUNTED_S = 0.75  # minimum period with enough of the player's samples, four per second
 
 
 @dataclass(frozen=True)
 class Still:
-    """No new picture from `onset` for `length` s (Unix s, s); `frozen` None: cannot be told from a still scene."""
+    """No new picture from `onset` for `length` s (Unix s, s); `frozen` None: may be a still scene."""
 
     onset: float
     length: float
@@ -44,12 +44,12 @@ class Still:
 
 
 def new_pictures(motion: Motion) -> npt.NDArray[np.bool_]:
-    """Whether each recorded frame shows a picture that the one before it did not."""
+    """Return for every recorded frame whether it shows a new picture."""
     moved = motion.moved
     before = np.concatenate([[0.0], moved[:-1]])
     padded = np.concatenate([np.zeros(_BEFORE), moved])
     recent = np.sort(np.lib.stride_tricks.sliding_window_view(padded, _BEFORE)[:-1], axis=1)
-    # The most of all may be a single cut, after which motion is as before it.
+    # The maximum may be a single cut with the same motion before and after.
     like_before = (moved >= _ALIKE * recent[:, -2]) & (recent[:, -2] >= _LEAST) & (moved >= _AFTER_CUT * recent[:, -1])
     rises = (moved >= _RISE * before + _RISE_BY) & ~motion.key
     is_new = (moved >= _LEAST) & (rises | like_before)
@@ -58,9 +58,9 @@ def new_pictures(motion: Motion) -> npt.NDArray[np.bool_]:
 
 
 def stills(motion: Motion, start: float, samples: Sequence[Mapping[str, Any]] = ()) -> list[Still]:
-    """Every stretch of `SHORTEST_S` or more without a new picture, in order; `start` is the first frame's Unix s.
+    """Return the periods of at least `SHORTEST_S` without a new picture, in order; `start` is the first frame's Unix s.
 
-    `samples` are those of player.jsonl, whose frame counts decide where the picture cannot tell.
+    `samples` are those of player.jsonl, whose frame counts decide if the picture does not.
     """
     shown = np.flatnonzero(new_pictures(motion))
     ends = np.append(motion.t[shown[1:]], motion.t[-1])
@@ -69,7 +69,7 @@ def stills(motion: Motion, start: float, samples: Sequence[Mapping[str, Any]] = 
     quiet = []
     for n in map(int, np.flatnonzero(long)):
         onset, end = float(motion.t[shown[n]]), float(ends[n])
-        # Where one stretch follows another, what moved between them was no film: a still scene that got better.
+        # Motion between two adjacent periods was a still scene that the encoder refined.
         chained = any(long[k] for k in (n - 1, n + 1) if 0 <= k < len(long))
         scene = chained or (_begins_with_a_cut(motion, shown, n) and _ends_with_a_cut(motion, shown, n))
         if count is None:
@@ -89,14 +89,14 @@ def stills(motion: Motion, start: float, samples: Sequence[Mapping[str, Any]] = 
 
 
 def _snapped(still: tuple[float, float], seen: tuple[float, float]) -> tuple[float, float]:
-    """From and to of a freeze that the player told (onset, length), at the ends of what is seen where they are near."""
+    """Return start and end of a freeze that the player reported (onset, length), moved to visible ends nearby."""
     ends = still[0], still[0] + still[1]
     first, last = (s if abs(t - s) <= _NEAR_S else t for t, s in zip(ends, seen, strict=True))
     return first, last
 
 
 def _gaps_to_freezes(stills: Sequence[Still], count: _Count, new: Floats, start: float) -> list[Still]:
-    """Freezes that the player tells of where what codec and recorder add to a still scene looked like new pictures."""
+    """Return freezes reported by the player in which codec and recorder noise looked like new pictures."""
     more = []
     for at, length in count.frozen(-np.inf, np.inf):
         seen = np.count_nonzero((new > at + 1 / count.fps) & (new < at + length))
@@ -107,7 +107,7 @@ def _gaps_to_freezes(stills: Sequence[Still], count: _Count, new: Floats, start:
 
 
 def _begins_with_a_cut(motion: Motion, shown: npt.NDArray[np.int64], n: int) -> bool:
-    """Whether one of the new pictures up to number `n` within 0.4 s was a cut, or the recording's first."""
+    """Return whether a new picture within 0.4 s before number `n` was a cut, or the recording's first."""
     now = motion.t[shown[n]]
     recent = [k for k in range(max(0, n - 12), n + 1) if now - motion.t[shown[k]] <= 0.4]
     if recent[0] == 0:
@@ -115,7 +115,7 @@ def _begins_with_a_cut(motion: Motion, shown: npt.NDArray[np.int64], n: int) -> 
     for k in recent:
         before = [i for i in shown[max(0, k - 12) : k] if motion.t[shown[k]] - motion.t[i] <= 0.5]
         if _is_cut(motion, shown[k], before):
-            # What is new after a cut to a still scene is what the codec adds to it.
+            # New pictures after a cut to a still scene are codec noise.
             later = motion.moved[shown[k + 1 : n + 1]]
             if not len(later) or later.max() < 0.4 * motion.moved[shown[k]]:
                 return True
@@ -123,7 +123,7 @@ def _begins_with_a_cut(motion: Motion, shown: npt.NDArray[np.int64], n: int) -> 
 
 
 def _ends_with_a_cut(motion: Motion, shown: npt.NDArray[np.int64], n: int) -> bool:
-    """Whether the new picture after number `n` is a cut, or there is none."""
+    """Return whether the new picture after number `n` is a cut, or missing."""
     if n + 1 >= len(shown):
         return True
     at = shown[n + 1]
@@ -132,7 +132,7 @@ def _ends_with_a_cut(motion: Motion, shown: npt.NDArray[np.int64], n: int) -> bo
 
 
 def _is_cut(motion: Motion, at: int, neighbours: Sequence[int]) -> bool:
-    """Whether recorded frame `at` is a cut, by the new pictures `neighbours` it in the same scene."""
+    """Return whether recorded frame `at` is a cut, compared with the new pictures `neighbours` of its scene."""
     if motion.touched[at] < _CUT or not len(neighbours):
         return bool(motion.touched[at] >= _CUT)
     moved, touched = (float(np.median(of[neighbours])) for of in (motion.moved, motion.touched))
@@ -141,7 +141,7 @@ def _is_cut(motion: Motion, at: int, neighbours: Sequence[int]) -> bool:
 
 @dataclass(frozen=True)
 class _Count:
-    """Frames shown by the player, as it told: `t` in s from the recording's start; `fps` while it plays.
+    """The player's count of displayed frames: `t` in s from the recording's start; `fps` while it plays.
 
     `waits` are (from, to) in s between its events "waiting" and "playing".
     """
@@ -153,7 +153,7 @@ class _Count:
 
     @classmethod
     def of(cls, lines: Sequence[Mapping[str, Any]], start: float) -> _Count | None:
-        """None when the player told no counts, or none that rise."""
+        """Return the counts; None if the player reported none, or constant ones."""
         counted = [s for s in lines if s.get("totalFrames") is not None]
         t = np.array([s["t"] - start for s in counted], np.float64)
         shown = np.array([s["totalFrames"] - (s.get("droppedFrames") or 0) for s in counted], np.float64)
@@ -175,17 +175,17 @@ class _Count:
         return cls(t, shown, float(np.median(playing)), waits)
 
     def share(self, onset: float, end: float) -> float:
-        """Frames shown from `onset` to `end` (s), of as many as play in that time."""
+        """Return the share of frames displayed from `onset` to `end` (s)."""
         first, last = np.interp([onset, end], self.t, self.shown)
         return float(last - first) / (self.fps * (end - onset))
 
     def frozen(self, onset: float, end: float) -> list[tuple[float, float]]:
-        """(onset, length) in s of what stood still for `SHORTEST_S` or more between `onset` and `end`."""
+        """Return (onset, length) in s of still periods of at least `SHORTEST_S` between `onset` and `end`."""
         frozen_spans = [(max(a, onset), min(b, end)) for a, b in self._by_counts()]
         return [(a, b - a) for a, b in frozen_spans if b - a >= SHORTEST_S]
 
     def _by_counts(self) -> list[tuple[float, float]]:
-        """From and to of each run of intervals between samples in which frames lack; a wait tells both exactly."""
+        """Return start and end of runs of sampling intervals with missing frames; a wait has both exactly."""
         seconds, frame = np.diff(self.t), 1 / self.fps
         lack = seconds - np.diff(self.shown) * frame  # s in which nothing new was shown
         runs = np.flatnonzero(np.diff(np.concatenate([[0], lack > np.maximum(2.5 * frame, 0.1 * seconds), [0]])))
@@ -196,7 +196,7 @@ class _Count:
                 middle = (self.t[first] + self.t[past]) / 2
                 span = middle - lack[first] / 2, middle + lack[first] / 2
             else:
-                # What lacks of the intervals beside lies next to the run, and is too little to be one by itself.
+                # Frames missing in the neighbouring intervals belong to the run; alone, they are too few.
                 earlier = lack[first - 1] if first and lack[first] > seconds[first] - frame else 0.0
                 later = lack[past] if past < len(lack) and lack[last] > seconds[last] - frame else 0.0
                 span = (

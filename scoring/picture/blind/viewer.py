@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording tells of a video without any mark in its picture: freezes, and the resolution second by second."""
+"""Score the recording of a video without a strip: freezes, and the resolution second by second."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sojourn.scoring.picture.freezes import Freeze
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen at `place`; times in Unix s.
+    """The observations at `place`; times in Unix s.
 
     `stalls` and `webrtc` are freezes by the two definitions of sojourn.scoring.picture.freezes. `undecided` are
-    (onset, length) of what may be freezes or still scenes. `heights` maps whole seconds since the recording's start to
-    the rendition.
+    (onset, length) of possible freezes that may be still scenes. `heights` maps whole seconds since the recording's
+    start to the rendition.
     """
 
     place: PictureArea
@@ -41,7 +41,7 @@ def watch(
 ) -> Seen:
     """Score a recording whose first frame was at `start` (Unix s); `lines` are those of player.jsonl.
 
-    Raises RecordingError when ffmpeg cannot read it, or when nothing on it moves as a video does.
+    Raises RecordingError if ffmpeg cannot read it, or if nothing in it moves like a video.
     """
     seen = motion.locate(video)
     if seen is None:
@@ -63,7 +63,7 @@ def watch(
 
 
 def heights(seen: motion.Motion, place: PictureArea) -> dict[int, int]:
-    """The rendition that most looks of each second tell."""
+    """Return the most frequent rendition of every second."""
     followed = resolution.follow(seen.looks, seen.heights, resolution.video_lines(place.height, place.width))
     by_second: dict[int, Counter[int]] = {}
     for t, height in zip(seen.look_t, followed, strict=True):
