@@ -17,7 +17,7 @@ import pytest
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, perform, write_scores
+from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, perform, rescore, write_scores
 from sojourn.harness.matrix.cells.simulated import CAPTURES
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.results import run_folder
@@ -169,6 +169,18 @@ def test_scores_that_cannot_be_renewed_fail_their_run_and_no_other(tmp_path: Pat
     assert {name: it.status for name, it in outcomes.items()} == {"a 1": "failed", "b 1": "kept", "c 1": "ran"}
     assert "cannot be rescored" in outcomes["a 1"].error
     assert run_all([job("a", window_s=1)], tmp_path, again=True)["a 1"].status == "ran"
+
+
+@pytest.mark.timeout(60)
+def test_a_claimed_run_that_another_scorer_scored_is_scored_here(tmp_path: Path) -> None:
+    """The runner holds the lock of the folder that it collects: waiting for that lock would be waiting for itself."""
+    asked, final = job("a"), tmp_path / "m" / "a" / "seed-1"
+    claimed = claim(final)
+    assert claimed
+    perform(replace(asked, tail_s=0), claimed.folder)
+    assert cache_state(asked, claimed.folder) == "unscored"
+    rescore(asked, claimed.folder)
+    assert cache_state(asked, claimed.commit()) == "done"
 
 
 def test_scores_are_renewed_under_the_claim(tmp_path: Path) -> None:
