@@ -23,23 +23,33 @@ app = typer.Typer()
 @one_line_errors
 def matrix(
     name: Annotated[
-        str, typer.Argument(help="A matrix, or the file of a scenario (….toml); without, all are listed.")
+        str, typer.Argument(help="Name of a matrix, or a scenario file (….toml); default: list all matrices.")
     ] = "",
-    keyword: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cells whose name holds each word.")] = "",
+    keyword: Annotated[
+        str, typer.Option("-k", metavar="TEXT", help="Only cells whose name contains all of these words.")
+    ] = "",
     repeat: Annotated[str | None, declared(BY_NAME["repeat"], "Runs per cell (default: the matrix's own).")] = None,
-    seed: Annotated[str, declared(BY_NAME["seed"], "The first seed; the others follow it.")] = "1",
-    results: Annotated[Path, typer.Option(help="Finished runs are kept here and not made again.")] = Path("results"),
+    seed: Annotated[str, declared(BY_NAME["seed"], "First seed; further runs use the following seeds.")] = "1",
+    results: Annotated[Path, typer.Option(help="Folder for runs; finished runs there are not repeated.")] = Path(
+        "results"
+    ),
     engine: Annotated[str, declared(BY_NAME["engine"])] = LOCAL,
-    workers: Annotated[int | None, typer.Option(min=1, help="Guests side by side (default: processors).")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Make finished runs again.")] = False,
-    endpoints: Annotated[str, typer.Option(help="What sends and receives in sim: bulk or iperf3.")] = "bulk",
-    lab: Annotated[str, typer.Option(help="sim, virtual or apu (default: sim, where the matrix runs there).")] = "",
-    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: where the lab is described.")] = Path("lab.toml"),
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of concurrent guests (default: number of processors).")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Repeat finished runs.")] = False,
+    endpoints: Annotated[str, typer.Option(help="In sim: sender and receiver program, bulk or iperf3.")] = "bulk",
+    lab: Annotated[str, typer.Option(help="Lab: sim, virtual or apu (default: sim, if it can run the matrix).")] = "",
+    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: file that describes the lab.")] = Path("lab.toml"),
     jitter_gate: Annotated[
-        str, declared(BY_NAME["jitter-gate"], "In real time: what voids a run, see docs/matrix.md.")
+        str,
+        declared(
+            BY_NAME["jitter-gate"],
+            "In real time: limit of the lab's own jitter; above, a run is invalid (docs/matrix.md).",
+        ),
     ] = "2ms",
-    pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of each run.")] = False,
-    swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Another contender in all flows that have OLD.")] = "",
+    pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of every run.")] = False,
+    swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Replace contender OLD by NEW in all flows.")] = "",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Delivery trace (a time in ms per line) for the matrix.")
     ] = None,
