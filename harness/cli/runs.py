@@ -108,7 +108,7 @@ def report(
         print(write_index(place))
         return
     run = load_run(place)
-    print(renew_report(place, (run.drawable() if isinstance(run, VictimRun) else run.whole(REPORT)).scores))
+    print(renew_report(place, (run.require_raw_files() if isinstance(run, VictimRun) else run.whole(REPORT)).scores))
 
 
 @app.command()
@@ -184,7 +184,7 @@ def figure(
     from sojourn.harness.report.timeline_figure import draw
     from sojourn.harness.store.loaded import load_victim_run, valid
 
-    draw(valid(load_victim_run(run, "figure")).drawable().scores, run, output)
+    draw(valid(load_victim_run(run, "figure")).require_raw_files().scores, run, output)
     print(output)
 
 
@@ -266,6 +266,6 @@ def export(
         raise CompositeError("export: add --composite (for an archive, use `sojourn bundle export`)")
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("composite", total=1.0)
-        scores = load_victim_run(run, "export").drawable("screen.mp4", "screen.json").scores
+        scores = load_victim_run(run, "export").require_raw_files("screen.mp4", "screen.json").scores
         path = film(run, scores, output, lambda share, what="": bars.update(task, completed=share))
     print(path)

@@ -195,10 +195,10 @@ class _Recording:
                 running.callback(self._end_application, phase, application)
                 parts.watched[application.name] = partial(_failure, application)
             flows = []
-            for number, asked in enumerate(part for part in phase.load if part.bulk):
+            for number, flow_spec in enumerate(part for part in phase.load if part.bulk):
                 flow = bulk_flow(
-                    self.lab, asked.contender, self.folder / LOGS, self.started, name=asked.contender,
-                    up=asked.up, port=ports.BULK + number,
+                    self.lab, flow_spec.contender, self.folder / LOGS, self.started, name=flow_spec.contender,
+                    up=flow_spec.up, port=ports.BULK + number,
                 )  # fmt: skip
                 self.started += 1
                 flows.append(flow)
@@ -214,12 +214,12 @@ class _Recording:
         """Yield the applications that compete in a phase, in the load's order."""
         lab, logs, users = self.lab, self.folder / LOGS, 0
         ends = Ends(lab.client, lab.server, lab.addresses.client, lab.addresses.server)
-        for asked in phase.load:
-            if asked.contender == VIDEO:
+        for flow_spec in phase.load:
+            if flow_spec.contender == VIDEO:
                 yield SecondViewer(second_service(self.options), self.stage)
-            elif asked.contender == CALL:
+            elif flow_spec.contender == CALL:
                 yield CallPrograms(ends, logs, f"call-{len(self.phases)}")
-            elif asked.contender == WEB:
+            elif flow_spec.contender == WEB:
                 draw = f"{self.options.seed}-{len(self.phases)}-{users}"
                 yield WebUser(ends, logs, f"web-{len(self.phases)}-{users}", number=users, seed=draw)
                 users += 1

@@ -57,7 +57,7 @@ class FileComparison:
     missing: tuple[str, ...]
 
 
-def asked_of(
+def run_to_repeat(
     run: Path, services: Mapping[str, type[Service]], yours: Mapping[str, Path] = MappingProxyType({})
 ) -> tuple[Manifest, Options]:
     """Return manifest and options of a finished run in simulated time with unaltered files.
@@ -126,10 +126,10 @@ def rerun(
     """Repeat `run` on this machine, whatever its engine, in the folder `results` (default: next to it).
 
     `yours` are the paths of the options in YOURS that it was recorded with. Returns where, how the files compare, and
-    what of the machine is not the same, each in words. Raises as `asked_of` and
+    what of the machine is not the same, each in words. Raises as `run_to_repeat` and
     `sojourn.harness.experiment.run.perform`.
     """
-    manifest, options = asked_of(run, services, yours)
+    manifest, options = run_to_repeat(run, services, yours)
     again = perform(
         manifest.test, options.replace(results=(results or run.parent).resolve(), engine=LOCAL), services,
         ["sojourn", "rerun", manifest.run], terminal,

@@ -155,7 +155,7 @@ def compare(a: Path, b: Path) -> Comparison:
         if not side.runs:
             why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
             raise ReportError(f"{side.place}: no valid run to compare: {why}")
-    ours, theirs = (_by_asked(side) for side in sides)
+    ours, theirs = (_by_definition(side) for side in sides)
     if len(ours) == len(theirs) == 1:
         couples = [(*ours.values(), *theirs.values())]
     else:
@@ -190,17 +190,17 @@ def _side(name: str, place: Path) -> Side:
     return Side(name, place, tuple(valid), tuple(left))
 
 
-def _by_asked(side: Side) -> dict[str, Experiment]:
+def _by_definition(side: Side) -> dict[str, Experiment]:
     """Return the experiments of a side by their options, whatever the scorer. Raises ReportError for two scorers."""
-    by_asked: dict[str, Experiment] = {}
+    by_definition: dict[str, Experiment] = {}
     for one in experiments(side.runs):
-        key = repr(sorted((name, value) for name, value in one.runs[0].asked.items() if name != "scorer"))
-        if key in by_asked:
+        key = repr(sorted((name, value) for name, value in one.runs[0].definition.items() if name != "scorer"))
+        if key in by_definition:
             raise ReportError(
                 f"{side.place}: its runs were scored by different scorers; run `sojourn rescore --write` on them"
             )
-        by_asked[key] = one
-    return by_asked
+        by_definition[key] = one
+    return by_definition
 
 
 def _corrected(one: Experiment, other: Experiment) -> list[Compared]:
@@ -335,18 +335,18 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     """Return options and versions by name: every value that any run has."""
     facts: dict[str, set[str]] = {}
     for run in runs:
-        asked = {name: value for name, value in run.asked.items() if name not in _NAMES}
-        named: dict[str, Any] = dict(asked)
+        options = {name: value for name, value in run.definition.items() if name not in _NAMES}
+        named: dict[str, Any] = dict(options)
         if isinstance(run, VictimRun):
             named["order of contenders"] = ", ".join(it.contender for it in run.scores.phases if it.contender)
         named |= versions_of(run.path, run.manifest)
         for name, value in named.items():
-            label, text = _told(name, value)
+            label, text = _label_and_text(name, value)
             facts.setdefault(label, set()).add(text)
     return facts
 
 
-def _told(name: str, value: Any) -> tuple[str, str]:
+def _label_and_text(name: str, value: Any) -> tuple[str, str]:
     for suffix, form in (("_bps", format_rate), ("_us", format_time)):
         if name.endswith(suffix) and isinstance(value, int):
             return name.removesuffix(suffix), form(value)
@@ -370,7 +370,7 @@ def method() -> str:
     )
 
 
-def write_comparison(found: Comparison, output: Path) -> Path:
+def write_comparison(comparison: Comparison, output: Path) -> Path:
     """Write the page and return its path. Raises OSError."""
     folder = output.resolve().parent
 
@@ -378,8 +378,8 @@ def write_comparison(found: Comparison, output: Path) -> Path:
         page = path / REPORT
         return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page.exists() else ""
 
-    names = distinct_names([run.path for run in found.a.runs]) | distinct_names([run.path for run in found.b.runs])
-
+    sides = (comparison.a, comparison.b)
+    names = {path: name for side in sides for path, name in distinct_names([run.path for run in side.runs]).items()}
     view = {
         "sides": [
             {
@@ -387,19 +387,19 @@ def write_comparison(found: Comparison, output: Path) -> Path:
                 "place": str(side.place),
                 "runs": [(names[run.path], link(run.path)) for run in side.runs],
             }
-            for side in (found.a, found.b)
+            for side in sides
         ],
         "left": [
             {"name": it.path.name, "side": side.name, "state": it.state, "reason": it.reason,
              "link": link(it.path)}
-            for side in (found.a, found.b) for it in side.left
+            for side in sides for it in side.left
         ],
-        "alone": found.alone,
+        "alone": comparison.alone,
         "pairs": [
             {"title": pair.title, "lines": lines(pair), "badges": side_badges(pair),
              "setup": setup_grid(pair), "grids": grids(pair)[1:],
              "plots": list(_plots(pair))}
-            for pair in found.pairs
+            for pair in comparison.pairs
         ],
         "method": method(),
     }  # fmt: skip

@@ -65,7 +65,7 @@ class RunData:
         return f"<{self.path.name}: {', '.join(self.tables)}>"
 
     def _table(self, name: str) -> pl.DataFrame:
-        self._run.sealed(*self.tables[name].files)
+        self._run.require_unaltered(*self.tables[name].files)
         return self.tables[name].of(self.path)
 
 

@@ -215,8 +215,8 @@ def _phase_table(
     every: Sequence[tuple[str, Callable[[PhaseScores], str]]] = _PHASE_COLUMNS,
 ) -> Grid:
     """Return one row per phase; columns without values are omitted."""
-    told = [(labelled(head, scores), [cell(p) for p in phases]) for head, cell in every]
-    columns = [(head, cells) for head, cells in told if set(cells) - {"–"}]
+    labelled_cells = [(labelled(head, scores), [cell(p) for p in phases]) for head, cell in every]
+    columns = [(head, cells) for head, cells in labelled_cells if set(cells) - {"–"}]
     lines = zip(*(cells for _, cells in columns), strict=True)
     rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
     void = "" if scores.validity.valid else " INVALID: for diagnosis only, not a result."

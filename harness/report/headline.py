@@ -104,11 +104,11 @@ def average_outcomes(summary: ExperimentSummary) -> list[VictimOutcome]:
     primary = summary.primary or PRIMARY["video"]
 
     def values(contender: str | None) -> dict[str, float | None]:
-        found: dict[str, float | None] = {}
+        shares: dict[str, float | None] = {}
         for figure in (*summary.measured, *summary.further):
             estimate = figure.contended.get(contender) if contender else figure.alone
-            found[figure.metric] = estimate.value if estimate else None
-        return found
+            shares[figure.metric] = estimate.value if estimate else None
+        return shares
 
     alone = values(None)
     made = []

@@ -61,9 +61,9 @@ def write_index(folder: Path) -> Path:
     return write_index_of(folder, experiments(runs), left)
 
 
-def write_index_of(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> Path:
+def write_index_of(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -> Path:
     """Write `index.html` of the experiments read from `folder` and return its path."""
-    return write_page("index.html.j2", _content(folder, found, left), folder / INDEX)
+    return write_page("index.html.j2", _content(folder, groups, left), folder / INDEX)
 
 
 def read_folder(folder: Path, *, whole: bool = False) -> tuple[list[LoadedRun], list[Left]]:
@@ -99,24 +99,24 @@ def _unfinished(run: Path) -> Left:
     return Left(run, "not finished", "; ".join(read_manifest(run).reasons))
 
 
-def void_runs(found: Sequence[Experiment]) -> list[Left]:
+def void_runs(groups: Sequence[Experiment]) -> list[Left]:
     """Return the invalid runs of experiments, which are excluded from all figures."""
-    return [Left(path, "invalid", "; ".join(reasons)) for one in found for path, reasons in one.void.items()]
+    return [Left(path, "invalid", "; ".join(reasons)) for one in groups for path, reasons in one.void.items()]
 
 
-def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
-    out = [*void_runs(found), *left]
+def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
+    out = [*void_runs(groups), *left]
     counts = {
         state: sum(run_left.state == state for run_left in out) for state in ("invalid", "not finished", "unreadable")
     }
-    valid = sum(len(one.summary.valid) for one in found)
+    valid = sum(len(one.summary.valid) for one in groups)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}
     return {
         "title": f"Results in {folder.resolve().name}",
-        "counts": f"{valid + len(out)} runs of {len(found)} experiment{'s' * (len(found) != 1)}: {valid} valid",
+        "counts": f"{valid + len(out)} runs of {len(groups)} experiment{'s' * (len(groups) != 1)}: {valid} valid",
         "left_counts": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
-        "maps": heat_maps(found),
-        "published": _published(found),
+        "maps": heat_maps(groups),
+        "published": _published(groups),
         "experiments": [
             {
                 "id": f"e{number}",
@@ -125,7 +125,7 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
                 "grids": grids(one),
                 "runs": run_rows(one, folder),
             }
-            for number, one in enumerate(found)
+            for number, one in enumerate(groups)
         ],
         "left": [
             {
@@ -143,20 +143,20 @@ def _content(folder: Path, found: Sequence[Experiment], left: Sequence[Left]) ->
     }
 
 
-def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
+def heat_maps(groups: Sequence[Experiment]) -> list[dict[str, Any]]:
     """Return one table per metric of harm: one row per set of options, columns by queue and contender."""
-    numbers = {id(one): number for number, one in enumerate(found)}
-    found = [one for one in found if one.victims]
+    numbers = {id(one): number for number, one in enumerate(groups)}
+    groups = [one for one in groups if one.victims]
     rows: dict[str, dict[str, Experiment]] = {}
     columns: dict[str, set[str]] = {}
-    for one in found:
-        key = json.dumps({k: v for k, v in one.runs[0].asked.items() if k not in _COLUMNS}, sort_keys=True)
+    for one in groups:
+        key = json.dumps({k: v for k, v in one.runs[0].definition.items() if k not in _COLUMNS}, sort_keys=True)
         rows.setdefault(key, {})[_queue(one)] = one
         columns.setdefault(_queue(one), set()).update(_contenders(one))
     ordered = {queue: sorted(columns[queue], key=lambda name: (name != REFERENCE, name)) for queue in sorted(columns)}
     heads = _row_heads([json.loads(key) for key in rows], [next(iter(row.values())) for row in rows.values()])
     maps = []
-    figures = [figure for one in found for figure in one.summary.harm]
+    figures = [figure for one in groups for figure in one.summary.harm]
     primary = {figure.metric for figure in figures if figure.primary}
     known = {figure.metric for figure in figures}
     for metric in sorted(known, key=lambda name: (name not in primary, list(METRICS).index(name))):
@@ -169,7 +169,7 @@ def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
             table.append({"head": head, "cells": cells})
         queues = [(queue, len(names)) for queue, names in ordered.items()]
         names = [name for given in ordered.values() for name in given]
-        label = labelled(label, *(run.scores for one in found for run in one.victims))
+        label = labelled(label, *(run.scores for one in groups for run in one.victims))
         maps.append({"id": metric, "label": label, "queues": queues, "contenders": names, "rows": table})
     return maps
 
@@ -177,7 +177,7 @@ def heat_maps(found: Sequence[Experiment]) -> list[dict[str, Any]]:
 def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[int, int]) -> dict[str, Any]:
     """Return a cell's content: the harm, its interval and the number of runs; empty if never run."""
     if one is None or contender not in _contenders(one):
-        return {"text": "", "told": [], "link": "", "style": "", "few": False}
+        return {"text": "", "notes": [], "link": "", "style": "", "few": False}
     void = len(one.summary.void)
     figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
     harm = figure.contended.get(contender) if figure else None
@@ -186,7 +186,7 @@ def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[
     notes += [f"n = {harm.n}"] if harm else []
     return {
         "text": DEMAND_MET if met else f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "invalid",
-        "told": [*filter(None, notes), *([f"{void} invalid"] if void else [])],
+        "notes": [*filter(None, notes), *([f"{void} invalid"] if void else [])],
         "link": f"#e{numbers[id(one)]}",
         "style": _shade(harm.value) if harm and not met else "",
         "few": harm is not None and harm.n < ENOUGH,
@@ -220,24 +220,24 @@ def _contenders(one: Experiment) -> set[str]:
     return {phase.contender for run in one.victims for phase in run.scores.phases if phase.contender}
 
 
-def _row_heads(asked: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> list[str]:
+def _row_heads(definitions: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> list[str]:
     """Return service, rate and round-trip time, and the options that distinguish otherwise equal rows."""
     plain = []
-    for one, experiment in zip(asked, first, strict=True):
+    for one, experiment in zip(definitions, first, strict=True):
         lab = experiment.victims[0].scores.lab
         rate, rtt_ms = lab.get("rate_down_bps"), lab.get("rtt_ms")
         known = [format_rate(round(rate))] if rate else []
         known += [] if rtt_ms is None else [format_time(round(rtt_ms * 1000))]
         plain.append(", ".join([one.get("service") or one["test"], *known]))
-    rest = [{name: value for name, value in one.items() if name not in _HEAD} for one in asked]
+    rest = [{name: value for name, value in one.items() if name not in _HEAD} for one in definitions]
     return [
         head + differing(one, [other for said, other in zip(plain, rest, strict=True) if said == head])
         for head, one in zip(plain, rest, strict=True)
     ]
 
 
-def _published(found: Sequence[Experiment]) -> Grid:
+def _published(groups: Sequence[Experiment]) -> Grid:
     """Return the published figures, one row per experiment with such a service: experiments are never pooled."""
-    tables = [services_table((run.service, run.scores) for run in one.victims) for one in found]
+    tables = [services_table((run.service, run.scores) for run in one.victims) for one in groups]
     grid = next((table for table in tables if table.rows), Grid(""))
     return Grid(grid.caption, grid.heads, [row for table in tables for row in table.rows])

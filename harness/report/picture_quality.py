@@ -30,7 +30,7 @@ def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.
     film), ssim, vmaf (null without libvmaf). `progress` receives the share done. Raises LoadError for a run that is not
     valid, QualityError if no Sojourn film was shown; ReportError, RecordingError.
     """
-    scores = valid(load_victim_run(run, "quality")).sealed("screen.mp4", "screen.json").scores
+    scores = valid(load_victim_run(run, "quality")).require_unaltered("screen.mp4", "screen.json").scores
     try:
         lab, screen = (json.loads((run / name).read_text()) for name in ("lab.json", "screen.json"))
     except (OSError, ValueError) as error:
@@ -79,13 +79,15 @@ def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
 
 def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Picture]:
     """Yield the pictures of the user's film that a run showed, if it still exists. Raises QualityError."""
-    asked = stored_object(run / "options.json").get("clip")
+    clip_path = stored_object(run / "options.json").get("clip")
     if read_manifest(run).bundle:
-        raise QualityError(f"{run}: imported from a bundle, and it showed a film of another machine: --clip={asked}")
-    film = Film(Path(str(asked or "")))
+        raise QualityError(
+            f"{run}: imported from a bundle, and it showed a film of another machine: --clip={clip_path}"
+        )
+    film = Film(Path(str(clip_path or "")))
     try:
         if film.digest != digest:
-            raise QualityError(f"{asked}: no longer the film that {run} showed")
+            raise QualityError(f"{clip_path}: no longer the film that {run} showed")
     except FilmError as missing:
         raise QualityError(f"the reference film of {run}: {missing}") from missing
     top = rung_of(clip["heights"][-1], 0)

@@ -198,19 +198,19 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
     """Group runs into experiments, in the order of their first runs."""
     grouped: dict[str, list[LoadedRun]] = {}
     for run in runs:
-        grouped.setdefault(json.dumps(run.asked, sort_keys=True), []).append(run)
+        grouped.setdefault(json.dumps(run.definition, sort_keys=True), []).append(run)
     # Options that the name does not include distinguish runs with the same name.
     name = itemgetter("test", "cell")
-    asked = [json.loads(key) for key in grouped]
+    definitions = [json.loads(key) for key in grouped]
     called = distinct_names([run.path for run in runs])
     return [
         Experiment(
-            "{}: {}".format(*name(one)) + differing(one, [other for other in asked if name(other) == name(one)]),
+            "{}: {}".format(*name(one)) + differing(one, [other for other in definitions if name(other) == name(one)]),
             tuple(members),
             _summary({called[run.path]: run for run in members}),
             tuple(called[run.path] for run in members),
         )
-        for one, members in zip(asked, grouped.values(), strict=True)
+        for one, members in zip(definitions, grouped.values(), strict=True)
     ]
 
 
@@ -243,7 +243,7 @@ def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str
     return f" ({'; '.join(differences)})" if differences else ""
 
 
-def records(found: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
+def records(groups: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
     """Return experiments as JSON-ready data for a summary in `folder`, with paths of runs relative to it."""
     return [
         {
@@ -251,20 +251,20 @@ def records(found: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
             "runs": [{"path": _relative(run.path, folder), "seed": run.seed} for run in one.runs],
             **one.summary.model_dump(mode="json"),
         }
-        for one in found
+        for one in groups
     ]
 
 
-def write_summary(found: Sequence[Experiment], folder: Path) -> Path:
+def write_summary(groups: Sequence[Experiment], folder: Path) -> Path:
     """Write page, table and data of experiments to `folder` and return the page's path. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SUMMARY).write_text(json.dumps(records(found, folder), indent=1) + "\n")
-    _write_table(found, folder / TABLE)
+    (folder / SUMMARY).write_text(json.dumps(records(groups, folder), indent=1) + "\n")
+    _write_table(groups, folder / TABLE)
     view = {
         "method": method(),
         "cut_offs": CUT_OFFS,
-        "published": services_table((run.service, run.scores) for one in found for run in one.victims),
-        "experiments": [_content(one, folder) for one in found],
+        "published": services_table((run.service, run.scores) for one in groups for run in one.victims),
+        "experiments": [_content(one, folder) for one in groups],
         "files": [TABLE, SUMMARY],
     }
     return write_page("summary.html.j2", view, folder / REPORT)
@@ -276,9 +276,9 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
     for run, name in zip(one.runs, one.names, strict=True):
         reasons = one.summary.void.get(name)
         scores = run.scores if isinstance(run, VictimRun) else None
-        told = headline(scores, run.service) if scores else cell_headline([run])
+        text = headline(scores, run.service) if scores else cell_headline([run])
         order = ", then ".join(phase.name for phase in scores.phases if phase.contender) if scores else ""
-        cells = [order, str("–" if run.seed is None else run.seed), told if reasons is None else "; ".join(reasons)]
+        cells = [order, str("–" if run.seed is None else run.seed), text if reasons is None else "; ".join(reasons)]
         shown = badges(outcomes(scores)) if scores and reasons is None else []
         link = f"{_relative(run.path, folder)}/{REPORT}" if (run.path / REPORT).exists() or scores else ""
         rows.append({"name": name, "link": link, "void": reasons is not None, "cells": cells, "badges": shown})
@@ -293,12 +293,12 @@ def cell_headline(runs: Sequence[LoadedRun]) -> str:
     rates: dict[str, list[float]] = {}
     for row in (row for run in valid for row in run.figures):
         rates.setdefault(row.metric, []).append(row.value)
-    told = [
+    text = [
         f"{printable(name)} {number(fmean(given))}"
         for n, name in enumerate(valid[0].senders)
         if (given := rates.get(f"flows.{n}.d_ss_mbps"))
     ]
-    return (f"D_SS in Mbit/s: {', '.join(told)}. " if told else "") + sureness(len(valid), None)
+    return (f"D_SS in Mbit/s: {', '.join(text)}. " if text else "") + sureness(len(valid), None)
 
 
 def _content(one: Experiment, folder: Path) -> dict[str, Any]:
@@ -433,8 +433,8 @@ def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | Non
         return known.contended.get(contender) if contender else known.alone
 
     def of(metric: str) -> float | None:
-        found = estimate(metric)
-        return None if found is None else found.value
+        figure_estimate = estimate(metric)
+        return None if figure_estimate is None else figure_estimate.value
 
     shown = estimate(figure.metric)
     if shown is None or isfinite(shown.value):
@@ -475,14 +475,14 @@ def _dots(label: str, kind: str, figure: Estimate) -> Dots:
     return Dots(label, kind, figure.values, figure.value, figure.low, figure.high)
 
 
-def _write_table(found: Sequence[Experiment], path: Path) -> None:
+def _write_table(groups: Sequence[Experiment], path: Path) -> None:
     """Write one line per figure, for other programs."""
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         heads = ["experiment", "kind", "metric", "contender", "statistic", "n", "value", "low", "high", "detectable"]
         heads += ["p", "p_holm"]
         out.writerow([*heads, "runs"])
-        for one in found:
+        for one in groups:
             every = (("measured", [*one.summary.measured, *one.summary.further]), ("harm", one.summary.harm))
             for kind, figures in every:
                 for figure in figures:

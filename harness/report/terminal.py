@@ -61,11 +61,11 @@ def print_services(runs: Sequence[tuple[str, Scores]], console: Console) -> None
         console.print(_table(grid, sideways=True))
 
 
-def print_summary(found: Sequence[Experiment], console: Console) -> None:
+def print_summary(groups: Sequence[Experiment], console: Console) -> None:
     """Print the summary of every experiment."""
     from sojourn.harness.report.repetitions import grids, lines, method
 
-    for one in found:
+    for one in groups:
         console.print(Text(one.title, style="bold"))
         if one.headline:
             console.print(_badges(badges(one.outcomes)))
@@ -79,19 +79,19 @@ def print_summary(found: Sequence[Experiment], console: Console) -> None:
     console.print(Text(method()), soft_wrap=True)
 
 
-def print_comparison(found: Comparison, console: Console) -> None:
+def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the differences between A and B: options, then results."""
     from sojourn.harness.report.compare import grids, lines, method, side_badges
 
-    for side in (found.a, found.b):
+    for side in (comparison.a, comparison.b):
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
         for run in side.left:
             console.print(
                 Text(f"excluded from {side.name}: {run.path.name}: {run.state}: {run.reason}", "red"), soft_wrap=True
             )
-    for title in found.alone:
+    for title in comparison.alone:
         console.print(Text(title), soft_wrap=True)
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         console.print(Text(pair.title, style="bold"), soft_wrap=True)
         for name, given in side_badges(pair):
             console.print(Text(f"{name}: ") + _badges(given))

@@ -138,12 +138,12 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
 
 def history(versions: Sequence[Version], least: float = 0.0) -> History:
     """Find what changed over the versions. A step below `least`, a share of the earlier value, is not reported."""
-    by_asked: dict[str, dict[str, Experiment]] = {}
+    by_definition: dict[str, dict[str, Experiment]] = {}
     for version in versions:
-        for asked, one in version.experiments.items():
+        for definition, one in version.experiments.items():
             if one.summary.valid:
-                by_asked.setdefault(asked, {})[version.name] = one
-    trends = [_trend(of, least) for of in by_asked.values() if len(of) > 1]
+                by_definition.setdefault(definition, {})[version.name] = one
+    trends = [_trend(of, least) for of in by_definition.values() if len(of) > 1]
     return History(tuple(trends), tuple((version.name, left) for version in versions for left in version.left))
 
 
@@ -151,9 +151,9 @@ def lines(trend: Trend) -> list[str]:
     """Return what changed, one line each; worse figures first."""
     steps = [(one, step) for one in trend.series for step in one.steps]
     steps.sort(key=lambda it: it[1].outcome != "worse")
-    found = [f"{one.label} {one.where}: {step.outcome} since {step.first}, {_sized(step)}" for one, step in steps]
+    texts = [f"{one.label} {one.where}: {step.outcome} since {step.first}, {_sized(step)}" for one, step in steps]
     known = f"{trend.runs} runs of {len(trend.versions)} versions"
-    return found or [f"No significant change in {known}." if trend.can_tell else f"Too few runs to decide: {known}."]
+    return texts or [f"No significant change in {known}." if trend.can_tell else f"Too few runs to decide: {known}."]
 
 
 def records(history: History) -> dict[str, Any]:
@@ -223,9 +223,9 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
 
 def _version(name: str, folder: Path) -> Version:
     runs, left = read_folder(folder, whole=True)
-    found = experiments(runs)
-    by_asked = {json.dumps(one.runs[0].asked, sort_keys=True): one for one in found}
-    return Version(name, folder, by_asked, (*void_runs(found), *left))
+    groups = experiments(runs)
+    by_definition = {json.dumps(one.runs[0].definition, sort_keys=True): one for one in groups}
+    return Version(name, folder, by_definition, (*void_runs(groups), *left))
 
 
 def _trend(of: dict[str, Experiment], least: float) -> Trend:
@@ -234,14 +234,14 @@ def _trend(of: dict[str, Experiment], least: float) -> Trend:
     for version, one in of.items():
         for label, where, better, never, figure in _figures(one):
             figures.setdefault((label, where, better, never), {})[version] = figure
-    found = changes({key: [figure.values for figure in given.values()] for key, given in figures.items()})
+    texts = changes({key: [figure.values for figure in given.values()] for key, given in figures.items()})
     series = []
     for key, given in figures.items():
         label, where, better, never = key
         names = list(given)
         steps = (
             Step(names[it.version], names[it.version - 1], it.before, it.after, it.step, it.p, better, never)
-            for it in found.get(key, [])
+            for it in texts.get(key, [])
         )
         history = tuple(step for step in steps if step.share is None or abs(step.share) >= least)
         series.append(Series(label, where, given, history))

@@ -29,14 +29,14 @@ _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
 #: Bytes of a JSON file.
 _LARGEST = 64 << 20
 #: Besides the options, what determines which runs are repetitions of one experiment.
-_ASKED = (OPTIONS, "lab.json")
+_SETTINGS = (OPTIONS, "lab.json")
 
 
 #: In cell.json, next to the cell, what makes another experiment of it.
 _OF_LAB = ("lab", "endpoints", "window_s", "tail_s")
 
 
-class _AskedPhase(TypedDict):
+class _StoredPhase(TypedDict):
     contender: str | None
     seconds: float
 
@@ -53,7 +53,7 @@ class _CellFile(TypedDict):
     cell: _CellFields
 
 
-_PHASES, _CELL = TypeAdapter(list[_AskedPhase]), TypeAdapter(_CellFile)
+_PHASES, _CELL = TypeAdapter(list[_StoredPhase]), TypeAdapter(_CellFile)
 
 
 LoadCode = Literal["unreadable-run", "no-victim", "no-cell", "no-window", "real-time"]
@@ -81,7 +81,7 @@ class LoadedRun:
     manifest: Manifest
     scores: Scores | dict[str, Any]
 
-    def sealed(self, *names: str) -> Self:
+    def require_unaltered(self, *names: str) -> Self:
         """Return the run. Raises LoadError if one of these files differs from its manifest."""
         for name in names:
             check_seal(self.path, name, self.manifest)
@@ -89,7 +89,7 @@ class LoadedRun:
 
     def whole(self, *derived: str) -> Self:
         """Return the run. Raises LoadError if any file other than the `derived` ones differs from its manifest."""
-        return self.sealed(*(name for name in self.manifest.files if name not in derived))
+        return self.require_unaltered(*(name for name in self.manifest.files if name not in derived))
 
     @property
     def service(self) -> str:
@@ -109,7 +109,7 @@ class LoadedRun:
         return self.manifest.reasons or [f"the manifest calls the run {self.manifest.status}"]
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """Options and scorer; runs in which all of them are equal are repetitions of one experiment."""
         raise NotImplementedError
 
@@ -127,11 +127,11 @@ class VictimRun(LoadedRun):
 
     scores: Scores
 
-    def drawable(self, *further: str) -> Self:
-        """Return the run after checking, as `sealed` does, the files of its series and `further` ones."""
+    def require_raw_files(self, *further: str) -> Self:
+        """Return the run after checking, as `require_unaltered` does, the files of its series and `further` ones."""
         from sojourn.scoring.time_series import FILES  # with polars, which few need
 
-        return self.sealed(*FILES, *further)
+        return self.require_unaltered(*FILES, *further)
 
     @property
     def reasons(self) -> list[str]:
@@ -139,15 +139,15 @@ class VictimRun(LoadedRun):
         return validity.reasons or ([] if validity.valid else ["no gate says why"])
 
     @property
-    def asked(self) -> dict[str, Any]:
-        asked = {name: value for name, value in self.options.items() if name not in _APART}
+    def definition(self) -> dict[str, Any]:
+        values = {name: value for name, value in self.options.items() if name not in _APART}
         # The same phases in another order are the same experiment.
         phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
         timeline = ", ".join(f"{who} {length:g} s" for who, length in phases)
         named = {"test": self.manifest.test, "cell": self.manifest.cell}
-        if asked.get("probe_ecn") == "not-ect":
-            del asked["probe_ecn"]  # of runs with one probe: the later ones have it too
-        return {**named, **asked, "timeline": timeline, "scorer": self.scores.scorer}
+        if values.get("probe_ecn") == "not-ect":
+            del values["probe_ecn"]  # of runs with one probe: the later ones have it too
+        return {**named, **values, "timeline": timeline, "scorer": self.scores.scorer}
 
 
 @dataclass(frozen=True)
@@ -162,14 +162,14 @@ class CellRun(LoadedRun):
         return [flow["contender"] for flow in self.options["cell"]["flows"]]
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         fields = {name: value for name, value in self.options["cell"].items() if value and name != "name"}
         fields |= {
             name: self.options[name] for name in ("lab", "endpoints", "window_s", "tail_s") if name in self.options
         }
-        asked = {path: json.dumps(value) for path, value in _leaves(fields) if value is not None}
+        values = {path: json.dumps(value) for path, value in _leaves(fields) if value is not None}
         scorer = self.manifest.cache.scoring if self.manifest.cache else ""
-        return {"test": self.manifest.test, "cell": self.manifest.cell, **asked, "scorer": scorer}
+        return {"test": self.manifest.test, "cell": self.manifest.cell, **values, "scorer": scorer}
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -208,9 +208,9 @@ def load_victim_run(path: Path, command: str) -> VictimRun:
 
 def _load_victim(path: Path, manifest: Manifest) -> VictimRun:
     scores = load_scores(path)
-    for name in (SCORES, *_ASKED):
+    for name in (SCORES, *_SETTINGS):
         check_seal(path, name, manifest)
-    options = _asked_of(path)
+    options = _stored_options(path)
     # By default, a call uses the bit rate that the machine sustains, which changes the experiment.
     if options.get("call_bitrate_bps", 0) is None:
         options["call_bitrate_bps"] = (stored_object(path / "lab.json").get("call") or {}).get("bitrate_bps")
@@ -305,7 +305,7 @@ def load_scores(run: Path) -> Scores:
         raise LoadError(f"{run}: {SCORES}: {why}; run `sojourn rescore` to recreate it") from error
 
 
-def _asked_of(run: Path) -> dict[str, Any]:
+def _stored_options(run: Path) -> dict[str, Any]:
     """Return options.json, empty if not kept; the parts used here have the right types. Raises LoadError."""
     options = stored_object(run / OPTIONS)
     try:

@@ -88,9 +88,9 @@ def run_folders(folder: Path) -> list[Path]:
 
     Those that end in `.partial` are among them.
     """
-    found = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
-    found |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
-    return sorted(run for run in found if not run.name.endswith(_SET_ASIDE))
+    runs = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
+    runs |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
+    return sorted(run for run in runs if not run.name.endswith(_SET_ASIDE))
 
 
 class RunDirectory:

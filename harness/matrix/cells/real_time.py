@@ -106,9 +106,9 @@ def bottleneck(cell: Cell) -> Bottleneck:
     return Bottleneck(down=_delayed(hop.down, rtt - rtt // 2), up=_delayed(hop.up, rtt // 2))
 
 
-def path_rtt_ms(asked: Bottleneck) -> float:
+def path_rtt_ms(requested: Bottleneck) -> float:
     """Return the round-trip time of a packet that bypasses the bottleneck's queue, ms."""
-    return (asked.down.path.delay_us + asked.up.path.delay_us) / 1e3
+    return (requested.down.path.delay_us + requested.up.path.delay_us) / 1e3
 
 
 def _delayed(way: Direction, delay_us: int) -> Direction:
@@ -232,7 +232,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     if cell.tunnel:
         got = samples.received(run.lines("receiving-*.jsonl"), ports.FIRST_SENDER, t0)
     else:
-        behind = (_of(flow, seen[_sides(asked)[1]]) for flow, asked in run.pairs)
+        behind = (_of(flow, seen[_sides(requested)[1]]) for flow, requested in run.pairs)
         parts = [samples.progress(part, n, t0) for n, part in enumerate(behind)]
         got = pl.concat([samples.received([], ports.FIRST_SENDER, t0), *parts])
     states = samples.states(run.lines("sending-*.jsonl"), ports.FIRST_SENDER, t0)
@@ -283,15 +283,15 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     # Until a program selects its own, a socket has the kernel's.
     sampled = (line for line in map(json.loads, run.lines("sending-*.jsonl")) if line["bytes_sent"])
     controls = [(line["flow"], line["cc"]) for line in sampled]
-    for n, (flow, asked) in enumerate(run.pairs):
-        sent, behind = (per_flow.flow_table(_of(flow, seen[side])) for side in _sides(asked))
+    for n, (flow, requested) in enumerate(run.pairs):
+        sent, behind = (per_flow.flow_table(_of(flow, seen[side])) for side in _sides(requested))
         row = sent.row(0, named=True) if sent.height else None
         if row:
             came = {"ce": behind["ce"].sum(), "sce": max(behind["ect1"].sum() - row["ect1"], 0)}
-            row |= came | {"esce": per_flow.esce(seen[_sides(asked)[0]], row)}
+            row |= came | {"esce": per_flow.esce(seen[_sides(requested)[0]], row)}
         controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
-        qdisc = str((ways.up if asked.up else ways.down).qdisc)
-        gates.append(contender_proven(f"flow {n}", asked.contender, row, controls_seen, qdisc, limits))
+        qdisc = str((ways.up if requested.up else ways.down).qdisc)
+        gates.append(contender_proven(f"flow {n}", requested.contender, row, controls_seen, qdisc, limits))
     return gates
 
 

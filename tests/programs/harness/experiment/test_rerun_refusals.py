@@ -20,7 +20,7 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS, host_versions
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment import rerun
-from sojourn.harness.experiment.rerun import RerunError, asked_of, commits, compared, scorers, unlike, with_remedy
+from sojourn.harness.experiment.rerun import RerunError, commits, compared, run_to_repeat, scorers, unlike, with_remedy
 from sojourn.harness.experiment.run import OPTIONS_FILE
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
@@ -114,29 +114,29 @@ def make(tmp_path: Path) -> Make:
 
 
 def test_a_valid_run_in_simulated_time_is_taken(make: Make) -> None:
-    manifest, options = asked_of(make(seed="7", qdisc="dualpi2"), SERVICES)
+    manifest, options = run_to_repeat(make(seed="7", qdisc="dualpi2"), SERVICES)
     assert (manifest.test, options.seed, str(options.qdisc_down)) == ("video-harm", 7, "dualpi2")
 
 
 def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     with pytest.raises(RerunError, match=r"is void \(too late\): only a valid run can be repeated"):
-        asked_of(make("too late"), SERVICES)
+        run_to_repeat(make("too late"), SERVICES)
     real_time = "was executed in the virtual lab: only simulated time can reproduce the bytes"
     with pytest.raises(RerunError, match=real_time):
-        asked_of(make(lab="virtual"), SERVICES)
+        run_to_repeat(make(lab="virtual"), SERVICES)
     with RunStore(tmp_path).create("video-harm", "cell") as left:
         (left.path / "player.jsonl").write_text("{}\n")
     with pytest.raises(RerunError, match=r"is interrupted \(the run was left without a commit\): only a valid run"):
-        asked_of(left.path, SERVICES)
+        run_to_repeat(left.path, SERVICES)
     (edited := make()).joinpath("player.jsonl").write_text("[]\n")
     with pytest.raises(IntegrityError, match=r"player\.jsonl: differs from the manifest"):
-        asked_of(edited, SERVICES)
+        run_to_repeat(edited, SERVICES)
     with pytest.raises(StoreError, match="not a run directory"):
-        asked_of(tmp_path, SERVICES)
+        run_to_repeat(tmp_path, SERVICES)
     manifest = read_manifest(masked := make())
     write_manifest(masked, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=True)}))
     with pytest.raises(RerunError, match="is anonymised"):
-        asked_of(masked, SERVICES)
+        run_to_repeat(masked, SERVICES)
 
 
 #: What a stranger would have us do, and values of which each is right somewhere.
@@ -173,7 +173,7 @@ def tried(run: Path, record: Any) -> Options | str:
     """Options of a run whose record was changed along with its manifest, or why it is refused."""
     replaced(run, json.dumps(record).encode())
     try:
-        return asked_of(run, SERVICES)[1]
+        return run_to_repeat(run, SERVICES)[1]
     except RerunError as refused:
         why = str(refused).removeprefix(f"{run}: ")
         assert why != str(refused) and len(why) < 500 and why == printable(why)
@@ -225,7 +225,7 @@ def test_what_no_command_line_says_is_refused_by_name(
     run, record = own
     replaced(run, json.dumps(record | changed).encode())
     with pytest.raises(RerunError, match=f"{run}: options.json: ") as refused:
-        asked_of(run, SERVICES)
+        run_to_repeat(run, SERVICES)
     why = refused.value.__cause__
     assert isinstance(why, OptionsError) and (why.option, why.code) == (option, code)
 
@@ -238,7 +238,7 @@ def test_a_lab_file_of_a_simulated_runs_record_is_never_read(own: tuple[Path, di
 def test_a_record_that_is_none_is_refused(own: tuple[Path, dict[str, Any]], content: bytes) -> None:
     replaced(own[0], content)
     with pytest.raises(RerunError, match=r"options\.json: holds no options; was the file altered\?$"):
-        asked_of(own[0], SERVICES)
+        run_to_repeat(own[0], SERVICES)
 
 
 @pytest.fixture
@@ -272,18 +272,18 @@ def test_a_path_in_a_record_counts_only_when_it_is_repeated(
         bundle = Bundled(source="0" * 64, anonymised=False)
         write_manifest(run, read_manifest(run).model_copy(update={"bundle": bundle}))
     with pytest.raises(RerunError) as refused:
-        asked_of(run, SERVICES)
+        run_to_repeat(run, SERVICES)
     assert str(refused.value) == (
         f"{run}: was recorded with files that it does not contain; if you trust them, add: --{name}={source}"
     )
     if field == "script":  # no option of this service
         with pytest.raises(RerunError, match=r"script: .* is not possible for a youtube run in the sim lab"):
-            asked_of(run, SERVICES, {name: source})
+            run_to_repeat(run, SERVICES, {name: source})
     else:
-        options = asked_of(run, SERVICES, {name: source})[1]
+        options = run_to_repeat(run, SERVICES, {name: source})[1]
         assert str(getattr(options, field)) == str(source)
     with pytest.raises(RerunError, match=r"was recorded without --(clip|url); omit it"):
-        asked_of(run, SERVICES, {name: source, "url" if field == "clip" else "clip": source})
+        run_to_repeat(run, SERVICES, {name: source, "url" if field == "clip" else "clip": source})
 
 
 @pytest.mark.parametrize("where", ["in the run", "next to it", "by a link"])
@@ -298,7 +298,7 @@ def test_nothing_that_came_with_a_run_is_read_or_built(
     if where == "by a link":
         (named := tmp_path / "yours" / "link").symlink_to(inside)
     with pytest.raises(RerunError, match=f"^--kernel-source: .* is part of the run, in {run.parent}; give your own fi"):
-        asked_of(run, SERVICES, {"kernel-source": named})
+        run_to_repeat(run, SERVICES, {"kernel-source": named})
 
 
 @pytest.mark.parametrize("field", ["browser", "credentials", "profile"])
@@ -306,7 +306,7 @@ def test_a_program_or_account_in_a_record_is_refused_by_name(
     strangers: Callable[[str, Path], Path], source: Path, field: str
 ) -> None:
     with pytest.raises(RerunError, match=f"options.json: {field}: .* is not possible for a youtube run in"):
-        asked_of(strangers(field, source), SERVICES)
+        run_to_repeat(strangers(field, source), SERVICES)
 
 
 def test_a_record_names_no_cluster(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make
     git = GitState(commit="a" * 40, dirty=False)
     write_manifest(run, read_manifest(run).model_copy(update={"git": git}))
     with pytest.raises(RerunError, match=f"version of Sojourn: weeks; recorded at commit {'a' * 12}; rerun it there$"):
-        asked_of(run, SERVICES)
+        run_to_repeat(run, SERVICES)
 
 
 @pytest.mark.parametrize(

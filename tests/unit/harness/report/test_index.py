@@ -34,11 +34,11 @@ def test_harm_stands_by_service_queue_and_contender(series: Series) -> None:
     o2tv, other = "o2tv, 10mbit, 20ms", "sledovanitv, 10mbit, 20ms"
     # By hand: alone 3 Mbit/s, beside Prague 1 - stalled/20, so 1 - 0.85/3 on average.
     worst = found[o2tv, "fq_codel flows 1", "prague"]
-    assert (worst["text"], worst["told"], worst["few"]) == ("0.72", ["0.69 to 0.75", "n = 5", "1 invalid"], False)
+    assert (worst["text"], worst["notes"], worst["few"]) == ("0.72", ["0.69 to 0.75", "n = 5", "1 invalid"], False)
     assert found[o2tv, "fq_codel flows 1", "cubic"]["text"] == "0.03"
     few = found[o2tv, "dualpi2", "prague"]
-    assert (few["told"], few["few"]) == (["0.68 to 0.68", "n = 2"], True)
-    assert found[other, "dualpi2", "prague"]["told"] == ["n = 1"]
+    assert (few["notes"], few["few"]) == (["0.68 to 0.68", "n = 2"], True)
+    assert found[other, "dualpi2", "prague"]["notes"] == ["n = 1"]
     assert found[other, "fq_codel flows 1", "prague"]["link"] == ""  # never run
 
 
@@ -70,7 +70,7 @@ def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
     assert "background: rgb" not in write_index(folder).read_text()
     series([1], qdisc="dualpi2")
     cell = cells(folder, "fps")["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]
-    assert (cell["text"], cell["told"], cell["style"]) == ("invalid", ["2 invalid"], "")
+    assert (cell["text"], cell["notes"], cell["style"]) == ("invalid", ["2 invalid"], "")
 
 
 def test_published_figures_stand_beside_each_experiment(series: Series) -> None:
@@ -92,8 +92,8 @@ def test_a_box_is_a_column_and_its_rows_say_nothing_of_a_path(series: Series) ->
     series([1])
     folder = series([2], qdisc=None, box="vendor CPE", lab="black-box")[0].parent
     found = cells(folder, "victim_mbps")
-    assert found["o2tv", "vendor CPE", "prague"]["told"] == ["n = 1"]
-    assert found["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]["told"] == ["n = 1"]
+    assert found["o2tv", "vendor CPE", "prague"]["notes"] == ["n = 1"]
+    assert found["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]["notes"] == ["n = 1"]
     assert (
         not any("None" in text for head in found for text in head) and "vendor CPE" in write_index(folder).read_text()
     )
