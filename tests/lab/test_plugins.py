@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.store.loaded import load_valid_run
+from sojourn.harness.store.loaded import load_victim_run, valid
 from sojourn.harness.store.manifest import read_manifest
 
 pytestmark = pytest.mark.lab
@@ -59,7 +59,7 @@ def test_an_experiment_of_ones_own_is_valid_evidence(installed: Path, tmp_path: 
     done = called(installed, project, "pytest", "test_mine.py", *asked)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = (project / "results").glob("*strict-priority*")
-    loaded, manifest = load_valid_run(run), read_manifest(run)
+    loaded, manifest = valid(load_victim_run(run, "data")), read_manifest(run)
     assert manifest.versions["package sojourn-example"] == "0.1.0"
     assert loaded.options["service"] == "news" and loaded.options["qdisc_down"] == "prio bands 4"
     assert any(gate.code == "laboratory-probes" and gate.ok for gate in loaded.scores.validity.gates)
