@@ -7,7 +7,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.traffic.contender import CONTENDERS
 
-LABS = ("sim", "virtual", "apu")
+MATRIX_LABS = ("sim", "virtual", "apu")
 """In order of preference."""
 
 

@@ -17,7 +17,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import DeliveryTrace, DeliveryTraceError
 from sojourn.hardware.machine.files import EXPERIMENTS
 from sojourn.hardware.machine.messages import did_you_mean, first_wrong
-from sojourn.harness.matrix.capabilities import LABS, missing_capability
+from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
 from sojourn.scoring.reference.published import Tolerance
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.program import PROGRAMS
@@ -212,7 +212,7 @@ class Matrix(_Frozen):
     @cached_property
     def labs(self) -> tuple[str, ...]:
         """The labs that can run its cells, the preferred one first."""
-        return tuple(lab for lab in LABS if any(not missing_capability(cell, lab) for cell in self.runnable))
+        return tuple(lab for lab in MATRIX_LABS if any(not missing_capability(cell, lab) for cell in self.runnable))
 
     def swapped(self, text: str) -> Matrix:
         """Return the matrix with another contender, `OLD=NEW`, in every flow; its results are kept separately.

@@ -25,7 +25,7 @@ from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.lab.contract import Lab, LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
-from sojourn.harness.matrix.capabilities import LABS, missing_capability
+from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
 from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, real_time_inputs_digest
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
@@ -284,6 +284,6 @@ def endpoints_named(text: str) -> Endpoints:
 
 def lab_named(text: str) -> str:
     """Return the lab of that name; empty stays empty. Raises EngineError when it is unknown."""
-    if text and text not in LABS:
-        raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(LABS)}")
+    if text and text not in MATRIX_LABS:
+        raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(MATRIX_LABS)}")
     return text
