@@ -105,7 +105,7 @@ def test_a_killed_runs_set_up_is_found_told_and_undone_by_the_next(untouched: Be
     run.kill()
     run.wait()
     assert untouched.shaped()
-    with PhysicalLab(read_lab_file(file), tell=said.append):
+    with PhysicalLab(read_lab_file(file), notify=said.append):
         assert not untouched.shaped()
     assert "receiver: killed what an earlier, killed run had left: iperf3 -s --forceflush" in said
     undone = [line for line in said if line.startswith("router: undid what a run of")]
@@ -141,7 +141,7 @@ def test_queues_of_somebody_else_are_named_and_stay(nodes: Bench) -> None:
 def test_a_run_that_lost_the_router_leaves_it_to_the_next(nodes: Bench) -> None:
     """The lease runs out while the first is cut off; at its end the second's set-up is there and stays."""
     file, said = nodes.lab_file(SHORT), list[str]()
-    with PhysicalLab(read_lab_file(file), tell=said.append) as first:
+    with PhysicalLab(read_lab_file(file), notify=said.append) as first:
         first.router.apply(BOTTLENECK)
         nodes.cut()
         until(lambda: not nodes.traces(), LEASE_S + 5)
