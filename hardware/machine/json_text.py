@@ -3,8 +3,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from sojourn.hardware.machine.files import plain
+
 MOST_VALUES = 1 << 21
 """About how many values a document of a run has at most."""
+
+
+def content(file: Path, largest: int) -> bytes:
+    """Return the JSON text in a plain file of at most `largest` bytes, as `bounded`. Raises OSError, ValueError."""
+    with open(file, "rb", opener=plain) as opened:
+        if len(text := opened.read(largest + 1)) > largest:
+            raise ValueError(f"it is larger than {largest >> 20} MiB")
+    return bounded(text)
 
 
 def bounded(content: bytes, most: int = MOST_VALUES) -> bytes:

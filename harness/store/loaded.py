@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from sojourn.hardware.machine.files import plain
-from sojourn.hardware.machine.json_text import bounded
+from sojourn.hardware.machine.json_text import content
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
 from sojourn.scoring.schema.files import CELL, OPTIONS
@@ -30,8 +29,6 @@ _APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
 _LARGEST = 64 << 20
 #: Besides the options, what determines which runs are repetitions of one experiment.
 _SETTINGS = (OPTIONS, "lab.json")
-
-
 #: In cell.json, next to the cell, what makes another experiment of it.
 _OF_LAB = ("lab", "endpoints", "window_s", "tail_s")
 
@@ -56,15 +53,13 @@ class _CellFile(TypedDict):
 _PHASES, _CELL = TypeAdapter(list[_StoredPhase]), TypeAdapter(_CellFile)
 
 
-LoadCode = Literal["unreadable-run", "no-victim", "no-cell", "no-window", "real-time"]
+LoadCode = Literal["unreadable-run", "no-victim", "no-cell"]
 
 
 class LoadError(StoreError):
     """A run has no figures for a command; the text names it and the remedy. `code` is stable."""
 
-    def __init__(
-        self, text: str, *, code: Literal["unreadable-run", "no-victim", "no-cell"] = "unreadable-run"
-    ) -> None:
+    def __init__(self, text: str, *, code: LoadCode = "unreadable-run") -> None:
         super().__init__(text)
         self.code = code
 
@@ -164,9 +159,7 @@ class CellRun(LoadedRun):
     @property
     def definition(self) -> dict[str, Any]:
         fields = {name: value for name, value in self.options["cell"].items() if value and name != "name"}
-        fields |= {
-            name: self.options[name] for name in ("lab", "endpoints", "window_s", "tail_s") if name in self.options
-        }
+        fields |= {name: self.options[name] for name in _OF_LAB if name in self.options}
         values = {path: json.dumps(value) for path, value in _leaves(fields) if value is not None}
         scorer = self.manifest.cache.scoring if self.manifest.cache else ""
         return {"test": self.manifest.test, "cell": self.manifest.cell, **values, "scorer": scorer}
@@ -297,7 +290,7 @@ def load_scores(run: Path) -> Scores:
     Raises LoadError.
     """
     try:
-        return Scores.model_validate_json(_content(run / SCORES))
+        return Scores.model_validate_json(content(run / SCORES, _LARGEST))
     except OSError as error:
         raise LoadError(f"{run}: {SCORES}: {error.strerror}; run `sojourn rescore` to create it") from error
     except ValueError as error:
@@ -318,15 +311,7 @@ def _stored_options(run: Path) -> dict[str, Any]:
 def stored_object(file: Path) -> dict[str, Any]:
     """Return the JSON object in a file of a run; empty if there is none."""
     try:
-        stored = json.loads(_content(file))
+        stored = json.loads(content(file, _LARGEST))
     except (OSError, ValueError, RecursionError):
         return {}
     return stored if isinstance(stored, dict) else {}
-
-
-def _content(file: Path) -> bytes:
-    """The JSON text in a file of a run, which may be somebody else's. Raises OSError, ValueError."""
-    with open(file, "rb", opener=plain) as opened:
-        if len(content := opened.read(_LARGEST + 1)) > _LARGEST:
-            raise ValueError(f"it is larger than {_LARGEST >> 20} MiB")
-    return bounded(content)

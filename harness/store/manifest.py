@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sojourn.hardware.machine.files import FRESH, flush, lock, plain, replace_file
-from sojourn.hardware.machine.json_text import bounded
+from sojourn.hardware.machine.json_text import content
 from sojourn.hardware.machine.messages import first_wrong, printable
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -304,7 +304,7 @@ _FORMERLY_RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.
 def _former_manifest(run: Path) -> Manifest:
     """The manifest that a run described by `run.json` would have. Raises StoreError for a run that was changed."""
     try:
-        about: dict[str, Any] = _record(run / FORMER)
+        about: dict[str, Any] = json.loads(content(run / FORMER, LARGEST))
         if about["result"] != _hash_of_raw_files(run):
             raise StoreError(f"{run}: the raw files are not those that {FORMER} recorded")
         files = hash_files(run)
@@ -312,7 +312,7 @@ def _former_manifest(run: Path) -> Manifest:
             sha256=about["scores"], size=files["scores.json"].size if "scores.json" in files else 0
         )
         finished = (run / FORMER).stat().st_mtime
-        made = _record(run / "cell.json") if "cell.json" in files else {}
+        made = json.loads(content(run / "cell.json", LARGEST)) if "cell.json" in files else {}
         return Manifest(
             run=folder_name(f"{run.parent.parent.resolve().name}-{run.parent.name}-{run.name}"),
             test=run.parent.parent.resolve().name,
@@ -330,14 +330,6 @@ def _former_manifest(run: Path) -> Manifest:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as wrong:
         why = first_wrong(wrong) if isinstance(wrong, ValidationError) else f"{type(wrong).__name__}: {wrong}"
         raise StoreError(f"{run}: {FORMER}: is damaged ({printable(why)})") from wrong
-
-
-def _record(file: Path) -> dict[str, Any]:
-    with open(file, "rb", opener=plain) as opened:
-        if len(text := opened.read(LARGEST + 1)) > LARGEST:
-            raise ValueError(f"{file.name}: is larger than the {LARGEST} bytes that one may have")
-    record: dict[str, Any] = json.loads(bounded(text))
-    return record
 
 
 def _hash_of_raw_files(run: Path) -> str:

@@ -1,71 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a run, each declared once: what it holds, which runs have it, whether a seed decides its bytes."""
+"""The files of a run, declared once: their contents, and whether a seed determines their bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """One file of a run directory, by what it holds."""
+    """One file of a run directory, by its contents."""
 
     text: str
-    of: Literal["any run", "a victim's run", "a cell's run"]
     seeded: bool = False
-    """Of a cell in simulated time: whether the seed decides every byte, so that equal files are the same run."""
-
-
-def _files(of: Literal["any run", "a victim's run", "a cell's run"], **texts: str) -> dict[str, RunFile]:
-    return {name: RunFile(text, of) for name, text in texts.items()}
+    """For a cell in simulated time: whether the seed determines every byte, so that equal files are the same run."""
 
 
 FILES: dict[str, RunFile] = {
-    **_files(
-        "any run",
-        **{
-            "manifest.json": "status, reasons, seed, commit, versions, and the hashes of all files",
-            "manifest.json.sig": "a signature of the manifest",
-            "ro-crate-metadata.json": "the files of a bundle, for other tools",
-            "client.pcapng.zst": "packet headers on the router's LAN side",
-            "server.pcapng.zst": "packet headers on the router's WAN side",
-            "setup.log": "every command with its output",
-            "teardown.log": "every command with its output",
-            "scores.json": "the figures, computed from the other files",
-            "report.html": "the report, computed from the other files",
-        },
-    ),
-    **_files(
-        "a victim's run",
-        **{
-            "options.json": "every option as resolved",
-            "timeline.json": "the phases with start and end",
-            "lab.json": "addresses, ports, rates and queues",
-            "screen.mp4": "the recording of the screen",
-            "screen.json": "time of the recording's first frame, frames missing",
-            "player.jsonl": "what the player said of itself",
-            "irtt.json.gz": "round-trip times through the bottleneck, Not-ECT",
-            "irtt-ect1.json.gz": "round-trip times through the bottleneck, ECT(1)",
-            "irtt-unshaped.json.gz": "round-trip times past the bottleneck's queue",
-            "bulk.json": "the contenders' own account",
-            "ss.jsonl": "the contenders' sockets, sampled",
-            "ss-up.jsonl": "the uploads' sockets, sampled",
-            "qdisc.jsonl": "counters of the bottleneck's queues, sampled",
-            "router-clock.jsonl": "the offset of a physical router's clock, sampled",
-            "host.jsonl": "processor use and stalls of the host",
-        },
-    ),
-    "cell.json": RunFile("the specification of the cell, its seed, kernel and lab", "a cell's run"),
-    "counters.json": RunFile("TCP and IP counters of both ends", "a cell's run"),
-    "wire.csv": RunFile("each flow as the bottleneck saw it, by its outer headers", "a cell's run"),
-    "flows.csv": RunFile("each flow's progress and TCP state, sampled", "a cell's run", seeded=True),
-    "probes.csv": RunFile("the delay of each probe", "a cell's run", seeded=True),
-    "short.csv": RunFile("the completion time of each short flow", "a cell's run", seeded=True),
-    "queues.jsonl": RunFile("counters of the queues, sampled", "a cell's run", seeded=True),
-    "talks.csv": RunFile("each packet of a call", "a cell's run", seeded=True),
-    "packets.csv": RunFile("each downlink packet of the flows", "a cell's run", seeded=True),
-    "replay.csv": RunFile("what a tunnel's replay window dropped", "a cell's run", seeded=True),
+    "manifest.json": RunFile("status, reasons, seed, commit, versions, and the hashes of all files"),
+    "manifest.json.sig": RunFile("a signature of the manifest"),
+    "ro-crate-metadata.json": RunFile("the files of a bundle, for other tools"),
+    "client.pcapng.zst": RunFile("packet headers on the router's LAN side"),
+    "server.pcapng.zst": RunFile("packet headers on the router's WAN side"),
+    "setup.log": RunFile("every command with its output"),
+    "teardown.log": RunFile("every command with its output"),
+    "scores.json": RunFile("the figures, computed from the other files"),
+    "report.html": RunFile("the report, computed from the other files"),
+    "options.json": RunFile("every option as resolved"),
+    "timeline.json": RunFile("the phases with start and end"),
+    "lab.json": RunFile("addresses, ports, rates and queues"),
+    "screen.mp4": RunFile("the recording of the screen"),
+    "screen.json": RunFile("time of the recording's first frame, frames missing"),
+    "player.jsonl": RunFile("state of the page's player, sampled"),
+    "irtt.json.gz": RunFile("round-trip times through the bottleneck, Not-ECT"),
+    "irtt-ect1.json.gz": RunFile("round-trip times through the bottleneck, ECT(1)"),
+    "irtt-unshaped.json.gz": RunFile("round-trip times around the bottleneck's queue"),
+    "bulk.json": RunFile("the contenders' own results"),
+    "ss.jsonl": RunFile("the contenders' sockets, sampled"),
+    "ss-up.jsonl": RunFile("the uploads' sockets, sampled"),
+    "qdisc.jsonl": RunFile("counters of the bottleneck's queues, sampled"),
+    "router-clock.jsonl": RunFile("the offset of a physical router's clock, sampled"),
+    "host.jsonl": RunFile("CPU use and stalls of the host"),
+    "cell.json": RunFile("the specification of the cell, its seed, kernel and lab"),
+    "counters.json": RunFile("TCP and IP counters of both ends"),
+    "wire.csv": RunFile("each flow as the bottleneck saw it, by its outer headers"),
+    "flows.csv": RunFile("each flow's progress and TCP state, sampled", seeded=True),
+    "probes.csv": RunFile("the delay of each probe", seeded=True),
+    "short.csv": RunFile("the completion time of each short flow", seeded=True),
+    "queues.jsonl": RunFile("counters of the queues, sampled", seeded=True),
+    "talks.csv": RunFile("each packet of a call", seeded=True),
+    "packets.csv": RunFile("each downlink packet of the flows", seeded=True),
+    "replay.csv": RunFile("what a tunnel's replay window dropped", seeded=True),
 }
 RAW = tuple(name for name, file in FILES.items() if file.seeded)
 """What the seed of a cell in simulated time decides bit for bit."""

@@ -31,7 +31,7 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
     if (lab := str(made.get("lab", "sim"))) != "sim":
         raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}")
     if without := [name for name in yours if name != "kernel-source"]:
-        raise RerunError(f"{run}: was recorded without --{without[0]}; leave it out")
+        raise RerunError(f"{run}: was recorded without --{without[0]}; omit it")
     if not {"window_s", "tail_s"} <= made.keys() or manifest.seed is None:
         raise RerunError(f"{run}: was recorded by an earlier version; `sojourn matrix` repeats it")
     kernel = yours.get("kernel-source")
