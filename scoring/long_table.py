@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from sojourn.scoring.schema.columns import Column, Columns
 from sojourn.scoring.schema.scores import Metrics, Scores
 
 ALONE = "alone"
@@ -18,16 +19,16 @@ HARM = "harm."
 """Begins the name of a metric of harm."""
 BELOW_SOLO = "below_solo_s"
 """Seconds of a phase with a picture lower than what the baseline mostly shows."""
-COLUMNS: dict[str, tuple[Any, str]] = {
-    "experiment": (pl.String, "test and cell of the run"),
-    "run": (pl.String, "name of the run"),
-    "seed": (pl.Int64, "its seed"),
-    "phase": (pl.String, "name of the phase; `alone`: the baseline; empty: the whole cell"),
-    "contender": (pl.String, "who competed; null: nobody, or a cell"),
-    "metric": (pl.String, "a field of the phases in `scores.json`, `harm.` and one, or a path in a cell's"),
-    "value": (pl.Float64, "the figure; `inf`: more was lost, or not finished, than the percentile leaves out"),
-    "unit": (pl.String, "its unit; empty for shares and counts"),
-}
+COLUMNS = Columns({
+    "experiment": Column(pl.String, "test and cell of the run"),
+    "run": Column(pl.String, "name of the run"),
+    "seed": Column(pl.Int64, "its seed"),
+    "phase": Column(pl.String, "name of the phase; `alone`: the baseline; empty: the whole cell"),
+    "contender": Column(pl.String, "who competed; null: nobody, or a cell"),
+    "metric": Column(pl.String, "a field of the phases in `scores.json`, `harm.` and one, or a path in a cell's"),
+    "value": Column(pl.Float64, "the figure; `inf`: more was lost, or not finished, than the percentile leaves out"),
+    "unit": Column(pl.String, "its unit; empty for shares and counts"),
+})  # fmt: skip
 #: By how the name of a metric ends.
 _UNITS = {
     "_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "bytes", "height": "lines", "fps": "frames/s",
@@ -78,7 +79,7 @@ def rows_of(scores: Scores | Mapping[str, Any]) -> list[LongRow]:
 def frame(runs: Iterable[tuple[str, str, int | None, Iterable[LongRow]]]) -> pl.DataFrame:
     """Return the table of several runs, given by experiment, name, seed and rows, with the columns of COLUMNS."""
     rows = [(experiment, run, seed, *row, row.unit) for experiment, run, seed, given in runs for row in given]
-    return pl.DataFrame(rows, schema={name: kind for name, (kind, _) in COLUMNS.items()}, orient="row")
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
 def _figures(metrics: Metrics, baseline: Metrics | None) -> Iterator[tuple[str, float]]:

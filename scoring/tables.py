@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars._typing import PolarsDataType
 
 from sojourn.bottleneck.qdiscs import marks, sce_marks
 from sojourn.scoring.curves import crossings_down
@@ -20,16 +19,9 @@ from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.packets.pcapng import CODEPOINTS
 from sojourn.scoring.picture import frames, rendition
 from sojourn.scoring.schema import records
+from sojourn.scoring.schema.columns import ENDS, Column, Columns, columns_of
 from sojourn.traffic.probes import PROBES
 
-Columns = dict[str, tuple[PolarsDataType, str]]
-_FLOW: Columns = {
-    "src": (pl.String, "sender's IP address"),
-    "sport": (pl.UInt16, "its port"),
-    "dst": (pl.String, "receiver's IP address"),
-    "dport": (pl.UInt16, "its port"),
-    "proto": (pl.UInt8, "6 TCP, 17 UDP"),
-}
 _ECN = "ECN codepoint: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE"
 _UNSHAPED = "irtt-unshaped"
 _SETTING = ("timeline.json", "lab.json")
@@ -48,17 +40,17 @@ class Table:
 
     def described(self, name: str) -> str:
         """Return its description as a Markdown section."""
-        lines = [f"| `{column}` | {kind} | {text} |" for column, (kind, text) in self.columns.items()]
+        lines = [f"| `{name}` | {kind} | {self.columns.texts[name]} |" for name, kind in self.columns.items()]
         return "\n".join((f"## `{name}`: {self.row}", "", "| column | type | |", "|---|---|---|", *lines))
 
     def of(self, run: Path) -> pl.DataFrame:
         """Return its rows; empty if it was not recorded. Raises RuntimeError, with one line, if a file is damaged."""
         table = self.read(run)
-        schema = {name: kind for name, (kind, _) in self.columns.items()}
         if table is None:
-            return pl.DataFrame(schema=schema)
-        missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in table.columns]
-        return table.with_columns(missing).select(list(schema)).cast(schema)  # type: ignore[arg-type]
+            return pl.DataFrame(schema=self.columns)
+        wanted = self.columns.items()
+        missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in wanted if name not in table.columns]
+        return table.with_columns(missing).select(list(self.columns)).cast(self.columns)  # type: ignore[arg-type]
 
 
 def _of_victim(read: Callable[[Path, Setting], pl.DataFrame | None]) -> Callable[[Path], pl.DataFrame | None]:
@@ -135,14 +127,11 @@ def _player(run: Path, _: Setting) -> pl.DataFrame | None:
     file = run / "player.jsonl"
     if not file.exists():
         return None
-    named = {"currentTime": "position_s", "buffer": "buffer_s", "totalFrames": "frames", "droppedFrames": "dropped"}
-    rows = [
-        {named.get(key, key): value for key, value in line.items()} for line in records.read_lines(file, records.PLAYER)
-    ]
+    rows = records.read_lines(file, records.PLAYER)
     for row in rows:
         if "detail" in row:
             row["detail"] = json.dumps(row["detail"])
-    return _from_rows(rows, TABLES["player"].columns)
+    return from_rows(rows, TABLES["player"].columns)
 
 
 def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
@@ -150,13 +139,17 @@ def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
     if not file.exists():
         return None
     rows = [
-        {"t": sample["t"], "dev": sample["dev"], **qdisc, "backlog_bytes": qdisc.get("backlog")}
-        | {"marks": marks(qdisc), "sce_marks": sce_marks(qdisc)}
+        {"t": sample["t"], "dev": sample["dev"], **queue_row(qdisc)}
         | {name: _ms(qdisc.get(key)) for name, key in (("delay_c_ms", "delay-c"), ("delay_l_ms", "delay-l"))}
         for sample in records.read_lines(file, records.QDISC)
         for qdisc in sample["qdiscs"]
     ]
-    return _from_rows(rows, TABLES["queue"].columns)
+    return from_rows(rows, TABLES["queue"].columns)
+
+
+def queue_row(qdisc: dict[str, Any]) -> dict[str, Any]:
+    """Return a qdisc of `tc -s` by the columns of QUEUE."""
+    return {**qdisc, "marks": marks(qdisc), "sce_marks": sce_marks(qdisc)}
 
 
 def _ms(microseconds: float | None) -> float | None:
@@ -166,7 +159,7 @@ def _ms(microseconds: float | None) -> float | None:
 def _sockets(run: Path, _: Setting) -> pl.DataFrame | None:
     files = [file for name in ("ss.jsonl", "ss-up.jsonl") if (file := run / name).exists()]
     lines = [line for file in files for line in records.read_lines(file, records.SOCKETS)]
-    return _from_rows(lines, TABLES["sockets"].columns) if files else None
+    return from_rows(lines, TABLES["sockets"].columns) if files else None
 
 
 def _fetches(run: Path, _: Setting) -> pl.DataFrame | None:
@@ -177,84 +170,93 @@ def _fetches(run: Path, _: Setting) -> pl.DataFrame | None:
     rows = [
         {"phase": flow["phase"], "server_port": flow["sender_port"], **it} for flow in flows for it in flow["fetches"]
     ]
-    return _from_rows(rows, TABLES["fetches"].columns)
+    return from_rows(rows, TABLES["fetches"].columns)
 
 
-def _from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
-    """Return a table with these columns from records that may have others and may miss some."""
-    kept = [{name: row.get(name) for name in columns} for row in rows]
-    return pl.DataFrame(kept, schema={name: kind for name, (kind, _) in columns.items()}, strict=False)
+def from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
+    """Return a table of these columns from records that may have others, and may have some of them missing."""
+    kept = [{name: row.get(field) for name, field in columns.fields.items()} for row in rows]
+    return pl.DataFrame(kept, schema=columns, strict=False)
 
 
+QUEUE = columns_of(records.QdiscRecord) | {
+    "marks": Column(pl.Float64, "CE marks so far; null: not counted by this qdisc"),
+    "sce_marks": Column(pl.Float64, "SCE marks (ECT(1)) so far; null: not an SCE queue"),
+}
+"""Columns of a qdisc in a sample of `tc -s`."""
+_PLAYER = columns_of(records.PlayerLine)
 TABLES: Mapping[str, Table] = {
     "phases": Table(
         "a phase of the timeline",
-        {
-            "phase": (pl.String, "name of the phase"),
-            "contender": (pl.String, "the contender; null in a solo phase"),
-            "start": (pl.Float64, "Unix s"),
-            "end": (pl.Float64, "Unix s"),
-        },
+        Columns(columns_of(records.PhaseRecord)),
         _SETTING,
         _of_victim(_phases),
     ),
     "packets": Table(
         "a TCP or UDP packet at one side of the router, in capture order",
-        {
-            "side": (pl.String, "`server` (WAN, before the downlink bottleneck) or `client` (LAN)"),
-            "t_ns": (pl.Int64, "Unix ns, by the clock of the run"),
-            **_FLOW,
-            "ecn": (pl.UInt8, _ECN),
-            "ip_bytes": (pl.UInt16, "IP header and all after it"),
-            "seq": (pl.UInt32, "TCP sequence number; 0 for UDP"),
-            "flags": (pl.UInt16, "TCP flags with AE as bit 8; 0 for UDP"),
-            "payload": (pl.UInt16, "bytes after the TCP or UDP header"),
-            "ip_id": (pl.UInt16, "identification field of the IPv4 header; 0 for IPv6"),
-            "fingerprint": (pl.UInt64, "identifies the same packet on the other side"),
-            "advance": (pl.Int64, "new bytes of the flow in this packet; their sum is the goodput"),
-            "resent": (pl.Boolean, "TCP data without new bytes: a retransmission"),
-        },
+        Columns(
+            {
+                "side": Column(pl.String, "`server` (WAN, before the downlink bottleneck) or `client` (LAN)"),
+                "t_ns": Column(pl.Int64, "Unix ns, by the clock of the run"),
+                **ENDS,
+                "ecn": Column(pl.UInt8, _ECN),
+                "ip_bytes": Column(pl.UInt16, "IP header and all after it"),
+                "seq": Column(pl.UInt32, "TCP sequence number; 0 for UDP"),
+                "flags": Column(pl.UInt16, "TCP flags with AE as bit 8; 0 for UDP"),
+                "payload": Column(pl.UInt16, "bytes after the TCP or UDP header"),
+                "ip_id": Column(pl.UInt16, "identification field of the IPv4 header; 0 for IPv6"),
+                "fingerprint": Column(pl.UInt64, "identifies the same packet on the other side"),
+                "advance": Column(pl.Int64, "new bytes of the flow in this packet; their sum is the goodput"),
+                "resent": Column(pl.Boolean, "TCP data without new bytes: a retransmission"),
+            }
+        ),
         (*_SETTING, *_CAPTURES),
         _of_victim(_packets),
     ),
     "sojourn": Table(
         "a downlink packet of victim, contender or probes, on its way through the bottleneck",
-        {
-            "t": (pl.Float64, "Unix s, before the router"),
-            "of": (pl.String, "`victim`, `contender`, `probe` (Not-ECT) or `ect1_probe`"),
-            "queue": (pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
-            "sojourn_ms": (
-                pl.Float64,
-                "time in the router minus the path delay; null: lost; below 0: error of a clock or of the path",
-            ),
-            **_FLOW,
-            "ip_bytes": (pl.UInt16, "IP header and all after it"),
-            "payload": (pl.UInt16, "bytes after the TCP or UDP header"),
-            "ecn": (pl.UInt8, f"{_ECN}; before the router"),
-            "marked": (pl.Boolean, "CE after the router but not before"),
-            "late": (pl.Boolean, "overtaken by a later packet of its flow"),
-        },
+        Columns(
+            {
+                "t": Column(pl.Float64, "Unix s, before the router"),
+                "of": Column(pl.String, "`victim`, `contender`, `probe` (Not-ECT) or `ect1_probe`"),
+                "queue": Column(pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
+                "sojourn_ms": Column(
+                    pl.Float64,
+                    "time in the router minus the path delay; null: lost; below 0: error of a clock or of the path",
+                ),
+                **ENDS,
+                "ip_bytes": Column(pl.UInt16, "IP header and all after it"),
+                "payload": Column(pl.UInt16, "bytes after the TCP or UDP header"),
+                "ecn": Column(pl.UInt8, f"{_ECN}; before the router"),
+                "marked": Column(pl.Boolean, "CE after the router but not before"),
+                "late": Column(pl.Boolean, "overtaken by a later packet of its flow"),
+            }
+        ),
         (*_SETTING, *_CAPTURES),
         _of_victim(_sojourn),
     ),
     "frames": Table(
         "a frame of the recording",
-        {
-            "t": (pl.Float64, "Unix s"),
-            "frame": (pl.Int64, "film frame shown, counted across loops; null: strip not readable"),
-            "height": (pl.Int32, "lines of the displayed rendition; null: not in the strip"),
-        },
+        Columns(
+            {
+                "t": Column(pl.Float64, "Unix s"),
+                "frame": Column(pl.Int64, "film frame shown, counted across loops; null: strip not readable"),
+                "height": Column(pl.Int32, "lines of the displayed rendition; null: not in the strip"),
+            }
+        ),
         (*_SETTING, "screen.json", "screen.mp4"),
         _of_victim(_frames),
     ),
     "probes": Table(
         "a packet of a latency probe (irtt); every probe through the bottleneck sends 50 per second",
-        {
-            "t": (pl.Float64, "Unix s when it was sent"),
-            "path": (pl.String, "`bottleneck`, or `unshaped` (bypasses the queue)"),
-            "ecn": (pl.UInt8, f"{_ECN}; as sent: in dualpi2 0 sees the C queue, 1 the L queue"),
-            "rtt_ms": (pl.Float64, "round-trip time; null: lost"),
-        },
+        Columns(
+            {
+                "t": Column(pl.Float64, "Unix s when it was sent"),
+                "path": Column(pl.String, "`bottleneck`, or `unshaped` (bypasses the queue)"),
+                "ecn": Column(pl.UInt8, f"{_ECN}; as sent: in dualpi2 0 sees the C queue, 1 the L queue"),
+                "rtt_ms": Column(pl.Float64, "round-trip time; null: lost"),
+            }
+        ),
         (
             *(*_SETTING, "options.json"),
             *(f"{name}.json{gz}" for name in (*(it.file for it in PROBES), _UNSHAPED) for gz in (".gz", "")),
@@ -263,83 +265,43 @@ TABLES: Mapping[str, Table] = {
     ),
     "player": Table(
         "the player's state every 250 ms, and its events",
-        {
-            "t": (pl.Float64, "Unix s"),
-            "event": (pl.String, "name of an event; null in a sample"),
-            "detail": (pl.String, "data of the event, as JSON"),
-            "playing": (pl.Boolean, "whether the player reports that it plays"),
-            "waiting": (pl.Boolean, "whether the player waits for data"),
-            "quality": (pl.String, "the player's name of the rendition"),
-            "width": (pl.Float64, "width of the decoded picture, px"),
-            "height": (pl.Float64, "height of the decoded picture, px"),
-            "position_s": (pl.Float64, "position in the film, s"),
-            "buffer_s": (pl.Float64, "buffered media ahead, s"),
-            "frames": (pl.Float64, "frames decoded so far"),
-            "dropped": (pl.Float64, "frames dropped so far"),
-        },
+        Columns(
+            {name: _PLAYER[name] for name in ("t", "event")}
+            | {"detail": Column(pl.String, "data of the event, as JSON")}
+            | _PLAYER
+        ),
         (*_SETTING, "player.jsonl"),
         _of_victim(_player),
     ),
     "queue": Table(
         "a qdisc of the router in a sample of `tc -s`, ten per second",
-        {
-            "t": (pl.Float64, "Unix s"),
-            "dev": (pl.String, "device; `lan`: downlink"),
-            "kind": (pl.String, "dualpi2, fq_codel, htb, …"),
-            "handle": (pl.String, "as in tc"),
-            "parent": (pl.String, "as in tc; null at the root"),
-            "backlog_bytes": (pl.Float64, "queued bytes"),
-            "qlen": (pl.Float64, "queued packets"),
-            "bytes": (pl.Float64, "bytes sent so far"),
-            "packets": (pl.Float64, "packets sent so far"),
-            "drops": (pl.Float64, "packets dropped so far"),
-            "marks": (pl.Float64, "CE marks so far; null: not counted by this qdisc"),
-            "sce_marks": (pl.Float64, "SCE marks (ECT(1)) so far; null: not an SCE queue"),
-            "delay_c_ms": (pl.Float64, "dualpi2: sojourn time of the packet at the head of the C queue"),
-            "delay_l_ms": (pl.Float64, "dualpi2: sojourn time of the packet at the head of the L queue"),
-        },
+        Columns(
+            {
+                "t": Column(pl.Float64, "Unix s"),
+                "dev": Column(pl.String, "device; `lan`: downlink"),
+                **QUEUE,
+                "delay_c_ms": Column(pl.Float64, "dualpi2: sojourn time of the packet at the head of the C queue"),
+                "delay_l_ms": Column(pl.Float64, "dualpi2: sojourn time of the packet at the head of the L queue"),
+            }
+        ),
         (*_SETTING, "qdisc.jsonl"),
         _of_victim(_queue),
     ),
     "sockets": Table(
         "a contender's socket in a sample of `ss -tin`",
-        {
-            "t": (pl.Float64, "Unix s"),
-            "place": (pl.String, "the host of the socket"),
-            "flow": (pl.String, "source>destination"),
-            "cc": (pl.String, "congestion control"),
-            "ecn": (pl.Boolean, "ECN negotiated"),
-            "cwnd": (pl.Float64, "congestion window, segments"),
-            "ssthresh": (pl.Float64, "segments"),
-            "mss": (pl.Float64, "bytes"),
-            "rtt_ms": (pl.Float64, "smoothed round-trip time"),
-            "minrtt_ms": (pl.Float64, "smallest round-trip time so far"),
-            "delivery_rate_bps": (pl.Float64, "TCP's estimate"),
-            "pacing_rate_bps": (pl.Float64, "TCP's pacing rate"),
-            "delivered": (pl.Float64, "segments delivered so far"),
-            "delivered_ce": (pl.Float64, "delivered segments with CE"),
-            "bytes_acked": (pl.Float64, "bytes acknowledged so far"),
-            "bytes_retrans": (pl.Float64, "bytes retransmitted so far"),
-            "app_limited": (pl.Boolean, "whether the last acknowledged segment was sent without further data to send"),
-            "notsent": (pl.Float64, "bytes not sent yet"),
-            "busy_ms": (pl.Float64, "time with data to send"),
-            "rwnd_limited_ms": (pl.Float64, "part of `busy_ms` limited by the receive window"),
-            "sndbuf_limited_ms": (pl.Float64, "part of `busy_ms` limited by the send buffer"),
-            "alpha": (pl.Float64, "DCTCP's or Prague's moving average of the marked share"),
-        },
+        Columns(columns_of(records.SocketSample)),
         (*_SETTING, "ss.jsonl", "ss-up.jsonl"),
         _of_victim(_sockets),
     ),
     "fetches": Table(
         "a short flow of a competing web user",
-        {
-            "phase": (pl.String, "phase of the flow"),
-            "server_port": (pl.UInt16, "server port, different for every web user of a load"),
-            "start": (pl.Float64, "Unix s of the SYN"),
-            "port": (pl.UInt16, "client port"),
-            "bytes": (pl.UInt64, "size of the response"),
-            "fct_s": (pl.Float64, "flow completion time; null: unfinished when the phase ended"),
-        },
+        Columns(
+            {
+                "phase": Column(pl.String, "phase of the flow"),
+                "server_port": Column(pl.UInt16, "server port, different for every web user of a load"),
+                **columns_of(records.FetchRecord),
+            }
+        ),
         (*_SETTING, "bulk.json"),
         _of_victim(_fetches),
     ),

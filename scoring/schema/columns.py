@@ -1,26 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of the tables from the two ends of a cell: recorders need not know the scoring.
+"""Columns of a run's tables, each declared once: type, and meaning with unit. Who records them need not score them.
 
-Times are s of the cell and delays µs, null for packets that never arrived.
+Times of a cell are s of the cell and delays µs, null for what never came.
 """
 
 from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
 
-FLOWS = {
-    "t_s": pl.Float64, "flow": pl.Int64, "received_bytes": pl.Int64, "srtt_us": pl.Int64, "min_rtt_us": pl.Int64,
-    "cwnd": pl.Int64, "retrans": pl.Int64, "lost": pl.Int64, "delivered": pl.Int64, "delivered_ce": pl.Int64,
-    "delivery_rate_bps": pl.Int64,
+import polars as pl
+from polars._typing import PolarsDataType
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, or in the annotation of a record's field: the column that the field becomes."""
+
+    kind: PolarsDataType
+    text: str
+    """What it holds, with its unit."""
+    name: str = ""
+    """The column's name, if not the field's."""
+    field: str = ""
+    """The record's field, if not named like the column."""
+
+
+class Columns(dict[str, PolarsDataType]):
+    """The columns of a table: name → type, as polars takes it; `texts`: name → meaning; `fields`: name → field."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        super().__init__({name: column.kind for name, column in columns.items()})
+        self.texts = {name: column.text for name, column in columns.items()}
+        self.fields = {name: column.field or name for name, column in columns.items()}
+
+
+def columns_of(record: type) -> dict[str, Column]:
+    """Return the columns that the fields of a record (TypedDict) declare, in their order."""
+    return {
+        it.name or field: replace(it, field=field)
+        for field, hint in get_type_hints(record, include_extras=True).items()
+        for it in _annotations(hint)
+        if isinstance(it, Column)
+    }
+
+
+def _annotations(hint: Any) -> Iterator[Any]:
+    while get_origin(hint) in (Annotated, NotRequired):
+        yield from getattr(hint, "__metadata__", ())
+        hint = get_args(hint)[0]
+
+
+_CELL_S = Column(pl.Float64, "s of the cell")
+_LOST = "µs; null: lost"
+_ENDS = {
+    "src": Column(pl.UInt128, "sender's IP address"), "sport": Column(pl.UInt16, "its port"),
+    "dst": Column(pl.UInt128, "receiver's IP address"), "dport": Column(pl.UInt16, "its port"),
+    "proto": Column(pl.UInt8, "6 TCP, 17 UDP"),
 }  # fmt: skip
-PROBES = {"t_s": pl.Float64, "probe": pl.Int64, "delay_us": pl.Float64}
-TALKS = {"t_s": pl.Float64, "talk": pl.Int64, "delay_us": pl.Float64, "bytes": pl.Int64}
-WIRE = {
-    "src": pl.UInt128, "sport": pl.UInt16, "dst": pl.UInt128, "dport": pl.UInt16, "proto": pl.UInt8,
-    "packets": pl.Int64, "data_packets": pl.Int64, "bytes": pl.Int64, "resent": pl.Int64, "not_ect": pl.Int64,
-    "ect1": pl.Int64, "ect0": pl.Int64, "ce": pl.Int64, "accecn_syn": pl.Boolean, "largest": pl.Int64,
+ENDS = _ENDS | {end: Column(pl.String, _ENDS[end].text) for end in ("src", "dst")}
+"""The two ends of a packet's flow, with addresses as text."""
+FLOWS = Columns({
+    "t_s": _CELL_S,
+    "flow": Column(pl.Int64, "its number, from 0"),
+    "received_bytes": Column(pl.Int64, "payload received in order so far"),
+    "srtt_us": Column(pl.Int64, "smoothed RTT, µs"),
+    "min_rtt_us": Column(pl.Int64, "least RTT so far, µs"),
+    "cwnd": Column(pl.Int64, "congestion window, segments"),
+    "retrans": Column(pl.Int64, "packets sent again so far"),
+    "lost": Column(pl.Int64, "packets lost now"),
+    "delivered": Column(pl.Int64, "packets delivered so far"),
+    "delivered_ce": Column(pl.Int64, "of them with CE"),
+    "delivery_rate_bps": Column(pl.Int64, "as TCP estimates it"),
+})  # fmt: skip
+PROBES = Columns({
+    "t_s": Column(pl.Float64, "s of the cell at which it was sent"),
+    "probe": Column(pl.Int64, "number of its probe, from 0"),
+    "delay_us": Column(pl.Float64, f"one way down, or there and back if the cell requests it, {_LOST}"),
+})  # fmt: skip
+TALKS = Columns({
+    "t_s": Column(pl.Float64, "s of the cell at which it was sent"),
+    "talk": Column(pl.Int64, "0 down, 1 up"),
+    "delay_us": Column(pl.Float64, f"one way, {_LOST}, or not recorded (in real time)"),
+    "bytes": Column(pl.Int64, "payload"),
+})  # fmt: skip
+_WIRE = {
+    "packets": Column(pl.Int64, "all of the flow"),
+    "data_packets": Column(pl.Int64, "those with payload"),
+    "bytes": Column(pl.Int64, "of IP, of packets with payload"),
+    "resent": Column(pl.Int64, "packets sent again"),
+    "not_ect": Column(pl.Int64, "packets with payload that are Not-ECT"),
+    "ect1": Column(pl.Int64, "ECT(1)"),
+    "ect0": Column(pl.Int64, "ECT(0)"),
+    "ce": Column(pl.Int64, "CE"),
+    "accecn_syn": Column(pl.Boolean, "whether its SYN offers AccECN"),
+    "largest": Column(pl.Int64, "largest IP packet, bytes"),
 }  # fmt: skip
-REPLAY = {"way": pl.String, "window": pl.Int64, "packets": pl.Int64, "late": pl.Int64, "repeated": pl.Int64}
-SHORT = {"start_s": pl.Float64, "bytes": pl.Int64, "fct_s": pl.Float64}
-PACKETS = {"t_s": pl.Float64, "flow": pl.Int64, "bytes": pl.Int64, "delay_us": pl.Float64}
-"""Time of sending (s of the cell), flow, IP bytes, time on the path (µs, null: lost)."""
+WIRE, WIRE_AS_TEXT = Columns(_ENDS | _WIRE), Columns(ENDS | _WIRE)
+REPLAY = Columns({
+    "way": Column(pl.String, "`down` or `up`"),
+    "window": Column(pl.Int64, "replay window, packets"),
+    "packets": Column(pl.Int64, "accepted"),
+    "late": Column(pl.Int64, "too old for the window"),
+    "repeated": Column(pl.Int64, "received twice"),
+})  # fmt: skip
+SHORT = Columns({
+    "start_s": _CELL_S,
+    "bytes": Column(pl.Int64, "payload"),
+    "fct_s": Column(pl.Float64, "from the client's SYN to the last byte, s; null: not finished"),
+})  # fmt: skip
+PACKETS = Columns({
+    "t_s": Column(pl.Float64, "s of the cell at which it enters the path"),
+    "flow": Column(pl.Int64, "number of its flow, from 0"),
+    "bytes": Column(pl.Int64, "of IP"),
+    "delay_us": Column(pl.Float64, f"one way, {_LOST}"),
+})  # fmt: skip
