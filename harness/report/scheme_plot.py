@@ -10,7 +10,7 @@ from html import escape
 from itertools import count
 from textwrap import wrap
 
-from sojourn.harness.report.svg import Scale, ticks
+from sojourn.harness.report.svg import Scale, circle, line, start, text, ticks, x_axis, y_axis
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 1000.0, 460.0, 64.0, 44.0, 12.0
 _ROOM = 5  # px from a point to its name
@@ -41,24 +41,15 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
     lo, hi = min(delays) / 1.3, max(delays) * 1.3
     x = Scale(lo, hi, _WIDTH - _RIGHT, _LEFT, log=True)
     y = Scale(0, max((scheme.mbps for scheme in placed), default=0) * 1.06 or 1, _HEIGHT - _BOTTOM, 8)
-    out = [f'<svg class="plot" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" aria-label="{escape(label)}">']
-    for mark in _marks(lo, hi):
-        out.append(f'<line class="grid" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
-        out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{y.a + 16:g}">{mark:g}</text>')
-    for mark in ticks(0, y.hi):
-        out.append(
-            f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>'
-        )
-        out.append(f'<text class="tick y" x="{_LEFT - 6:g}" y="{y(mark) + 4:.1f}">{mark:g}</text>')
+    rates = [(mark, f"{mark:g}") for mark in ticks(0, y.hi)]
+    out = [start(_WIDTH, _HEIGHT, label), x_axis(x, _marks(lo, hi), y.b, y.a, across, 36)]
+    out.append(y_axis(y, rates, Scale(0, 1, _LEFT, _WIDTH - _RIGHT), upwards))
     taken: list[tuple[float, float, float, float]] = []
     for group in _groups(placed, x, y):
         at = max(x(scheme.delay_ms) for scheme in group)
         up = max(y(scheme.mbps) for scheme in group)
         for scheme in group:
-            out.append(
-                f'<circle class="bar {scheme.kind}" cx="{x(scheme.delay_ms):.1f}" cy="{y(scheme.mbps):.1f}" r="4">'
-                f"<title>{escape(scheme.tip)}</title></circle>"
-            )
+            out.append(circle(scheme.kind, x(scheme.delay_ms), y(scheme.mbps), 4, scheme.tip))
         # A name is next to its point, names of a crowd below it; near other points, as close as possible.
         names = [scheme.name for scheme in group]
         lines = wrap(", ".join(names), _WRAPPED, break_on_hyphens=False) if len(names) > 1 else names
@@ -66,7 +57,7 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
         wide, high = _LETTER * max(map(len, lines)), _LINE * len(lines)
         if len(names) > 1:
             at = min(x(scheme.delay_ms) for scheme in group) - _ROOM - 4
-        anchor, start = ("start", at + _ROOM) if at + _ROOM + wide < _WIDTH else ("end", at - _ROOM - wide)
+        anchor, begin = ("start", at + _ROOM) if at + _ROOM + wide < _WIDTH else ("end", at - _ROOM - wide)
         # A block of names covers no other point.
         points = [(x(one.delay_ms), y(one.mbps)) for one in placed if len(names) > 1 and one not in group]
         filled = [*taken, *((px - 4, px + 4, py + 9, py + 14) for px, py in points)]
@@ -75,28 +66,21 @@ def scheme_plot(schemes: Sequence[Scheme], across: str, upwards: str, label: str
             top
             for top in tops
             if not any(
-                start < right and left < start + wide and top < low and above < top + high
+                begin < right and left < begin + wide and top < low and above < top + high
                 for left, right, above, low in filled
             )
         )
-        taken.append((start, start + wide, top, top + high))
+        taken.append((begin, begin + wide, top, top + high))
         text_x = at + _ROOM if anchor == "start" else at - _ROOM
         if abs(top - up - 4) > _LINE:
-            x1, y1, x2, y2 = (at, up, text_x, top - 4) if len(names) == 1 else (at + 9, up - _LINE, at + 9, top - 10)
-            out.append(f'<line class="range" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>')
-        for n, text in enumerate(lines):
-            out.append(
-                f'<text class="tick" style="text-anchor:{anchor}" x="{text_x:.1f}" y="{top + n * _LINE:.1f}">'
-                f"{escape(text)}</text>"
-            )
+            x1, x2, y1, y2 = (at, text_x, up, top - 4) if len(names) == 1 else (at + 9, at + 9, up - _LINE, top - 10)
+            out.append(line("range", x1, x2, y1, y2))
+        out += [text("tick", text_x, top + n * _LINE, words, anchor) for n, words in enumerate(lines)]
     if lost:
         tips = escape("; ".join(scheme.tip for scheme in lost))
         note = f"{len(lost)} not drawn: lost<title>{tips}</title>"
         out.append(f'<text class="axis" style="text-anchor:start" x="{_LEFT:g}" y="{_HEIGHT - 8:g}">{note}</text>')
-    out.append(f'<text class="axis" x="{(_LEFT + _WIDTH) / 2:g}" y="{_HEIGHT - 8:g}">{escape(across)}</text>')
-    middle = (y.a + y.b) / 2
-    out.append(f'<text class="axis" transform="translate(14 {middle:g}) rotate(-90)">{escape(upwards)}</text></svg>')
-    return "".join(out)
+    return "".join([*out, "</svg>"])
 
 
 def _groups(schemes: Sequence[Scheme], x: Scale, y: Scale) -> list[list[Scheme]]:

@@ -39,6 +39,42 @@ class Scale:
         return self.a + (min(max(at, low), high) - low) / ((high - low) or 1) * (self.b - self.a)
 
 
+def start(width: float, height: float, label: str, kind: str = "", data: str = "") -> str:
+    """Return the start tag of a plot of this size in px; `data` are further attributes."""
+    return f'<svg class="plot{kind}" viewBox="0 0 {width:g} {height:g}"{data} role="img" aria-label="{escape(label)}">'
+
+
+def line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    """Return a straight line from (x1, y1) to (x2, y2)."""
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
+def text(kind: str, x: float, y: float, words: str, anchor: str = "") -> str:
+    """Return a text at a point; `anchor` overrides the style sheet's."""
+    style = f' style="text-anchor:{anchor}"' if anchor else ""
+    return f'<text class="{kind}"{style} x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'
+
+
+def circle(kind: str, x: float, y: float, radius: float, tip: str) -> str:
+    """Return a dot with a tooltip."""
+    dot = f'<circle class="bar {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">'
+    return f"{dot}<title>{escape(tip)}</title></circle>"
+
+
+def x_axis(x: Scale, marks: Iterable[float], top: float, bottom: float, name: str = "", below: float = 34) -> str:
+    """Return grid lines from `top` to `bottom`, their values, and the name of the axis `below` px under the plot."""
+    drawn = [line("grid", x(mark), x(mark), top, bottom) + text("tick x", x(mark), bottom + 16, f"{mark:g}")
+             for mark in marks]  # fmt: skip
+    return "".join([*drawn, text("axis", (x.a + x.b) / 2, bottom + below, name) if name else ""])
+
+
+def y_axis(y: Scale, marks: Iterable[tuple[float, str]], x: Scale, name: str = "") -> str:
+    """Return grid lines across the whole of `x` at values, their texts, and the name of the axis left of them."""
+    drawn = [line("grid", x.a, x.b, y(at), y(at)) + text("tick y", x.a - 6, y(at) + 4, words) for at, words in marks]
+    turned = f'<text class="axis" transform="translate(13 {(y.a + y.b) / 2:g}) rotate(-90)">{escape(name)}</text>'
+    return "".join([*drawn, turned if name else ""])
+
+
 def ticks(lo: float, hi: float, about: int = 6) -> list[float]:
     """Return about `about` round values from `lo` to `hi`, at steps of 1, 2 or 5 times a power of ten."""
     raw = max(hi - lo, 1e-9) / about
@@ -72,47 +108,40 @@ def time_plot(
     x = Scale(0, end, _LEFT, _WIDTH - _RIGHT)
     height = _TOP + sum(panel.height + _GAP for panel in panels) - _GAP + _BOTTOM
     bottom = height - _BOTTOM
-    out = [
-        f'<svg class="plot timeline" viewBox="0 0 {_WIDTH:g} {height:g}" data-left="{_LEFT:g}" '
-        f'data-right="{_WIDTH - _RIGHT:g}" data-end="{end:g}" role="img" aria-label="{escape(label)}">'
-    ]
-    for name, kind, start, stop in phases:
+    data = f' data-left="{_LEFT:g}" data-right="{_WIDTH - _RIGHT:g}" data-end="{end:g}"'
+    out = [start(_WIDTH, height, label, " timeline", data)]
+    for name, kind, begin, stop in phases:
         out.append(
-            f'<rect class="phase {kind}" x="{x(start):.1f}" y="{_TOP - 26:g}" '
-            f'width="{x(stop) - x(start):.1f}" height="{bottom - _TOP + 26:.1f}"/>'
-            f'<text class="phase-name" x="{x((start + stop) / 2):.1f}" y="{_TOP - 11:g}">'
-            f"{escape(name)}</text>"
+            f'<rect class="phase {kind}" x="{x(begin):.1f}" y="{_TOP - 26:g}" '
+            f'width="{x(stop) - x(begin):.1f}" height="{bottom - _TOP + 26:.1f}"/>'
         )
+        out.append(text("phase-name", x((begin + stop) / 2), _TOP - 11, name))
     y = _TOP
     for panel in panels:
         out += _panel(panel, x, y)
         y += panel.height + _GAP
-    for tick in ticks(0, end, 10):
-        out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{bottom + 16:g}">{tick:g}</text>')
-    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{bottom + 34:g}">{escape(axis)}</text>')
-    out.append(f'<line class="cursor" x1="-9" x2="-9" y1="{_TOP:g}" y2="{bottom:g}"/></svg>')
+    out += [text("tick x", x(tick), bottom + 16, f"{tick:g}") for tick in ticks(0, end, 10)]
+    out += [text("axis", (x.a + x.b) / 2, bottom + 34, axis), line("cursor", -9, -9, _TOP, bottom), "</svg>"]
     return "".join(out)
 
 
 def _panel(panel: Panel, x: Scale, top: float) -> Iterable[str]:
     y = Scale(0, panel.top or 1, top + panel.height, top + 14)
-    yield f'<text class="panel" x="{x.a + 6:g}" y="{top + 9:g}">{escape(panel.title)}</text>'
+    yield text("panel", x.a + 6, top + 9, panel.title)
     labels = panel.labels
     if labels is None:
         labels = [(tick, f"{tick:g}") for tick in ticks(0, panel.top or 1, max(int(panel.height // 34), 2))]
-    for value, text in labels:
-        yield f'<line class="grid" x1="{x.a:g}" x2="{x.b:g}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>'
-        yield f'<text class="tick y" x="{x.a - 6:g}" y="{y(value) + 4:.1f}">{escape(text)}</text>'
-    for kind, start, length, tip in panel.spans:
-        wide = max(x(start + length) - x(start), 1.5)
+    yield y_axis(y, labels, x)
+    for kind, begin, length, tip in panel.spans:
+        wide = max(x(begin + length) - x(begin), 1.5)
         yield (
-            f'<rect class="{kind}" x="{x(start):.1f}" y="{y.b:g}" width="{wide:.1f}" height="{y.a - y.b:g}">'
+            f'<rect class="{kind}" x="{x(begin):.1f}" y="{y.b:g}" width="{wide:.1f}" height="{y.a - y.b:g}">'
             f"<title>{escape(tip)}</title></rect>"
         )
     if panel.steps:
         path = "".join(
-            f"{'L' if n else 'M'}{x(start):.1f},{y(value):.1f}H{x(stop):.1f}"
-            for n, (start, stop, value) in enumerate(panel.steps)
+            f"{'L' if n else 'M'}{x(begin):.1f},{y(value):.1f}H{x(stop):.1f}"
+            for n, (begin, stop, value) in enumerate(panel.steps)
         )
         yield f'<path class="line quality" d="{path}"/>'
     for kind, points in panel.lines:
@@ -137,18 +166,12 @@ def ccdf_plot(
     lo, hi = max(0.0, lo - 0.04 * (hi - lo)), hi + 0.04 * (hi - lo) + 0.1
     height = 360.0
     x, y = Scale(lo, hi, _LEFT, _WIDTH - _RIGHT), Scale(floor, 100, height - _BOTTOM, 12, log=True)
-    out = [f'<svg class="plot" viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="{escape(label)}">']
-    for share in (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1):
-        out.append(f'<line class="grid" x1="{x.a:g}" x2="{x.b:g}" y1="{y(share):.1f}" y2="{y(share):.1f}"/>')
-        out.append(f'<text class="tick y" x="{x.a - 6:g}" y="{y(share) + 4:.1f}">{share:g} %</text>')
-    for tick in ticks(lo, hi, 10):
-        out.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
-        out.append(f'<text class="tick x" x="{x(tick):.1f}" y="{y.a + 16:g}">{tick:g}</text>')
+    shares = [(share, f"{share:g} %") for share in (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1)]
+    out = [start(_WIDTH, height, label), y_axis(y, shares, x), x_axis(x, ticks(lo, hi, 10), y.b, y.a, axis, 36)]
     for (name, kind, _), points, on in zip(curves, shown, endless, strict=True):
         points = [*points, (hi, points[-1][1])] if on else points
         out.append(f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>')
-    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 4:g}">{escape(axis)}</text></svg>')
-    return "".join(out)
+    return "".join([*out, "</svg>"])
 
 
 @dataclass(frozen=True)
@@ -173,15 +196,10 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
     marks = ticks(low, max([*values, 1e-9]), 5)
     x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - _RIGHT)
     height = 8 + sum(len(bars) * thick + gap for _, bars in groups) + _BOTTOM
-    bottom = height - _BOTTOM
-    out = [f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">']
-    for mark in marks:
-        out.append(f'<line class="grid" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="4" y2="{bottom:g}"/>')
-        out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{bottom + 15:g}">{mark:g}</text>')
+    out = [start(width, height, label), x_axis(x, marks, 4, height - _BOTTOM, axis)]
     y = 8.0
     for name, bars in groups:
-        middle = y + len(bars) * thick / 2 + 4
-        out.append(f'<text class="tick y" x="{left - 7:g}" y="{middle:.1f}">{escape(name)}</text>')
+        out.append(text("tick y", left - 7, y + len(bars) * thick / 2 + 4, name))
         for bar in bars:
             a, b = sorted((x(0), x(bar.value)))
             out.append(
@@ -189,17 +207,12 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
                 f'height="{thick - 1:g}"><title>{escape(bar.tip)}</title></rect>'
             )
             if bar.high > bar.low:
-                out.append(
-                    f'<line class="range" x1="{x(bar.low):.1f}" x2="{x(bar.high):.1f}" '
-                    f'y1="{y + thick / 2:.1f}" y2="{y + thick / 2:.1f}"/>'
-                )
+                out.append(line("range", x(bar.low), x(bar.high), y + thick / 2, y + thick / 2))
             if bar.published is not None:
-                at = x(bar.published)
-                out.append(f'<line class="theirs" x1="{at:.1f}" x2="{at:.1f}" y1="{y:.1f}" y2="{y + thick:.1f}"/>')
+                out.append(line("theirs", x(bar.published), x(bar.published), y, y + thick))
             y += thick
         y += gap
-    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{height - 6:g}">{escape(axis)}</text></svg>')
-    return "".join(out)
+    return "".join([*out, "</svg>"])
 
 
 @dataclass(frozen=True)
@@ -227,37 +240,24 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
     room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
     x = Scale(low - room, high + room, left, width - _RIGHT)
     bottom = 4 + thick * len(rows)
-    height = bottom + 20
-    out = [f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">']
-    for mark in ticks(x.lo, x.hi, 5):
-        kind = "theirs" if zero and mark == 0 else "grid"
-        out.append(f'<line class="{kind}" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="4" y2="{bottom:g}"/>')
-        out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{bottom + 15:g}">{mark:g}</text>')
+    out = [start(width, bottom + 20, label), x_axis(x, ticks(x.lo, x.hi, 5), 4, bottom)]
+    if zero:
+        out.append(line("theirs", x(0), x(0), 4, bottom))
     if math.inf in given:
-        out.append(f'<text class="tick x" x="{x.b - 4:.1f}" y="{bottom + 15:g}">{never.split()[0]}</text>')
+        out.append(text("tick x", x.b - 4, bottom + 16, never.split()[0]))
     for index, row in enumerate(rows):
         top = 4 + index * thick
         middle = top + thick / 2
-        out.append(f'<text class="tick y" x="{left - 8:g}" y="{middle + 4:.1f}">{escape(row.label)}</text>')
+        out.append(text("tick y", left - 8, middle + 4, row.label))
         if row.low is not None and row.high is not None:
-            out.append(
-                f'<line class="interval {row.kind}" x1="{x(row.low):.1f}" x2="{x(row.high):.1f}" '
-                f'y1="{middle:.1f}" y2="{middle:.1f}"/>'
-            )
+            out.append(line(f"interval {row.kind}", x(row.low), x(row.high), middle, middle))
         at, reach = x(row.middle), thick / 2 - 5
-        out.append(
-            f'<line class="interval {row.kind}" x1="{at:.1f}" x2="{at:.1f}" '
-            f'y1="{middle - reach:.1f}" y2="{middle + reach:.1f}"/>'
-        )
+        out.append(line(f"interval {row.kind}", at, at, middle - reach, middle + reach))
         for run, value in enumerate(row.values):
             y = top + 7 + (thick - 14) * (run + 0.5) / len(row.values)
             tip = f"{row.label}, run {run + 1}: {formatted(value, 'g', never)}"
-            out.append(
-                f'<circle class="bar {row.kind}" cx="{x(value):.1f}" cy="{y:.1f}" r="2.8">'
-                f"<title>{escape(tip)}</title></circle>"
-            )
-    out.append("</svg>")
-    return "".join(out)
+            out.append(circle(row.kind, x(value), y, 2.8, tip))
+    return "".join([*out, "</svg>"])
 
 
 @dataclass(frozen=True)
@@ -285,27 +285,13 @@ def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> 
     marks = _log_ticks(lo, hi)
     left = 30 + 6.4 * max((len(f"{mark:g}") for mark in marks), default=0)
     x, y = Scale(lo, hi, left, side - 8, log=True), Scale(lo, hi, side - _BOTTOM, 8, log=True)
-    out = [f'<svg class="plot" viewBox="0 0 {side:g} {side:g}" role="img" aria-label="{escape(label)}">']
-    for mark in marks:
-        out.append(f'<line class="grid" x1="{x(mark):.1f}" x2="{x(mark):.1f}" y1="{y.b:g}" y2="{y.a:g}"/>')
-        out.append(f'<line class="grid" x1="{x.a:g}" x2="{x.b:g}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>')
-        out.append(f'<text class="tick x" x="{x(mark):.1f}" y="{y.a + 15:g}">{mark:g}</text>')
-        out.append(f'<text class="tick y" x="{x.a - 5:g}" y="{y(mark) + 4:.1f}">{mark:g}</text>')
-    out.append(f'<line class="range" x1="{x.a:g}" x2="{x.b:g}" y1="{y.a:g}" y2="{y.b:g}"/>')
+    out = [start(side, side, label), x_axis(x, marks, y.b, y.a, across)]
+    out += [y_axis(y, [(mark, f"{mark:g}") for mark in marks], x, upwards), line("range", x.a, x.b, y.a, y.b)]
     for dot in dots:
         if dot.high > dot.low > 0:
-            at = x(dot.x)
-            out.append(
-                f'<line class="range" x1="{at:.1f}" x2="{at:.1f}" y1="{y(dot.low):.1f}" y2="{y(dot.high):.1f}"/>'
-            )
-        out.append(
-            f'<circle class="bar dot {dot.kind}" cx="{x(dot.x):.1f}" cy="{y(dot.y):.1f}" r="3.2">'
-            f"<title>{escape(dot.tip)}</title></circle>"
-        )
-    middle_y = (y.a + y.b) / 2
-    out.append(f'<text class="axis" x="{(x.a + x.b) / 2:g}" y="{side - 6:g}">{escape(across)}</text>')
-    out.append(f'<text class="axis" transform="translate(12 {middle_y:g}) rotate(-90)">{escape(upwards)}</text></svg>')
-    return "".join(out)
+            out.append(line("range", x(dot.x), x(dot.x), y(dot.low), y(dot.high)))
+        out.append(circle(f"dot {dot.kind}", x(dot.x), y(dot.y), 3.2, dot.tip))
+    return "".join([*out, "</svg>"])
 
 
 def _log_ticks(lo: float, hi: float) -> list[float]:
