@@ -22,14 +22,12 @@ from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.results import figure_text, seeds_text
 from sojourn.harness.report.html import render
 from sojourn.harness.report.run_page import REPORT, ReportError
-from sojourn.harness.report.svg import Panel, Points, ccdf_plot, time_plot
+from sojourn.harness.report.svg import COLOURS, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import Manifest, read_manifest, reseal
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
 from sojourn.scoring.transport.single_packets import BIN_S
 
-COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
-"""The page's colours of the curves c0 to c5."""
 FIXED_RTT_MS = 300.0
 """Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
 _POINTS = 240

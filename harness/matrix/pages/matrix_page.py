@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary
-from sojourn.harness.matrix.pages.cell_page import COLOURS, ccdf_points, cell_page
+from sojourn.harness.matrix.pages.cell_page import ccdf_points, cell_page
 from sojourn.harness.matrix.pages.compare_runs import FolderComparison
 from sojourn.harness.matrix.results import (
     FURTHEST,
@@ -34,6 +34,7 @@ from sojourn.harness.matrix.results import (
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.scheme_plot import Scheme, scheme_plot
 from sojourn.harness.report.svg import (
+    COLOURS,
     Bar,
     Dot,
     Dots,
