@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from sojourn.scoring.evidence import Setting
 from sojourn.scoring.picture import rendition
-from sojourn.scoring.schema.scores import Harm, Metrics, PhaseScores
+from sojourn.scoring.schema.scores import HARMED, Harm, Metrics, PhaseScores
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.statistics.harm import METRICS, harm, solo_windows
+from sojourn.scoring.statistics.harm import harm, solo_windows
 from sojourn.scoring.transport import demand
 
 
@@ -36,7 +36,7 @@ def harms(rows: Sequence[PhaseScores], baseline: Metrics, capacity_mbps: float |
     harmed = []
     for row in rows:
         unlimited = demand.met(row, baseline, capacity_mbps, call=call)
-        for metric, better in METRICS.items() if row.contender else ():
+        for metric, better in HARMED.items() if row.contender else ():
             solo, value = getattr(baseline, metric), getattr(row, metric)
             if solo is not None and value is not None and math.isfinite(solo):
                 met = unlimited and metric == demand.METRIC

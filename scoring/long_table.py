@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from math import isnan
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from sojourn.scoring.schema.cell_scores import declared, figures_of
 from sojourn.scoring.schema.columns import Column, Columns
+from sojourn.scoring.schema.metric import HARM, Metric, unit_of, with_unit
+from sojourn.scoring.schema.scores import METRICS as PHASE_METRICS
 from sojourn.scoring.schema.scores import Metrics, Scores
 
 ALONE = "alone"
 """The phase of a victim's baseline."""
-HARM = "harm."
-"""Begins the name of a metric of harm."""
 BELOW_SOLO = "below_solo_s"
 """Seconds of a phase with a picture lower than what the baseline mostly shows."""
 COLUMNS = Columns({
@@ -29,16 +29,10 @@ COLUMNS = Columns({
     "value": Column(pl.Float64, "the figure; `inf`: more was lost, or not finished, than the percentile leaves out"),
     "unit": Column(pl.String, "its unit; empty for shares and counts"),
 })  # fmt: skip
-#: By how the name of a metric ends.
-_UNITS = {
-    "_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "bytes", "height": "lines", "fps": "frames/s",
-}  # fmt: skip
 #: What a phase has besides its figures, and a figure that is another's parts.
 _NO_FIGURES = {"start", "end", "height_seconds"}
-_DEEPEST = 6
-_NAME = re.compile(r"[a-z0-9_]{1,40}")
-#: What a list in a cell's scores has besides figures: numbers of its members, the path that was requested.
-_SPECIFIED = {"flow", "probe", "rtt_ms", "start_s", "end_s", "rate_mbps"}
+METRICS = PHASE_METRICS | {BELOW_SOLO: Metric("picture below its height alone", "less")}
+"""The figures of a phase, with the one that also depends on the baseline."""
 
 
 class LongRow(NamedTuple):
@@ -55,17 +49,25 @@ class LongRow(NamedTuple):
         return unit_of(self.metric)
 
 
-def unit_of(metric: str) -> str:
-    """Return the unit of a metric by its name; empty for shares, counts and harm."""
+def named(metric: str) -> tuple[str, Metric]:
+    """Return the label of a metric in the table, and what it declares; its own name if nothing declares it."""
     if metric.startswith(HARM):
-        return ""
-    return next((unit for end, unit in _UNITS.items() if metric.endswith(end)), "")
+        label, harmed = named(metric.removeprefix(HARM))
+        return f"harm: {label}", replace(harmed, better="less")
+    if known := METRICS.get(metric):
+        return known.label, known
+    return declared(metric) or (metric, Metric(metric))
+
+
+def label_of(metric: str) -> str:
+    """Return the label of a metric in the table, with its unit in brackets."""
+    return with_unit(named(metric)[0], unit_of(metric))
 
 
 def rows_of(scores: Scores | Mapping[str, Any]) -> list[LongRow]:
     """Return the figures of the scores of a victim's run, or of the document of a cell's run; none of what is None."""
     if not isinstance(scores, Scores):
-        return [LongRow("", None, metric, value) for metric, value in _leaves(scores, "")]
+        return [LongRow("", None, metric, value) for metric, value in figures_of(scores)]
     rows = [
         LongRow(phase.name, phase.contender, metric, value)
         for phase in scores.phases
@@ -89,20 +91,3 @@ def _figures(metrics: Metrics, baseline: Metrics | None) -> Iterator[tuple[str, 
             yield name, value
     if baseline and baseline.dominant_height is not None and metrics.height_seconds:
         yield BELOW_SOLO, sum(s for height, s in metrics.height_seconds.items() if height < baseline.dominant_height)
-
-
-def _leaves(node: Any, path: str) -> Iterator[tuple[str, float]]:
-    """The numbers at or below a node of a cell's document by their dotted paths; series and curves are no figures."""
-    if isinstance(node, bool) or path.count(".") > _DEEPEST:
-        return
-    if isinstance(node, int | float) or node == "Infinity":
-        if path.rpartition(".")[2] not in _SPECIFIED and not isnan(value := float(node)):
-            yield path, value
-    elif isinstance(node, Mapping):
-        for name, value in node.items():
-            # `last` is one of the flows; a document may be somebody else's.
-            if _NAME.fullmatch(str(name)) and (path or name != "last"):
-                yield from _leaves(value, f"{path}.{name}" if path else str(name))
-    elif isinstance(node, list) and all(isinstance(one, Mapping) for one in node):
-        for number, one in enumerate(node):
-            yield from _leaves(one, f"{path}.{number}")

@@ -123,7 +123,8 @@ def summary(
     as_json: AsJson = False,
 ) -> None:
     """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
-    from sojourn.harness.report.repetitions import SUMMARY, experiments, find_runs, records, write_summary
+    from sojourn.harness.report.experiments import SUMMARY, experiments, find_runs
+    from sojourn.harness.report.repetitions import records, write_summary
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.store.manifest import is_run
 

@@ -154,7 +154,8 @@ class ExperimentSession:
             console.print(Text(line), soft_wrap=True)
 
     def _summarise(self, console: Console) -> Path:
-        from sojourn.harness.report.repetitions import experiments, find_runs, write_summary
+        from sojourn.harness.report.experiments import experiments, find_runs
+        from sojourn.harness.report.repetitions import write_summary
         from sojourn.harness.report.terminal import print_summary
 
         repeated = experiments(find_runs([result.path for result in self.results]))

@@ -13,9 +13,9 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from sojourn.bottleneck.units import format_rate, format_time
+from sojourn.harness.report.experiments import Experiment, ExperimentFigure, distinct_names, experiments
 from sojourn.harness.report.grids import (
     DEMAND_MET,
-    METRICS,
     PRIMARY,
     Grid,
     Row,
@@ -26,11 +26,12 @@ from sojourn.harness.report.grids import (
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder
-from sojourn.harness.report.repetitions import Experiment, distinct_names, experiments, figure_text, label_of
+from sojourn.harness.report.repetitions import figure_text
 from sojourn.harness.report.run_page import REPORT, ReportError, versions_of
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import is_run
+from sojourn.scoring.long_table import label_of
 from sojourn.scoring.statistics.intervals import (
     ENOUGH,
     LEVEL,
@@ -42,7 +43,7 @@ from sojourn.scoring.statistics.intervals import (
     holm,
     shows,
 )
-from sojourn.scoring.statistics.numbers import LOST, never_came
+from sojourn.scoring.statistics.numbers import LOST
 from sojourn.scoring.statistics.summary import Figure
 
 #: Names that are made of options, which the table of differences lists separately.
@@ -225,41 +226,36 @@ def _families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compar
 def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
     """Yield the comparisons alone, then with every common contender: the harm, then the measured values."""
     every = [run.scores for side in (one, other) for run in side.victims]
-    names = [name for name in one.summary.contenders if name in other.summary.contenders]
-    for who in ("", *names):
-        kinds = (
-            []
-            if who == ""
-            else [(one.summary.harm, other.summary.harm, {k: (f"harm: {v[0]}", "") for k, v in METRICS.items()})]
-        )
-        for ours, theirs, labels in [*kinds, (one.summary.measured, other.summary.measured, None)]:
-            by_metric = {figure.metric: figure for figure in theirs}
-            for figure in ours:
-                a, b = _estimate(figure, who), _estimate(by_metric.get(figure.metric), who)
-                if a and b:
-                    label, unit = labels[figure.metric] if labels else label_of(figure.metric)
-                    less = difference(a.values, b.values, a.statistic)
-                    family: Literal["measured", "harm"] = "harm" if labels else "measured"
-                    label = labelled(f"{label} ({unit})" if unit else label, *every)
-                    sides = ((figure, one), (by_metric[figure.metric], other))
-                    met = figure.unlimited(who), by_metric[figure.metric].unlimited(who)
-                    words = tuple(
-                        interval(side.contended[who])
-                        if family == "harm" and not unlimited
-                        else DEMAND_MET
-                        if family == "harm"
-                        else figure_text(side, of.summary, who or None)
-                        for (side, of), unlimited in zip(sides, met, strict=True)
-                    )
-                    yield Compared(
-                        who, family, label, figure.better, figure.primary, a, b, less,
-                        (words[0], words[1]), never_came(figure.metric), met,
-                    )  # fmt: skip
+    by_metric = {it.metric: it.figure for it in other.figures()}
+    both = [(it, by_metric[it.metric]) for it in one.figures() if it.metric in by_metric]
+    both.sort(key=lambda pair: pair[0].family != "harm")
+    for who in ("", *(name for name in one.summary.contenders if name in other.summary.contenders)):
+        for it, theirs in both:
+            a, b = _estimate(it.figure, who), _estimate(theirs, who)
+            if a and b:
+                yield Compared(
+                    who=who,
+                    family=it.family,
+                    label=labelled(label_of(it.metric), *every),
+                    better=it.figure.better,
+                    primary=it.figure.primary,
+                    a=a,
+                    b=b,
+                    less=difference(a.values, b.values, a.statistic),
+                    words=(_words(it, it.figure, one, who), _words(it, theirs, other, who)),
+                    never=it.never,
+                    demand_met=(it.figure.unlimited(who), theirs.unlimited(who)),
+                )
 
 
-def _estimate(figure: Figure | None, who: str) -> Estimate | None:
-    if figure is None:
-        return None
+def _words(it: ExperimentFigure, figure: Figure, side: Experiment, who: str) -> str:
+    """Return a side's figure as displayed."""
+    if it.family == "measured":
+        return figure_text(figure, side.summary, who or None)
+    return DEMAND_MET if figure.unlimited(who) else interval(figure.contended[who])
+
+
+def _estimate(figure: Figure, who: str) -> Estimate | None:
     return figure.contended.get(who) if who else figure.alone
 
 

@@ -9,7 +9,8 @@ from functools import partial
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
-from sojourn.scoring.schema.scores import Harm, PhaseScores, Scores, rate_steps
+from sojourn.scoring.long_table import label_of
+from sojourn.scoring.schema.scores import HARMED, Harm, PhaseScores, Scores, rate_steps
 from sojourn.scoring.statistics.harm import SEVERE, SOME, severity
 from sojourn.scoring.statistics.numbers import LOST, UNFINISHED, formatted
 from sojourn.scoring.time_series import probe_names
@@ -18,23 +19,6 @@ from sojourn.traffic.probes import PROBES
 if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
 
-#: The metrics of harm: labels, with probes by codepoint (see `labelled`), and units.
-METRICS = {
-    "played_height": ("effective resolution, 0 while stalled", "lines"),
-    "mean_height": ("mean height of the picture", "lines"),
-    "played_share": ("time without stalls", ""),
-    "unfrozen_share": ("time without freezes (WebRTC)", ""),
-    "fps": ("displayed frame rate", "frames/s"),
-    "victim_mbps": ("goodput of the victim", "Mbit/s"),
-    "rtt_p50_ms": ("RTT of the probe (Not-ECT), P50", "ms"),
-    "ect1_rtt_p50_ms": ("RTT of the probe (ECT(1)), P50", "ms"),
-    "rtt_p99_ms": ("RTT of the probe (Not-ECT), P99", "ms"),
-    "ect1_rtt_p99_ms": ("RTT of the probe (ECT(1)), P99", "ms"),
-    "answered_share": ("probes answered (Not-ECT)", ""),
-    "ect1_answered_share": ("probes answered (ECT(1))", ""),
-    "frames_in_time": ("frames shown within 0.4 s", ""),
-    "frame_p99_ms": ("camera to screen, P99", "ms"),
-}
 #: A baseline shorter than this, s, is noted next to the harm.
 _LONG_ALONE_S = 60.0
 DEMAND_MET = "demand met"
@@ -107,9 +91,8 @@ def harm_table(scores: Scores) -> Grid:
     ]
     by_key = {(harm.metric, harm.phase): harm for harm in scores.harm}
     phases = {phase.name: phase for phase in scores.phases}
-    for metric, (label, unit) in METRICS.items():
-        label = labelled(label, scores)
-        cells = [(f"{label} ({unit})" if unit else label) + (PRIMARY if metric == scores.primary else "")]
+    for metric in HARMED:
+        cells = [labelled(label_of(metric), scores) + (PRIMARY if metric == scores.primary else "")]
         row = Row(cells)
         for name in names:
             harm = by_key.get((metric, name))

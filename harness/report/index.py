@@ -12,25 +12,18 @@ from typing import Any
 from urllib.parse import quote
 
 from sojourn.bottleneck.units import format_rate, format_time
-from sojourn.harness.report.grids import DEMAND_MET, METRICS, Grid, labelled, queue
+from sojourn.harness.report.experiments import Experiment, differing, experiments, has_figures
+from sojourn.harness.report.grids import DEMAND_MET, Grid, labelled, queue
 from sojourn.harness.report.headline import CUT_OFFS
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.repetitions import (
-    Experiment,
-    differing,
-    experiments,
-    figure_text,
-    grids,
-    has_figures,
-    method,
-    run_rows,
-    verdict_view,
-)
+from sojourn.harness.report.repetitions import figure_text, grids, method, run_rows, verdict_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
 from sojourn.harness.store.runs import run_folders
+from sojourn.scoring.long_table import named
+from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
 from sojourn.scoring.statistics.summary import REFERENCE
 
@@ -159,8 +152,8 @@ def heat_maps(groups: Sequence[Experiment]) -> list[dict[str, Any]]:
     figures = [figure for one in groups for figure in one.summary.harm]
     primary = {figure.metric for figure in figures if figure.primary}
     known = {figure.metric for figure in figures}
-    for metric in sorted(known, key=lambda name: (name not in primary, list(METRICS).index(name))):
-        label, _ = METRICS[metric]
+    for metric in sorted(known, key=lambda name: (name not in primary, list(HARMED).index(name))):
+        label, _ = named(metric)
         table = []
         for head, by_queue in zip(heads, rows.values(), strict=True):
             cells = [

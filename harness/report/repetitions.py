@@ -9,238 +9,41 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from math import isfinite
-from operator import itemgetter
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
 
-from sojourn.hardware.machine.messages import printable
+from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, cell_headline
 from sojourn.harness.report.grids import (
     DEMAND_MET,
-    METRICS,
     PRIMARY,
     Grid,
     Row,
     alone_for,
     interval,
-    labelled,
     number,
     value_text,
 )
 from sojourn.harness.report.headline import (
     CUT_OFFS,
-    VictimOutcome,
-    average_headline,
-    average_outcomes,
     badges,
     headline,
     outcomes,
-    sureness,
 )
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.report.svg import Dots, dot_plot
-from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
-from sojourn.harness.store.manifest import is_run
-from sojourn.harness.store.runs import RunStore
-from sojourn.scoring.long_table import unit_of
-from sojourn.scoring.schema.files import CELL
+from sojourn.harness.store.loaded import VictimRun
+from sojourn.scoring.long_table import named
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from sojourn.scoring.statistics.numbers import never_came
-from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast, summarise, summarise_cells
+from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
 
-SUMMARY, TABLE = "summary.json", "summary.csv"
-#: Measured values of a phase, in the order of their rows.
-MEASURED = {
-    "victim_mbps": METRICS["victim_mbps"],
-    "contender_mbps": ("goodput of the contender", "Mbit/s"),
-    "contender_up_mbps": ("goodput of its uploads", "Mbit/s"),
-    "web_fct_p50_s": ("completion of its web flows, P50", "s"),
-    "web_fct_p95_s": ("completion of its web flows, P95", "s"),
-    "second_height": ("height of its video, mostly", "lines"),
-    "second_stall_s": ("its video stalled", "s"),
-    "call_down_loss": ("loss of its call, down", ""),
-    "call_down_p99_ms": ("delay of its call down, P99", "ms"),
-    "played_height": METRICS["played_height"],
-    "mean_height": METRICS["mean_height"],
-    "lowest_height": ("lowest picture", "lines"),
-    "below_solo_s": ("picture below its height alone", "s"),
-    "drops": ("drops of resolution", ""),
-    "fps": METRICS["fps"],
-    "stalls": ("stalls of 0.5 s or more", ""),
-    "stall_s": ("stalled", "s"),
-    "freezes": ("freezes (WebRTC)", ""),
-    "freeze_s": ("frozen (WebRTC)", "s"),
-    **{name: METRICS[name] for name in ("rtt_p50_ms", "ect1_rtt_p50_ms", "rtt_p99_ms", "ect1_rtt_p99_ms")},
-    "frames_in_time": METRICS["frames_in_time"],
-    "frame_p50_ms": ("camera to screen, P50", "ms"),
-    "frame_p99_ms": METRICS["frame_p99_ms"],
-}
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Runs with the same options except seed and order, and their summary."""
-
-    title: str
-    runs: tuple[LoadedRun, ...]
-    summary: ExperimentSummary
-    names: tuple[str, ...]
-    """The runs' names in the summary."""
-
-    @property
-    def victims(self) -> list[VictimRun]:
-        """The runs with a victim: all of them, or none."""
-        return [run for run in self.runs if isinstance(run, VictimRun)]
-
-    @property
-    def base(self) -> str:
-        """Of what the figures without a contender are: of the victim alone, or of the whole cell."""
-        return "alone" if self.victims else "whole cell"
-
-    def labelled(self, label: str) -> str:
-        """Return a metric's label with its probe named as in these runs."""
-        return labelled(label, *(run.scores for run in self.victims))
-
-    @property
-    def void(self) -> dict[Path, list[str]]:
-        """The reasons of invalid runs, by path."""
-        void = self.summary.void
-        return {run.path: void[name] for run, name in zip(self.runs, self.names, strict=True) if name in void}
-
-    @property
-    def service(self) -> str:
-        """The victim's service; empty if unknown."""
-        return self.runs[0].service
-
-    @property
-    def outcomes(self) -> list[VictimOutcome]:
-        """The viewer's average outcome with every contender over the valid runs."""
-        if len(self.summary.valid) == 1 and self.victims:
-            return next(outcomes(run.scores) for run in self.victims if not run.reasons)
-        return average_outcomes(self.summary)
-
-    @property
-    def headline(self) -> str:
-        """The outcome of the valid runs, one sentence per contender; empty without valid runs."""
-        if not self.victims:
-            return cell_headline(self.runs)
-        if len(self.summary.valid) == 1:
-            return next(headline(run.scores, self.service) for run in self.victims if not run.reasons)
-        return average_headline(self.summary, self.service)
-
-    @property
-    def phase_s(self) -> str:
-        """The length of the contender phases, s."""
-        lengths = {p["seconds"] for p in self.runs[0].options.get("phases", []) if p["contender"]}
-        return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
-
-
-def label_of(metric: str) -> tuple[str, str]:
-    """Return what a measured metric is called, and its unit: the path of the figure for a cell's."""
-    return MEASURED.get(metric) or (metric, unit_of(metric))
-
-
-def with_unit(metric: str) -> str:
-    """Return what a measured metric is called, with its unit in brackets."""
-    label, unit = label_of(metric)
-    return f"{label} ({unit})" if unit else label
-
-
-def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
-    """Return the runs at `places`: runs, folders of runs, or folders of earlier summaries, for their runs.
-
-    A copy of a run is not a repetition and is skipped. Raises ReportError if a place has no run, LoadError if a run has
-    no scores, or with `whole` if any of its files was altered.
-    """
-    by_path: dict[Path, LoadedRun] = {}
-    for place in places:
-        if is_run(place):
-            paths = [place]
-        elif (place / SUMMARY).exists():
-            paths = _summarised(place)
-        else:
-            paths = experiment_runs(place)
-        if not paths:
-            raise ReportError(f"{place}: no finished run in it; give a run or a folder of runs")
-        runs = (load_run(path.resolve()) for path in paths)
-        by_path |= {run.path: run.whole(REPORT) if whole else run for run in runs}
-    once = {(run.manifest.run, run.manifest.created): run for _, run in sorted(by_path.items(), reverse=True)}
-    return sorted(once.values(), key=lambda run: run.path)
-
-
-def _summarised(folder: Path) -> list[Path]:
-    """Return the runs of the summary in a folder. Raises ReportError."""
-    try:
-        return [folder / run["path"] for one in _json(folder / SUMMARY) for run in one["runs"]]
-    except (LookupError, TypeError) as wrong:
-        raise ReportError(f"{folder / SUMMARY}: not a summary of runs: {wrong!r}") from wrong
-
-
-def experiment_runs(folder: Path) -> list[Path]:
-    """Return the finished runs of experiments and of cells in a folder; other tests may keep runs without scores."""
-    return [run for run in RunStore(folder).runs() if has_figures(run)]
-
-
-def has_figures(run: Path) -> bool:
-    """Return whether a run is one of an experiment or of a cell, by its specification."""
-    return any((run / name).exists() for name in ("timeline.json", CELL))
-
-
-def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
-    """Group runs into experiments, in the order of their first runs."""
-    grouped: dict[str, list[LoadedRun]] = {}
-    for run in runs:
-        grouped.setdefault(json.dumps(run.definition, sort_keys=True), []).append(run)
-    # Options that the name does not include distinguish runs with the same name.
-    name = itemgetter("test", "cell")
-    definitions = [json.loads(key) for key in grouped]
-    called = distinct_names([run.path for run in runs])
-    return [
-        Experiment(
-            "{}: {}".format(*name(one)) + differing(one, [other for other in definitions if name(other) == name(one)]),
-            tuple(members),
-            _summary({called[run.path]: run for run in members}),
-            tuple(called[run.path] for run in members),
-        )
-        for one, members in zip(definitions, grouped.values(), strict=True)
-    ]
-
-
-def _summary(runs: Mapping[str, LoadedRun]) -> ExperimentSummary:
-    """What runs of one experiment, by name, say together."""
-    victims = {name: run.scores for name, run in runs.items() if isinstance(run, VictimRun)}
-    if victims:
-        return summarise(victims)
-    cells = {name: run.scores for name, run in runs.items() if isinstance(run, CellRun) and not run.reasons}
-    return summarise_cells(cells, {name: run.reasons for name, run in runs.items() if run.reasons})
-
-
-def distinct_names(paths: Collection[Path]) -> dict[Path, str]:
-    """Return a name per path: its last part, and for namesakes as many parts as needed to distinguish them.
-
-    Two hosts that start the same cell in the same second use the same run name.
-    """
-    names: dict[Path, str] = {}
-    every, depth = set(paths), 0
-    while len(names) < len(every):
-        depth += 1
-        alike = Counter(path.parts[-depth:] for path in every)
-        names = {p: "/".join(p.parts[-depth:]) for p in every if alike[p.parts[-depth:]] == 1} | names
-    return names
-
-
-def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
-    """Return in brackets the options in which `one` differs from its namesakes; empty if there are none."""
-    differences = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
-    return f" ({'; '.join(differences)})" if differences else ""
+TABLE = "summary.csv"
 
 
 def records(groups: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
@@ -285,31 +88,13 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def cell_headline(runs: Sequence[LoadedRun]) -> str:
-    """Return D_SS of each flow of a cell, the mean over its valid runs, and how sure that is; empty without any."""
-    valid = [run for run in runs if isinstance(run, CellRun) and not run.reasons]
-    if not valid:
-        return ""
-    rates: dict[str, list[float]] = {}
-    for row in (row for run in valid for row in run.figures):
-        rates.setdefault(row.metric, []).append(row.value)
-    text = [
-        f"{printable(name)} {number(fmean(given))}"
-        for n, name in enumerate(valid[0].senders)
-        if (given := rates.get(f"flows.{n}.d_ss_mbps"))
-    ]
-    return (f"D_SS in Mbit/s: {', '.join(text)}. " if text else "") + sureness(len(valid), None)
-
-
 def _content(one: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "title": one.title,
         **verdict_view(one),
         "grids": grids(one),
-        "plots": [plot for figure in one.summary.measured for plot in _plot(one, figure, *label_of(figure.metric))],
-        "harm_plots": [
-            plot for figure in one.summary.harm for plot in _plot(one, figure, f"harm: {METRICS[figure.metric][0]}", "")
-        ],
+        "plots": [plot for it in one.figures() if it.family == "measured" for plot in _plot(one, it)],
+        "harm_plots": [plot for it in one.figures() if it.family == "harm" for plot in _plot(one, it)],
         "runs": run_rows(one, folder),
     }
 
@@ -340,7 +125,9 @@ def lines(one: Experiment) -> list[str]:
     sentences += _about_bar(summary)
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
-            names = [one.labelled(label_of(f.metric)[0]) for f in summary.measured if f.worse(contender) is is_worse]
+            names = [
+                it.name for it in one.figures() if it.family == "measured" and it.figure.worse(contender) is is_worse
+            ]
             if names:
                 sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
@@ -362,7 +149,7 @@ def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
         yield f"No bar: {own}, the victim's own congestion control, did not compete."
         return
     beyond = [f"{name} by {interval(less)}" for name, less in harm.beyond.items()]
-    label, _ = METRICS[harm.metric]
+    label, _ = named(harm.metric)
     bar = f"Bar, the harm by {own}, the victim's own congestion control ({label}): {interval(harm.contended.get(own))}"
     yield bar + (f"; above the bar (below 0: below it): {', '.join(beyond)}." if beyond else ".")
 
@@ -383,10 +170,10 @@ def grids(one: Experiment) -> list[Grid]:
     summary = one.summary
     if not summary.valid:
         return []
-    measured = [(one.labelled(with_unit(figure.metric)), figure) for figure in summary.measured]
+    measured = [it for it in one.figures() if it.family == "measured"]
     if not one.victims:
         return [_grid("Mean over the runs (the median of what is infinite in one).", measured, summary, one.base)]
-    harm = [(one.labelled(METRICS[figure.metric][0]), figure) for figure in summary.harm]
+    harm = [it for it in one.figures() if it.family == "harm"]
     caption = (
         "Mean over the runs (median for the lowest picture and for infinite values), contender phases of "
         f"{one.phase_s} s."
@@ -398,13 +185,13 @@ def grids(one: Experiment) -> list[Grid]:
     ]
 
 
-def _grid(caption: str, figures: Sequence[tuple[str, Figure]], summary: ExperimentSummary, alone: str = "") -> Grid:
+def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: ExperimentSummary, alone: str = "") -> Grid:
     """Return a table of figures; `alone` heads the column of those without a contender, empty for none."""
     others = summary.contenders[1:]
     heads = ["", *([alone] if alone else []), *(f"with {name}" for name in summary.contenders)]
     heads += [head for name in others for head in (f"{name} − {summary.reference}", "p", "detectable")]
     grid = Grid(caption, heads)
-    for label, figure in figures:
+    for figure, label in ((it.figure, it.label) for it in figures):
         cells = [label + (PRIMARY if figure.primary else ""), *([figure_text(figure, summary)] if alone else [])]
         cells += [
             DEMAND_MET if not alone and figure.unlimited(name) else figure_text(figure, summary, name)
@@ -450,9 +237,9 @@ def _p(figure: Figure, contrast: PairedContrast | None) -> str:
     return "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[dict[str, Any]]:
+def _plot(one: Experiment, it: ExperimentFigure) -> Iterator[dict[str, Any]]:
     """Yield one figure's runs as dots; none if nothing happened in any run."""
-    summary = one.summary
+    summary, figure, title, never = one.summary, it.figure, it.label, it.never
     of = figure.contended.values() if one.victims else filter(None, [figure.alone])
     if not any(value for estimate in of for value in estimate.values):
         return
@@ -463,8 +250,6 @@ def _plot(one: Experiment, figure: Figure, label: str, unit: str) -> Iterator[di
         if (estimate := figure.contended.get(name))
     ]
     less = [(f"{name} − {summary.reference}", "c3", estimate) for name, estimate in figure.contrast.items()]
-    title = one.labelled(f"{label} ({unit})" if unit else label)
-    never = never_came(figure.metric)
     drawn = [dot_plot([_dots(*row) for row in rows], title, never=never)]
     if less:
         drawn.append(dot_plot([_dots(*row) for row in less], f"{title}, differences", zero=True, never=never))
@@ -503,10 +288,3 @@ def _write_table(groups: Sequence[Experiment], path: Path) -> None:
 
 def _relative(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder.resolve())).as_posix()
-
-
-def _json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{file}: cannot be read: {error}") from error

@@ -20,7 +20,7 @@ from sojourn.scoring.schema.scores import Scores
 
 if TYPE_CHECKING:
     from sojourn.harness.report.compare import Comparison
-    from sojourn.harness.report.repetitions import Experiment
+    from sojourn.harness.report.experiments import Experiment
 
 
 def print_scores(scores: Scores, run: Path, console: Console) -> None:

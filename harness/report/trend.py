@@ -13,16 +13,16 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from sojourn.harness.report.grids import METRICS, Grid, Row, number
+from sojourn.harness.report.experiments import Experiment, experiments
+from sojourn.harness.report.grids import Grid, Row, number
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder, void_runs
-from sojourn.harness.report.repetitions import Experiment, experiments, with_unit
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.intervals import LEVEL, Estimate, EstimatedDifference
-from sojourn.scoring.statistics.numbers import LOST, never_came
+from sojourn.scoring.statistics.numbers import LOST
 from sojourn.scoring.statistics.trend import changes
 
 #: Colours of rows of a dot plot before and after a change.
@@ -251,14 +251,11 @@ def _trend(of: dict[str, Experiment], least: float) -> Trend:
 
 def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, str, Estimate]]:
     """Yield an experiment's figures in one version: name, contender, better direction, text for infinity, estimate."""
-    measured = ((with_unit(figure.metric), figure) for figure in one.summary.measured)
-    harm = ((f"harm: {METRICS[figure.metric][0]}", figure) for figure in one.summary.harm)
-    for label, figure in (*measured, *harm):
-        never = never_came(figure.metric)
-        if figure.alone:
-            yield label, one.base, figure.better, never, figure.alone
-        for contender, estimate in figure.contended.items():
-            yield label, f"with {contender}", figure.better, never, estimate
+    for it in one.figures():
+        if it.figure.alone:
+            yield it.label, one.base, it.figure.better, it.never, it.figure.alone
+        for contender, estimate in it.figure.contended.items():
+            yield it.label, f"with {contender}", it.figure.better, it.never, estimate
 
 
 def _sized(step: Step) -> str:

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.toml_file import TomlError, read_toml
+from sojourn.harness.report.experiments import SUMMARY, Experiment, experiments, find_runs
 from sojourn.harness.report.index import Left, unfinished
-from sojourn.harness.report.repetitions import SUMMARY, Experiment, experiments, find_runs
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.integrity import IntegrityError, check_run
 from sojourn.harness.store.manifest import Manifest, is_run

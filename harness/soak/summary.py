@@ -14,9 +14,10 @@ from xml.etree import ElementTree
 
 from sojourn.harness.report.compare import compare, write_comparison
 from sojourn.harness.report.compare import lines as compared_lines
+from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import INDEX, read_folder, write_index_of
-from sojourn.harness.report.repetitions import experiments, grids, verdict_view
+from sojourn.harness.report.repetitions import grids, verdict_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.plan import PlanError

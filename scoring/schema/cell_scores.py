@@ -8,10 +8,14 @@ one that applies but is missing is null. A figure's address is its path over the
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from math import inf, isnan
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, field_serializer, field_validator
+from pydantic.fields import FieldInfo
 
+from sojourn.scoring.schema.metric import Metric, metric_of, metrics_of
 from sojourn.scoring.statistics.numbers import in_json
 
 Figure = Annotated[float, PlainSerializer(in_json, return_type=float | str, when_used="json")]
@@ -35,31 +39,31 @@ class FlowScores(CellRecord):
     contender: str
     rtt_ms: float
     up: bool
-    d_ss_mbps: Figure | None
+    d_ss_mbps: Annotated[Figure | None, Metric("D_SS")]
     """Mean of the sender's delivery rate in the steady-state window. If a flow of the same direction reports none
     (iperf3 in simulated time, programs, UDP), all of them have `window_goodput_mbps` here."""
-    window_goodput_mbps: Figure
+    window_goodput_mbps: Annotated[Figure, Metric("goodput in the window")]
     """Payload that arrived in the steady-state window."""
-    goodput_mbps: Figure
+    goodput_mbps: Annotated[Figure, Metric("goodput of the whole flow")]
     """Mean of the whole flow, with slow start."""
-    steady_start_s: Figure
+    steady_start_s: Annotated[Figure, Metric("steady from", digits=0)]
     """Where the warm-up ends (`sojourn.scoring.transport.steady`)."""
-    steady_mbps: Figure
+    steady_mbps: Annotated[Figure, Metric("steady goodput")]
     """Goodput without the warm-up."""
-    rtt_mean_ms: Figure | None = None
+    rtt_mean_ms: Annotated[Figure | None, Metric("TCP RTT, mean", "less")] = None
     """Of TCP's smoothed RTT over all samples."""
-    rtt_max_ms: Figure | None = None
-    cwnd_mean: Figure | None = None
+    rtt_max_ms: Annotated[Figure | None, Metric("TCP RTT, largest", "less", digits=1)] = None
+    cwnd_mean: Annotated[Figure | None, Metric("congestion window, mean", digits=1)] = None
     """Segments, over the steady-state window."""
-    retrans: int | None = None
+    retrans: Annotated[int | None, Metric("packets retransmitted", "less", digits=0)] = None
     """Packets."""
-    retrans_share: Figure | None = None
+    retrans_share: Annotated[Figure | None, Metric("share retransmitted", "less", digits=4)] = None
     """Share of the packets sent; absent if the sender does not report deliveries."""
-    ce_share: Figure | None = None
+    ce_share: Annotated[Figure | None, Metric("share marked CE", digits=4)] = None
     """Of the packets delivered."""
-    normalised: Figure | None = None
+    normalised: Annotated[Figure | None, Metric("goodput in the window over an equal share")] = None
     """Window goodput over an equal share of the bottleneck, of flows down."""
-    normalised_window: Figure | None = None
+    normalised_window: Annotated[Figure | None, Metric("congestion window over an equal share")] = None
     """`cwnd_mean` over an equal share of capacity · path RTT (METRICS 5), of flows down."""
 
 
@@ -68,14 +72,14 @@ class Period(CellRecord):
 
     start_s: Figure
     end_s: Figure
-    rate_mbps: Figure | None
-    goodput_mbps: Figure
+    rate_mbps: Annotated[Figure | None, Metric("rate of the bottleneck", measured=False, digits=1)]
+    goodput_mbps: Annotated[Figure, Metric("goodput")]
     """Of the flows down, since the first of them began."""
-    utilisation: Figure | None = None
-    height_ms: Figure | None = None
+    utilisation: Annotated[Figure | None, Metric("utilisation", "more", digits=3)] = None
+    height_ms: Annotated[Figure | None, Metric("largest RTT above the path's", "less", digits=1)] = None
     """The spike of the first flow's TCP RTT after the rate changed; see `sojourn.scoring.transport.spikes`."""
-    spike_s: Figure | None = None
-    spike_over: bool | None = None
+    spike_s: Annotated[Figure | None, Metric("length of the spike", "less", digits=1)] = None
+    spike_over: Annotated[bool | None, Metric("over the threshold at the end", digits=0)] = None
 
 
 class Ccdf(CellRecord):
@@ -88,16 +92,16 @@ class Ccdf(CellRecord):
 class DelayScores(CellRecord):
     """Delays of a probe's packets; a lost one is infinitely late."""
 
-    sent: int
-    loss: Figure | None
-    p50_ms: Figure | None = None
-    p90_ms: Figure | None = None
-    p95_ms: Figure | None = None
-    p99_ms: Figure | None = None
-    p999_ms: Figure | None = None
-    max_ms: Figure | None = None
+    sent: Annotated[int, Metric("packets sent", digits=0)]
+    loss: Annotated[Figure | None, Metric("share lost", "less", digits=4)]
+    p50_ms: Annotated[Figure | None, Metric("delay, P50", "less")] = None
+    p90_ms: Annotated[Figure | None, Metric("delay, P90", "less")] = None
+    p95_ms: Annotated[Figure | None, Metric("delay, P95", "less")] = None
+    p99_ms: Annotated[Figure | None, Metric("delay, P99", "less")] = None
+    p999_ms: Annotated[Figure | None, Metric("delay, P99.9", "less")] = None
+    max_ms: Annotated[Figure | None, Metric("delay, largest", "less")] = None
     """Of the packets that arrived."""
-    negative: int | None = None
+    negative: Annotated[int | None, Metric("packets faster than the path", digits=0)] = None
     """Packets faster than the path, which is impossible: the clocks or the path delay are wrong."""
     ccdf: Ccdf | None = None
     """Of the delay that the queues add to the path's."""
@@ -106,8 +110,8 @@ class DelayScores(CellRecord):
 class WhileFlow(CellRecord):
     """A probe's figures while a flow runs."""
 
-    p95_ms: Figure | None
-    loss: Figure | None
+    p95_ms: Annotated[Figure | None, Metric("delay, P95", "less")]
+    loss: Annotated[Figure | None, Metric("share lost", "less", digits=4)]
 
 
 class ProbeScores(DelayScores):
@@ -121,23 +125,23 @@ class ProbeScores(DelayScores):
 class CallScores(CellRecord):
     """One direction of a call; delays if recorded, a lost packet is infinitely late."""
 
-    mbps: Figure
+    mbps: Annotated[Figure, Metric("rate that arrived", "more")]
     """Payload that arrived."""
-    loss: Figure | None = None
-    p50_ms: Figure | None = None
-    p99_ms: Figure | None = None
-    max_ms: Figure | None = None
+    loss: Annotated[Figure | None, Metric("share lost", "less", digits=4)] = None
+    p50_ms: Annotated[Figure | None, Metric("delay, P50", "less")] = None
+    p99_ms: Annotated[Figure | None, Metric("delay, P99", "less")] = None
+    max_ms: Annotated[Figure | None, Metric("delay, largest", "less")] = None
     """Of the packets that arrived."""
 
 
 class CompletionScores(CellRecord):
     """Completion times of short flows, s; an unfinished one is infinitely late."""
 
-    count: int
-    unfinished: int
-    geometric_mean_s: Figure | None = None
-    median_s: Figure | None = None
-    p95_s: Figure | None = None
+    count: Annotated[int, Metric("flows", digits=0)]
+    unfinished: Annotated[int, Metric("not finished", "less", digits=0)]
+    geometric_mean_s: Annotated[Figure | None, Metric("completion time, geometric mean", "less", digits=3)] = None
+    median_s: Annotated[Figure | None, Metric("completion time, median", "less", digits=3)] = None
+    p95_s: Annotated[Figure | None, Metric("completion time, P95", "less", digits=3)] = None
 
 
 class WireScores(CellRecord):
@@ -145,37 +149,37 @@ class WireScores(CellRecord):
     the packets by ECN field.
     """
 
-    flows: int
-    largest_bytes: int | None
-    not_ect: Figure | None = None
-    ect0: Figure | None = None
-    ect1: Figure | None = None
-    ce: Figure | None = None
+    flows: Annotated[int, Metric("flows by outer headers", digits=0)]
+    largest_bytes: Annotated[int | None, Metric("largest packet", digits=0)]
+    not_ect: Annotated[Figure | None, Metric("share of Not-ECT", digits=4)] = None
+    ect0: Annotated[Figure | None, Metric("share of ECT(0)", digits=4)] = None
+    ect1: Annotated[Figure | None, Metric("share of ECT(1)", digits=4)] = None
+    ce: Annotated[Figure | None, Metric("share of CE", digits=4)] = None
 
 
 class ReplayScores(CellRecord):
     """Packets dropped by a tunnel's replay window, and the window that would have been large enough, in packets."""
 
-    late: int
+    late: Annotated[int, Metric("packets dropped, down", "less", digits=0)]
     """Down: packets too old for the window."""
-    late_up: int
-    late_share: Figure
+    late_up: Annotated[int, Metric("packets dropped, up", "less", digits=0)]
+    late_share: Annotated[Figure, Metric("share of packets dropped, down", "less", digits=4)]
     """Share of all packets that arrived, down."""
-    c_peak_ms: Figure | None = None
+    c_peak_ms: Annotated[Figure | None, Metric("longest queue delay, Not-ECT", "less")] = None
     """Longest queue delay of the Not-ECT probe; late packets are dropped, so a narrow window hides the longest."""
-    l_peak_ms: Figure | None = None
+    l_peak_ms: Annotated[Figure | None, Metric("longest queue delay, ECT(1)", "less")] = None
     """The same for the ECT(1) probe."""
-    needed: Figure | None = None
+    needed: Annotated[Figure | None, Metric("window needed, packets", digits=0)] = None
 
 
 class PacketScores(CellRecord):
     """Single packets at the end of the path, by Pantheon's definitions; null if none arrived."""
 
-    packets: int
+    packets: Annotated[int, Metric("packets sent", digits=0)]
     """Sent."""
-    egress_mbps: Figure | None
-    p95_owd_ms: Figure | None
-    loss: Figure | None
+    egress_mbps: Annotated[Figure | None, Metric("egress")]
+    p95_owd_ms: Annotated[Figure | None, Metric("one-way delay, P95", "less")]
+    loss: Annotated[Figure | None, Metric("share of bytes lost", "less", digits=4)]
     """Share of the bytes."""
     series: list[Figure]
     """Egress in each bin of `sojourn.scoring.transport.single_packets.BIN_S`."""
@@ -194,24 +198,24 @@ class CellScores(CellRecord):
     window_s: tuple[Figure, Figure]
     """The steady-state window, from and to."""
     flows: list[FlowScores]
-    jain: Figure | None = None
+    jain: Annotated[Figure | None, Metric("Jain's index of D_SS", digits=3)] = None
     """Jain's index of D_SS of the downlink flows, if there are at least two."""
-    jain_whole: Figure | None = None
+    jain_whole: Annotated[Figure | None, Metric("Jain's index of whole flows", digits=3)] = None
     """Of `goodput_mbps`."""
-    ratio: Figure | None = None
+    ratio: Annotated[Figure | None, Metric("D_SS of flow 1 over flow 2")] = None
     """D_SS of the first over that of the second of two flows down."""
-    inverse_ratio: Figure | None = None
+    inverse_ratio: Annotated[Figure | None, Metric("D_SS of flow 2 over flow 1")] = None
     """The second over the first."""
-    convergence_s: Figure | None = None
+    convergence_s: Annotated[Figure | None, Metric("convergence", digits=1)] = None
     """`sojourn.scoring.transport.rates.convergence_s` of the flows down."""
-    up_jain: Figure | None = None
+    up_jain: Annotated[Figure | None, Metric("Jain's index of D_SS, up", digits=3)] = None
     """This field and the next: the same figures for uplink flows."""
-    up_jain_whole: Figure | None = None
-    up_ratio: Figure | None = None
-    up_inverse_ratio: Figure | None = None
-    up_convergence_s: Figure | None = None
+    up_jain_whole: Annotated[Figure | None, Metric("Jain's index of whole flows, up", digits=3)] = None
+    up_ratio: Annotated[Figure | None, Metric("D_SS of flow 1 over flow 2, up")] = None
+    up_inverse_ratio: Annotated[Figure | None, Metric("D_SS of flow 2 over flow 1, up")] = None
+    up_convergence_s: Annotated[Figure | None, Metric("convergence, up", digits=1)] = None
     periods: list[Period]
-    utilisation: Figure | None = None
+    utilisation: Annotated[Figure | None, Metric("utilisation", "more", digits=3)] = None
     """The flows' share of the bottleneck in the steady-state window."""
     last: FlowScores | None
     """The last flow; an empty object where there is none."""
@@ -223,7 +227,7 @@ class CellScores(CellRecord):
     wire: WireScores | None = None
     """The downlink data at the bottleneck."""
     replay: ReplayScores | None = None
-    active_queues: int | float | None = None
+    active_queues: Annotated[int | float | None, Metric("flow queues in use, median", digits=1)] = None
     """Flow queues in use at the same time, down: median of the samples."""
 
     @field_serializer("last")
@@ -234,3 +238,53 @@ class CellScores(CellRecord):
     @classmethod
     def _empty_is_nothing(cls, last: Any) -> Any:
         return last or None
+
+
+def figures_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the addresses and values of the measured figures in the document of a cell's run; none of what is null.
+
+    `last` repeats one of `flows` and has no figures of its own.
+    """
+    yield from _figures(CellScores, document, "")
+
+
+def _figures(model: type[BaseModel], node: Mapping[str, Any], path: str) -> Iterator[tuple[str, float]]:
+    for name, field in model.model_fields.items():
+        value, inner, metric = node.get(name), _part(field), metric_of(field)
+        if metric and metric.measured:
+            if isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value):
+                yield path + name, float(value)
+            elif value == "Infinity":
+                yield path + name, inf
+        elif inner and name != "last":
+            parts = {f"{name}.{n}": it for n, it in enumerate(value)} if isinstance(value, list) else {name: value}
+            for address, part in parts.items():
+                if isinstance(part, Mapping):
+                    yield from _figures(inner, part, f"{path}{address}.")
+
+
+def declared(address: str) -> tuple[str, Metric] | None:
+    """Return the label of the figure at an address, with the number of its flow, probe or period from 1, and what its
+    field declares; None if no such figure is declared.
+    """
+    model: type[BaseModel] = CellScores
+    whose: list[str] = []
+    *parts, last = address.split(".")
+    for part in parts:
+        if part.isdigit() and whose:
+            whose[-1] = f"{whose[-1].removesuffix('s')} {int(part) + 1}"
+            continue
+        inner = _part(model.model_fields[part]) if part in model.model_fields else None
+        if inner is None:
+            return None
+        model = inner
+        whose.append(part.replace("_", " "))
+    metric = metrics_of(model).get(last)
+    return (", ".join([*whose, metric.label]), metric) if metric else None
+
+
+def _part(field: FieldInfo) -> type[BaseModel] | None:
+    """Return the record that a field is, or is a list of; None for a figure."""
+    kinds = [field.annotation, *get_args(field.annotation)]
+    kinds += [inner for kind in kinds for inner in get_args(kind)]
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, CellRecord)), None)

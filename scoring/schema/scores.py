@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, Field
 
+from sojourn.scoring.schema.metric import Metric, metrics_of
 from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
@@ -33,48 +34,70 @@ class Metrics(BaseModel):
     """
 
     seconds: Number
-    victim_mbps: Number | None = None
-    contender_mbps: Number | None = None
-    contender_up_mbps: Number | None = None
-    fps: Number | None = None
-    speed: Number | None = None
-    mean_height: Number | None = None
+    played_height: Annotated[
+        Number | None, Metric("effective resolution, 0 while stalled", "more", harm=True, alone=True)
+    ] = None
+    mean_height: Annotated[Number | None, Metric("mean height of the picture", "more", harm=True, alone=True)] = None
     dominant_height: int | None = None
-    lowest_height: int | None = None
+    lowest_height: Annotated[int | None, Metric("lowest picture", "more", alone=True)] = None
     height_seconds: dict[int, Number] = {}
-    drops: int | None = None
-    stalls: int | None = None
-    stall_s: Number | None = None
-    freezes: int | None = None
-    freeze_s: Number | None = None
-    played_share: Number | None = None
-    unfrozen_share: Number | None = None
-    played_height: Number | None = None
-    rtt_p50_ms: Number | None = None
-    rtt_p90_ms: Number | None = None
-    rtt_p99_ms: Number | None = None
-    rtt_p999_ms: Number | None = None
-    rtt_max_ms: Number | None = None
-    rtt_answered_p99_ms: Number | None = None
-    probe_loss: Number | None = None
-    answered_share: Number | None = None
-    ect1_rtt_p50_ms: Number | None = None
-    ect1_rtt_p90_ms: Number | None = None
-    ect1_rtt_p99_ms: Number | None = None
-    ect1_rtt_p999_ms: Number | None = None
-    ect1_rtt_max_ms: Number | None = None
-    ect1_rtt_answered_p99_ms: Number | None = None
-    ect1_probe_loss: Number | None = None
-    ect1_answered_share: Number | None = None
+    drops: Annotated[int | None, Metric("drops of resolution", "less")] = None
+    played_share: Annotated[Number | None, Metric("time without stalls", "more", harm=True, measured=False)] = None
+    stalls: Annotated[int | None, Metric("stalls of 0.5 s or more", "less")] = None
+    stall_s: Annotated[Number | None, Metric("stalled", "less")] = None
+    unfrozen_share: Annotated[
+        Number | None, Metric("time without freezes (WebRTC)", "more", harm=True, measured=False)
+    ] = None
+    freezes: Annotated[int | None, Metric("freezes (WebRTC)", "less")] = None
+    freeze_s: Annotated[Number | None, Metric("frozen (WebRTC)", "less")] = None
+    fps: Annotated[Number | None, Metric("displayed frame rate", "more", harm=True, alone=True)] = None
+    speed: Number | None = None
     unread_share: Number | None = None
-    frame_p50_ms: Number | None = None
-    frame_p90_ms: Number | None = None
-    frame_p99_ms: Number | None = None
-    frame_max_ms: Number | None = None
-    frame_shown_p99_ms: Number | None = None
-    frame_loss: Number | None = None
-    frames_in_time: Number | None = None
     buffer_fall_s: Number | None = None
+    victim_mbps: Annotated[Number | None, Metric("goodput of the victim", "more", harm=True, alone=True)] = None
+    contender_mbps: Annotated[Number | None, Metric("goodput of the contender")] = None
+    contender_up_mbps: Annotated[Number | None, Metric("goodput of its uploads")] = None
+    rtt_p50_ms: Annotated[Number | None, Metric("RTT of the probe (Not-ECT), P50", "less", harm=True, alone=True)] = (
+        None
+    )
+    ect1_rtt_p50_ms: Annotated[
+        Number | None, Metric("RTT of the probe (ECT(1)), P50", "less", harm=True, alone=True)
+    ] = None
+    rtt_p90_ms: Number | None = None
+    ect1_rtt_p90_ms: Number | None = None
+    rtt_p99_ms: Annotated[Number | None, Metric("RTT of the probe (Not-ECT), P99", "less", harm=True, alone=True)] = (
+        None
+    )
+    ect1_rtt_p99_ms: Annotated[
+        Number | None, Metric("RTT of the probe (ECT(1)), P99", "less", harm=True, alone=True)
+    ] = None
+    rtt_p999_ms: Number | None = None
+    ect1_rtt_p999_ms: Number | None = None
+    rtt_max_ms: Number | None = None
+    ect1_rtt_max_ms: Number | None = None
+    rtt_answered_p99_ms: Annotated[
+        Number | None, Metric("RTT of the answered probes (Not-ECT), P99", alone=True, measured=False)
+    ] = None
+    ect1_rtt_answered_p99_ms: Annotated[
+        Number | None, Metric("RTT of the answered probes (ECT(1)), P99", alone=True, measured=False)
+    ] = None
+    probe_loss: Annotated[Number | None, Metric("probes lost (Not-ECT)", alone=True, measured=False)] = None
+    ect1_probe_loss: Annotated[Number | None, Metric("probes lost (ECT(1))", alone=True, measured=False)] = None
+    answered_share: Annotated[Number | None, Metric("probes answered (Not-ECT)", "more", harm=True, measured=False)] = (
+        None
+    )
+    ect1_answered_share: Annotated[
+        Number | None, Metric("probes answered (ECT(1))", "more", harm=True, measured=False)
+    ] = None
+    frames_in_time: Annotated[Number | None, Metric("frames shown within 0.4 s", "more", harm=True, alone=True)] = None
+    frame_p50_ms: Annotated[Number | None, Metric("camera to screen, P50", "less", alone=True)] = None
+    frame_p90_ms: Number | None = None
+    frame_p99_ms: Annotated[Number | None, Metric("camera to screen, P99", "less", harm=True, alone=True)] = None
+    frame_max_ms: Number | None = None
+    frame_shown_p99_ms: Annotated[
+        Number | None, Metric("camera to screen of the frames shown, P99", alone=True, measured=False)
+    ] = None
+    frame_loss: Annotated[Number | None, Metric("frames never shown", alone=True, measured=False)] = None
 
 
 class PhaseScores(Metrics):
@@ -90,18 +113,28 @@ class PhaseScores(Metrics):
     contender: Text | None
     start: Number
     end: Number
-    web_flows: int | None = None
-    web_unfinished: int | None = None
-    web_fct_p50_s: Number | None = None
-    web_fct_p95_s: Number | None = None
-    web_fct_p50_least_s: Number | None = None
-    web_fct_p95_least_s: Number | None = None
-    second_height: int | None = None
-    second_stall_s: Number | None = None
-    call_down_loss: Number | None = None
-    call_down_p99_ms: Number | None = None
-    call_up_loss: Number | None = None
-    call_up_p99_ms: Number | None = None
+    web_flows: Annotated[int | None, Metric("web flows begun", measured=False)] = None
+    web_unfinished: Annotated[int | None, Metric("web flows not finished", measured=False)] = None
+    web_fct_p50_s: Annotated[Number | None, Metric("completion of its web flows, P50")] = None
+    web_fct_p95_s: Annotated[Number | None, Metric("completion of its web flows, P95")] = None
+    web_fct_p50_least_s: Annotated[
+        Number | None, Metric("completion of its web flows, P50, lower bound", measured=False)
+    ] = None
+    web_fct_p95_least_s: Annotated[
+        Number | None, Metric("completion of its web flows, P95, lower bound", measured=False)
+    ] = None
+    second_height: Annotated[int | None, Metric("height of its video, mostly")] = None
+    second_stall_s: Annotated[Number | None, Metric("its video stalled")] = None
+    call_down_loss: Annotated[Number | None, Metric("loss of its call, down")] = None
+    call_down_p99_ms: Annotated[Number | None, Metric("delay of its call down, P99")] = None
+    call_up_loss: Annotated[Number | None, Metric("loss of its call, up", measured=False)] = None
+    call_up_p99_ms: Annotated[Number | None, Metric("delay of its call up, P99", measured=False)] = None
+
+
+METRICS = metrics_of(PhaseScores)
+"""The figures of a phase, by field, in the order in which tables show them."""
+HARMED: dict[str, Better] = {name: it.better for name, it in METRICS.items() if it.harm and it.better}
+"""Those on which harm is computed, and their better direction."""
 
 
 class Harm(BaseModel):

@@ -14,28 +14,6 @@ from typing import Literal, Protocol
 Better = Literal["more", "less"]
 Window = tuple[float, float]
 
-METRICS: dict[str, Better] = {
-    "played_height": "more",
-    "mean_height": "more",
-    "played_share": "more",
-    "unfrozen_share": "more",
-    "fps": "more",
-    "victim_mbps": "more",
-    "rtt_p50_ms": "less",
-    "ect1_rtt_p50_ms": "less",
-    "rtt_p99_ms": "less",
-    "ect1_rtt_p99_ms": "less",
-    "answered_share": "more",
-    "ect1_answered_share": "more",
-    "frames_in_time": "more",
-    "frame_p99_ms": "less",
-}
-"""Metrics of the victim's user, and their better direction; none that is 0 for the victim alone.
-
-Stalls, freezes, drops and loss are absent alone, and less is better: their harm would be either 0 or 1, or unbounded.
-Therefore the metric is the remaining share: time without stalls, frames shown in time, probes answered.
-"""
-
 PRIMARY: dict[Literal["video", "call"], str] = {"video": "played_height", "call": "frames_in_time"}
 """The metric that decides for a victim; p-values of all others are corrected for their number (`holm`)."""
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from sojourn.scoring.long_table import ALONE, HARM, rows_of
-from sojourn.scoring.schema.scores import Scores
-from sojourn.scoring.statistics.harm import METRICS, Better
+from sojourn.scoring.long_table import ALONE, METRICS, named, rows_of
+from sojourn.scoring.schema.metric import HARM
+from sojourn.scoring.schema.scores import HARMED, Scores
+from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.intervals import (
     LEVEL,
     POWER,
@@ -35,48 +36,6 @@ from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
 
 #: The reference contender, if it competes.
 REFERENCE = "cubic"
-#: The summarised metrics of phases, and the better direction for the victim (None: neither).
-MEASURED: dict[str, Better | None] = {
-    "victim_mbps": "more",
-    "contender_mbps": None,
-    "contender_up_mbps": None,
-    "web_fct_p50_s": None,
-    "web_fct_p95_s": None,
-    "second_height": None,
-    "second_stall_s": None,
-    "call_down_loss": None,
-    "call_down_p99_ms": None,
-    "played_height": "more",
-    "mean_height": "more",
-    "lowest_height": "more",
-    "below_solo_s": "less",
-    "drops": "less",
-    "fps": "more",
-    "stalls": "less",
-    "stall_s": "less",
-    "freezes": "less",
-    "freeze_s": "less",
-    "rtt_p50_ms": "less",
-    "ect1_rtt_p50_ms": "less",
-    "rtt_p99_ms": "less",
-    "ect1_rtt_p99_ms": "less",
-    "frames_in_time": "more",
-    "frame_p50_ms": "less",
-    "frame_p99_ms": "less",
-}
-_OF_VICTIM = (
-    *("probe_loss", "rtt_answered_p99_ms", "ect1_probe_loss", "ect1_rtt_answered_p99_ms"),
-    *("frame_loss", "frame_shown_p99_ms"),
-)
-FURTHER = (*_OF_VICTIM, "web_flows", "web_unfinished", "web_fct_p50_least_s", "web_fct_p95_least_s")
-"""Further summarised metrics, for infinite percentiles: the share that never arrived, and figures of the rest."""
-#: Metrics of the baseline that are comparable despite its different length; `contender_mbps` has none.
-_ALONE = {
-    *("victim_mbps", "played_height", "mean_height", "lowest_height", "fps"),
-    *("rtt_p50_ms", "rtt_p99_ms", "ect1_rtt_p50_ms", "ect1_rtt_p99_ms"),
-    *("frames_in_time", "frame_p50_ms", "frame_p99_ms"),
-    *_OF_VICTIM,
-}
 
 
 class PairedContrast(Estimate):
@@ -176,9 +135,9 @@ def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
         own_kind=own_kind,
         baseline_s=min((scores.baseline.seconds for scores in scored if scores.baseline), default=None),
         fair_share_mbps=estimate(shares) if shares else None,
-        measured=_figures(MEASURED, by_phase, contenders, primary),
-        harm=_figures(dict.fromkeys(METRICS, "less"), by_phase, contenders, primary, HARM, own_kind),
-        further=_figures(dict.fromkeys(FURTHER), by_phase, contenders, primary),
+        measured=_figures(_measured(True), by_phase, contenders, primary),
+        harm=_figures(dict.fromkeys(HARMED, "less"), by_phase, contenders, primary, HARM, own_kind),
+        further=_figures(dict.fromkeys(_measured(False)), by_phase, contenders, primary),
     )
 
 
@@ -191,13 +150,24 @@ def summarise_cells(runs: Mapping[str, Mapping[str, Any]], void: Mapping[str, li
     for row in (row for scores in runs.values() for row in rows_of(scores)):
         values.setdefault(row.metric, []).append(row.value)
     measured = [
-        Figure(metric=metric, better=None, alone=estimate(given, _statistic(metric, given)), contended={}, contrast={})
+        Figure(
+            metric=metric,
+            better=named(metric)[1].better,
+            alone=estimate(given, _statistic(metric, given)),
+            contended={},
+            contrast={},
+        )
         for metric, given in values.items()
     ]
     return ExperimentSummary(
         valid=list(runs), void=dict(void), contenders=[], reference=None, fair_share_mbps=None, measured=measured,
         harm=[],
     )  # fmt: skip
+
+
+def _measured(shown: bool) -> dict[str, Better | None]:
+    """Return the metrics that summaries show, or the others, and their better direction."""
+    return {name: metric.better for name, metric in METRICS.items() if metric.measured is shown}
 
 
 class _ByPhase:
@@ -236,7 +206,7 @@ def _figures(
     """
     figures = []
     for metric, better in metrics.items():
-        solo = [value for run in runs if metric in _ALONE and (value := run.of(None, prefix + metric)) is not None]
+        solo = [value for run in runs if METRICS[metric].alone and (value := run.of(None, prefix + metric)) is not None]
         by_run = [{name: run.of(name, prefix + metric) for name in contenders} for run in runs]
         values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
         kind = _statistic(metric, [*solo, *(value for given in values.values() for value in given)])

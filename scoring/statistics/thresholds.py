@@ -10,29 +10,27 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sojourn.hardware.machine.messages import did_you_mean
-from sojourn.scoring.statistics.harm import METRICS
+from sojourn.scoring.long_table import METRICS
+from sojourn.scoring.schema.cell_scores import declared
+from sojourn.scoring.schema.metric import HARM
+from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
-from sojourn.scoring.statistics.summary import MEASURED, ExperimentSummary, Figure
+from sojourn.scoring.statistics.summary import ExperimentSummary, Figure
 
 _COMPARE = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
-_HARM = "harm."
 _GRAMMAR = re.compile(
     r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+(?:with|beside)\s+(?P<contender>[\w-]+))?"
     r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?)"
 )
 #: Metrics of scores up to 1.8, and the metric that replaced each.
 _FORMERLY = {"stall_s_per_min": "played_share", "freezes_per_min": "unfrozen_share", "drops_per_min": "mean_height"}
-KNOWN = (*MEASURED, *(f"{_HARM}{metric}" for metric in METRICS))
-"""Metrics that a threshold may name: those measured of victim and contender, and the harm where a metric has one."""
+KNOWN = (*(name for name, metric in METRICS.items() if metric.measured), *(f"{HARM}{metric}" for metric in HARMED))
+"""Metrics of a victim's runs that a threshold may name: the measured ones, and the harm where a metric has one.
 
-
-OF_CELL = re.compile(
-    r"(flows|periods|probes|call)\.\d+\.[\w.]+|(packets|short|wire|replay)\.[\w.]+|"
-    r"(up_)?(jain|jain_whole|ratio|inverse_ratio|convergence_s)|utilisation|active_queues"
-)
-"""Paths of figures in the scores of a cell's run (`sojourn.scoring.transport.cell_scores.score`)."""
+Those of a cell's are the addresses of its figures (`sojourn.scoring.schema.cell_scores`).
+"""
 
 
 class ThresholdError(ValueError):
@@ -109,15 +107,15 @@ def parse(text: str) -> Threshold:
     if match is None:
         raise ThresholdError(f"{text!r}: write it as `harm.rtt_p99_ms with prague < 0.3` or `stalls == 0`")
     metric = match["metric"]
-    if now := _FORMERLY.get(metric.removeprefix(_HARM)):
-        raise ThresholdError(f"{text!r}: scores 2.0 replaced {metric} by {_HARM}{now}")
-    if metric not in KNOWN and not OF_CELL.fullmatch(metric):
+    if now := _FORMERLY.get(metric.removeprefix(HARM)):
+        raise ThresholdError(f"{text!r}: scores 2.0 replaced {metric} by {HARM}{now}")
+    if metric not in KNOWN and declared(metric) is None:
         hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
-    if match["alone"] and metric.startswith(_HARM):
+    if match["alone"] and metric.startswith(HARM):
         raise ThresholdError(f"{text!r}: harm needs a contender; remove `alone`")
     bar = match["limit"] == "bar"
-    if bar and not metric.startswith(_HARM):
+    if bar and not metric.startswith(HARM):
         raise ThresholdError(f"{text!r}: `bar` is a harm; write harm.{metric}")
     where = match["alone"] or match["contender"]
     return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
@@ -136,8 +134,8 @@ def judge(thresholds: list[Threshold], summary: ExperimentSummary, *, sure: bool
 
 
 def _figures(threshold: Threshold, summary: ExperimentSummary) -> Iterator[tuple[str, Estimate | None]]:
-    of_harm = threshold.metric.startswith(_HARM)
-    name = threshold.metric.removeprefix(_HARM)
+    of_harm = threshold.metric.startswith(HARM)
+    name = threshold.metric.removeprefix(HARM)
     figures: list[Figure] = summary.harm if of_harm else summary.measured
     known = next((figure for figure in figures if figure.metric == name), None)
     if threshold.where == "alone" or (known and not known.contended):

@@ -25,47 +25,14 @@ from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.report.svg import COLOURS, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import Manifest, read_manifest, reseal
+from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, FlowScores, Period, ProbeScores
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
+from sojourn.scoring.schema.metric import metrics_of, unit_of, with_unit
 from sojourn.scoring.transport.single_packets import BIN_S
 
 FIXED_RTT_MS = 300.0
 """Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
 _POINTS = 240
-_ROWS = {
-    "d_ss_mbps": ("D_SS, Mbit/s", 2),
-    "goodput_mbps": ("whole flow, Mbit/s", 2),
-    "normalised": ("goodput in the window over an equal share", 2),
-    "rtt_mean_ms": ("TCP RTT, mean ms", 2),
-    "rtt_max_ms": ("TCP RTT, largest ms", 1),
-    "retrans": ("packets retransmitted", 0),
-    "ce_share": ("share marked CE", 4),
-    "steady_start_s": ("steady from, s", 0),
-    "steady_mbps": ("steady Mbit/s", 2),
-}
-_PERIODS = {
-    "rate_mbps": ("bottleneck Mbit/s", 1),
-    "goodput_mbps": ("goodput Mbit/s", 2),
-    "utilisation": ("used", 3),
-    "height_ms": ("largest RTT above the path's, ms", 1),
-    "spike_s": ("spike s", 1),
-    "spike_over": ("over the threshold at the end", 0),
-}
-_PROBES = {
-    "sent": ("sent", 0),
-    "loss": ("lost", 4),
-    "p50_ms": ("P50 ms", 2),
-    "p95_ms": ("P95 ms", 2),
-    "p99_ms": ("P99 ms", 2),
-    "max_ms": ("largest ms", 2),
-    "negative": ("below the path's delay", 0),
-}
-_CALL = {
-    "mbps": ("Mbit/s that arrived", 2),
-    "loss": ("lost", 4),
-    "p50_ms": ("P50 ms", 2),
-    "p99_ms": ("P99 ms", 2),
-    "max_ms": ("largest ms", 2),
-}
 
 
 def renew_run_page(run: Path, scores: Mapping[str, Any]) -> Path:
@@ -164,30 +131,36 @@ def _setup(cell: Cell) -> list[str]:
 def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path]) -> list[dict[str, Any]]:
     names = _flow_names(cell)
     over = seeds_text(list(runs)) + (", minimum to maximum in brackets." if len(runs) > 1 else ".")
+    probes = [f"{probe.ecn}, {'round trip' if probe.round_trip else 'one way'}" for probe in cell.probes]
     tables = []
-    for title, key, rows, heads in (
-        ("Flows", "flows", _ROWS, names),
-        ("Periods of constant rate", "periods", _PERIODS, None),
-        ("Probes", "probes", _PROBES, [f"{p.ecn}, {'round trip' if p.round_trip else 'one way'}" for p in cell.probes]),
-        ("Call", "call", _CALL, ["down", "up"]),
+    for title, key, record, heads in (
+        ("Flows", "flows", FlowScores, names),
+        ("Periods of constant rate", "periods", Period, None),
+        ("Probes", "probes", ProbeScores, probes),
+        ("Call", "call", CallScores, ["down", "up"]),
     ):
         lists = [scores.get(key) or [] for scores in runs.values()]
         wide = max((len(items) for items in lists), default=0)
         if not wide or (key == "periods" and wide == 1):
             continue
         lines = []
-        for name, (label, digits) in rows.items():
-            line = [_spread([items[n].get(name) for items in lists if n < len(items)], digits) for n in range(wide)]
+        for name, metric in metrics_of(record).items():
+            line = [
+                _spread([items[n].get(name) for items in lists if n < len(items)], metric.digits) for n in range(wide)
+            ]
             if any(text != "–" for text in line):
-                lines.append([label, *line])
+                lines.append([with_unit(metric.label, unit_of(name)), *line])
         heads = heads or [f"from {item['start_s']:g} s" for item in lists[0]]
         tables.append({"title": title, "caption": over, "heads": ["", *heads], "rows": lines})
     if shorts := [scores["short"] for scores in runs.values() if scores.get("short")]:
-        keys = dict.fromkeys(key for short in shorts for key in short)
         rows_shown = [
-            [key.replace("_", " "), _spread([short.get(key) for short in shorts], 3, f"short.{key}")] for key in keys
+            [
+                with_unit(metric.label, unit_of(name)),
+                _spread([short.get(name) for short in shorts], metric.digits, f"short.{name}"),
+            ]
+            for name, metric in metrics_of(CompletionScores).items()
         ]
-        tables.append({"title": "Short flows", "caption": over, "heads": ["", "s"], "rows": rows_shown})
+        tables.append({"title": "Short flows", "caption": over, "heads": ["", "all"], "rows": rows_shown})
     if queues := _queues(next(iter(paths.values()))):
         heads = ["queue", "packets", "Mbyte", "dropped", "marked CE", "marked SCE"]
         caption = f"The kernel's counters at the end of seed {next(iter(paths))}."

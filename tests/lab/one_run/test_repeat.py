@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from sojourn.harness.report.repetitions import SUMMARY, TABLE
+from sojourn.harness.report.experiments import SUMMARY
+from sojourn.harness.report.repetitions import TABLE
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.runs import RunStore
 from tests.lab.one_run.conftest import Repeated, contenders

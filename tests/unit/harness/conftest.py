@@ -16,8 +16,8 @@ from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.soak.leaks import marked
 from sojourn.harness.soak.state import nights
 from sojourn.harness.store.runs import RunStore
-from sojourn.scoring.schema.scores import Scores
-from sojourn.scoring.statistics.harm import METRICS, harm
+from sojourn.scoring.schema.scores import HARMED, Scores
+from sojourn.scoring.statistics.harm import harm
 
 _T0 = 1_700_000_000.0
 
@@ -204,7 +204,7 @@ def _document(scores: Scores, stall_s: float, order: Sequence[str], valid: bool)
         {"phase": name, "contender": name, "metric": metric, "better": better, "solo": alone[metric], "value": value}
         | {"harm": harm(alone[metric], value, better)}
         for name in order
-        for metric, better in METRICS.items()
+        for metric, better in HARMED.items()
         if (value := beside[name].get(metric)) is not None and metric in alone
     ]
     gate = {"name": "jitter", "ok": valid, "measured": "9 ms", "limit": "2 ms", "reason": "jitter: 9 ms, at most 2 ms"}

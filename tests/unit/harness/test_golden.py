@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.lab import doctor
+from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.index import write_index
-from sojourn.harness.report.repetitions import experiments, find_runs, write_summary
+from sojourn.harness.report.repetitions import write_summary
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.report.terminal import print_scores, print_summary
 from sojourn.harness.store.manifest import reseal

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sojourn.scoring.long_table import ALONE, COLUMNS, frame, rows_of, unit_of
+from sojourn.scoring.long_table import ALONE, COLUMNS, frame, rows_of
+from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import Scores
 from tests.unit.harness.conftest import scores
 

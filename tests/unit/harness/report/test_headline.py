@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from sojourn.harness.report import film, timeline_figure
+from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.grids import harm_table, percent, value_text
 from sojourn.harness.report.headline import (
     VictimOutcome,
@@ -25,7 +26,7 @@ from sojourn.harness.report.headline import (
     sentence,
     title,
 )
-from sojourn.harness.report.repetitions import experiments, find_runs, write_summary
+from sojourn.harness.report.repetitions import write_summary
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.store.manifest import reseal

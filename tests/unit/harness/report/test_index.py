@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
+from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.index import heat_maps, read_folder, write_index
-from sojourn.harness.report.repetitions import experiments
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.runs import RunStore
 from tests.unit.harness.report.test_run_page import Page

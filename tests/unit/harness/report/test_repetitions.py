@@ -16,8 +16,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
+from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.repetitions import Experiment, experiments, find_runs, grids, lines, run_rows, write_summary
+from sojourn.harness.report.repetitions import grids, lines, run_rows, write_summary
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_summary
 from sojourn.harness.store.manifest import reseal
@@ -42,7 +43,7 @@ def test_void_runs_are_told_and_in_no_figure(series: Series) -> None:
     assert stalled["with prague"].startswith("3 (1") and stalled["with cubic"] == "0"
     assert stalled["prague − cubic"] == stalled["with prague"]
     assert told(one, "picture below its height alone (s)")["with prague"] == "7.50"
-    assert told(one, "time without stalls")["with prague"].startswith("0.30 (")  # harm
+    assert told(one, "harm: time without stalls")["with prague"].startswith("0.30 (")
 
 
 def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
@@ -66,7 +67,7 @@ def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
     hurt = {row.cells[0] for grid in grids(five) for row in grid.rows if row.hurt}
     primary = {
         "effective resolution, 0 while stalled (lines), primary",
-        "effective resolution, 0 while stalled, primary",
+        "harm: effective resolution, 0 while stalled, primary",
     }
     assert {*primary, "goodput of the victim (Mbit/s)"} <= hurt and "drops of resolution" not in hurt
     stalled = told(five, "stalled (s)")  # 1 to 5 s: p 0.013, but one of many rows

@@ -8,7 +8,8 @@ from math import inf
 
 import pytest
 
-from sojourn.scoring.statistics.harm import METRICS, PRIMARY, harm, solo_windows
+from sojourn.scoring.schema.scores import HARMED
+from sojourn.scoring.statistics.harm import PRIMARY, harm, solo_windows
 
 
 @dataclass
@@ -37,9 +38,9 @@ def test_what_never_comes_is_the_worst() -> None:
 
 def test_no_metric_is_of_what_is_not_there_alone() -> None:
     """A stall of one second of forty is little harm, and not all of it; no stall alone is no division by nothing."""
-    assert not [name for name in METRICS if any(bad in name for bad in ("stall", "freeze", "drop", "loss"))]
-    assert set(PRIMARY.values()) <= set(METRICS)
-    assert harm(1, 1 - 1 / 40, METRICS["played_share"]) == pytest.approx(0.025)
+    assert not [name for name in HARMED if any(bad in name for bad in ("stall", "freeze", "drop", "loss"))]
+    assert set(PRIMARY.values()) <= set(HARMED)
+    assert harm(1, 1 - 1 / 40, HARMED["played_share"]) == pytest.approx(0.025)
 
 
 def test_the_wake_of_a_contender_is_left_out_of_the_baseline() -> None:

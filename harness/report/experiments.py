@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs grouped into experiments, and every figure of an experiment with its label."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from sojourn.hardware.machine.messages import printable
+from sojourn.harness.report.grids import labelled, number
+from sojourn.harness.report.headline import (
+    VictimOutcome,
+    average_headline,
+    average_outcomes,
+    headline,
+    outcomes,
+    sureness,
+)
+from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
+from sojourn.harness.store.manifest import is_run
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.long_table import named
+from sojourn.scoring.schema.files import CELL
+from sojourn.scoring.schema.metric import HARM, unit_of, with_unit
+from sojourn.scoring.statistics.numbers import never_came
+from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, summarise, summarise_cells
+
+SUMMARY = "summary.json"
+"""The data of a summary of runs."""
+Family = Literal["measured", "harm"]
+
+
+@dataclass(frozen=True)
+class ExperimentFigure:
+    """A figure of an experiment: a measured one, or the harm in one."""
+
+    family: Family
+    metric: str
+    """Its name in the long table (`sojourn.scoring.long_table`)."""
+    name: str
+    """Its label, with its probe named as in the runs."""
+    figure: Figure
+
+    @property
+    def label(self) -> str:
+        """Its name with its unit."""
+        return with_unit(self.name, unit_of(self.metric))
+
+    @property
+    def never(self) -> str:
+        """The text for an infinite value."""
+        return never_came(self.metric)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Runs with the same options except seed and order, and their summary."""
+
+    title: str
+    runs: tuple[LoadedRun, ...]
+    summary: ExperimentSummary
+    names: tuple[str, ...]
+    """The runs' names in the summary."""
+
+    @property
+    def victims(self) -> list[VictimRun]:
+        """The runs with a victim: all of them, or none."""
+        return [run for run in self.runs if isinstance(run, VictimRun)]
+
+    @property
+    def base(self) -> str:
+        """Of what the figures without a contender are: of the victim alone, or of the whole cell."""
+        return "alone" if self.victims else "whole cell"
+
+    def labelled(self, label: str) -> str:
+        """Return a metric's label with its probe named as in these runs."""
+        return labelled(label, *(run.scores for run in self.victims))
+
+    @property
+    def void(self) -> dict[Path, list[str]]:
+        """The reasons of invalid runs, by path."""
+        void = self.summary.void
+        return {run.path: void[name] for run, name in zip(self.runs, self.names, strict=True) if name in void}
+
+    @property
+    def service(self) -> str:
+        """The victim's service; empty if unknown."""
+        return self.runs[0].service
+
+    @property
+    def outcomes(self) -> list[VictimOutcome]:
+        """The viewer's average outcome with every contender over the valid runs."""
+        if len(self.summary.valid) == 1 and self.victims:
+            return next(outcomes(run.scores) for run in self.victims if not run.reasons)
+        return average_outcomes(self.summary)
+
+    @property
+    def headline(self) -> str:
+        """The outcome of the valid runs, one sentence per contender; empty without valid runs."""
+        if not self.victims:
+            return cell_headline(self.runs)
+        if len(self.summary.valid) == 1:
+            return next(headline(run.scores, self.service) for run in self.victims if not run.reasons)
+        return average_headline(self.summary, self.service)
+
+    @property
+    def phase_s(self) -> str:
+        """The length of the contender phases, s."""
+        lengths = {p["seconds"] for p in self.runs[0].options.get("phases", []) if p["contender"]}
+        return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
+
+    def figures(self) -> Iterator[ExperimentFigure]:
+        """Yield every figure of the valid runs that tables and plots show: the measured ones, then the harm."""
+        families: dict[Family, list[Figure]] = {"measured": self.summary.measured, "harm": self.summary.harm}
+        for family, figures in families.items():
+            for figure in figures:
+                metric = figure.metric if family == "measured" else HARM + figure.metric
+                yield ExperimentFigure(family, metric, self.labelled(named(metric)[0]), figure)
+
+
+def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
+    """Return the runs at `places`: runs, folders of runs, or folders of earlier summaries, for their runs.
+
+    A copy of a run is not a repetition and is skipped. Raises ReportError if a place has no run, LoadError if a run has
+    no scores, or with `whole` if any of its files was altered.
+    """
+    by_path: dict[Path, LoadedRun] = {}
+    for place in places:
+        if is_run(place):
+            paths = [place]
+        elif (place / SUMMARY).exists():
+            paths = _summarised(place)
+        else:
+            paths = experiment_runs(place)
+        if not paths:
+            raise ReportError(f"{place}: no finished run in it; give a run or a folder of runs")
+        runs = (load_run(path.resolve()) for path in paths)
+        by_path |= {run.path: run.whole(REPORT) if whole else run for run in runs}
+    once = {(run.manifest.run, run.manifest.created): run for _, run in sorted(by_path.items(), reverse=True)}
+    return sorted(once.values(), key=lambda run: run.path)
+
+
+def _summarised(folder: Path) -> list[Path]:
+    """Return the runs of the summary in a folder. Raises ReportError."""
+    try:
+        return [folder / run["path"] for one in _json(folder / SUMMARY) for run in one["runs"]]
+    except (LookupError, TypeError) as wrong:
+        raise ReportError(f"{folder / SUMMARY}: not a summary of runs: {wrong!r}") from wrong
+
+
+def experiment_runs(folder: Path) -> list[Path]:
+    """Return the finished runs of experiments and of cells in a folder; other tests may keep runs without scores."""
+    return [run for run in RunStore(folder).runs() if has_figures(run)]
+
+
+def has_figures(run: Path) -> bool:
+    """Return whether a run is one of an experiment or of a cell, by its specification."""
+    return any((run / name).exists() for name in ("timeline.json", CELL))
+
+
+def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
+    """Group runs into experiments, in the order of their first runs."""
+    grouped: dict[str, list[LoadedRun]] = {}
+    for run in runs:
+        grouped.setdefault(json.dumps(run.definition, sort_keys=True), []).append(run)
+    # Options that the name does not include distinguish runs with the same name.
+    name = itemgetter("test", "cell")
+    definitions = [json.loads(key) for key in grouped]
+    called = distinct_names([run.path for run in runs])
+    return [
+        Experiment(
+            "{}: {}".format(*name(one)) + differing(one, [other for other in definitions if name(other) == name(one)]),
+            tuple(members),
+            _summary({called[run.path]: run for run in members}),
+            tuple(called[run.path] for run in members),
+        )
+        for one, members in zip(definitions, grouped.values(), strict=True)
+    ]
+
+
+def _summary(runs: Mapping[str, LoadedRun]) -> ExperimentSummary:
+    """What runs of one experiment, by name, say together."""
+    victims = {name: run.scores for name, run in runs.items() if isinstance(run, VictimRun)}
+    if victims:
+        return summarise(victims)
+    cells = {name: run.scores for name, run in runs.items() if isinstance(run, CellRun) and not run.reasons}
+    return summarise_cells(cells, {name: run.reasons for name, run in runs.items() if run.reasons})
+
+
+def distinct_names(paths: Collection[Path]) -> dict[Path, str]:
+    """Return a name per path: its last part, and for namesakes as many parts as needed to distinguish them.
+
+    Two hosts that start the same cell in the same second use the same run name.
+    """
+    names: dict[Path, str] = {}
+    every, depth = set(paths), 0
+    while len(names) < len(every):
+        depth += 1
+        alike = Counter(path.parts[-depth:] for path in every)
+        names = {p: "/".join(p.parts[-depth:]) for p in every if alike[p.parts[-depth:]] == 1} | names
+    return names
+
+
+def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
+    """Return in brackets the options in which `one` differs from its namesakes; empty if there are none."""
+    differences = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
+    return f" ({'; '.join(differences)})" if differences else ""
+
+
+def cell_headline(runs: Sequence[LoadedRun]) -> str:
+    """Return D_SS of each flow of a cell, the mean over its valid runs, and how sure that is; empty without any."""
+    valid = [run for run in runs if isinstance(run, CellRun) and not run.reasons]
+    if not valid:
+        return ""
+    rates: dict[str, list[float]] = {}
+    for row in (row for run in valid for row in run.figures):
+        rates.setdefault(row.metric, []).append(row.value)
+    text = [
+        f"{printable(name)} {number(fmean(given))}"
+        for n, name in enumerate(valid[0].senders)
+        if (given := rates.get(f"flows.{n}.d_ss_mbps"))
+    ]
+    return (f"D_SS in Mbit/s: {', '.join(text)}. " if text else "") + sureness(len(valid), None)
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{file}: cannot be read: {error}") from error
