@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sojourn.harness.report.run_page import panels
+from sojourn.harness.report.timeline import panels
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import run_series
 
