@@ -182,10 +182,11 @@ def figure(
     ] = Path("timeline.png"),
 ) -> None:
     """Draw the timeline of a run as an image."""
-    from sojourn.harness.report.timeline_figure import draw
+    from sojourn.harness.report import timeline
+    from sojourn.harness.report.picture import write_picture
     from sojourn.harness.store.loaded import load_victim_run, valid
 
-    draw(valid(load_victim_run(run, "figure")).require_raw_files().scores, run, output)
+    write_picture(timeline.figure(valid(load_victim_run(run, "figure")).require_raw_files().scores, run), output)
     print(output)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as one film: its options and validity, the recording, and its plots with a cursor.
 
-Plots and titles are drawn once; ffmpeg moves the cursor over them.
+Plots and titles are images; ffmpeg moves the cursor over them.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ import subprocess
 import tempfile
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from sojourn.hardware.confine.decoder import decoder
-from sojourn.harness.report.grids import bottleneck
 from sojourn.harness.report.headline import VictimOutcome, harm_badge, measurement, outcomes, phrase
+from sojourn.harness.report.picture import png
 from sojourn.harness.report.run_page import status_of
-from sojourn.harness.report.timeline_figure import draw_delay, draw_goodput, draw_quality, dress
-from sojourn.harness.store.loaded import stored_object
+from sojourn.harness.report.svg import BOTTOM, LEFT, RIGHT, TOP, start, text
+from sojourn.harness.report.timeline import film_plot, watched
 from sojourn.harness.terminal import ProgressCallback
 from sojourn.scoring.picture.frames import QUIET, frame_times, recording
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
-_WIDTH, _PLOTS, _DPI = 1280, 480, 100
+_WIDTH, _PLOTS = 1280, 480
+_SCALE = 1.25  # px of the film per px of its plots
 _TITLE, _RUN, _REASONS = 64, 24, 44  # heights in px: the title; below it the run's name or the reasons
 _CURSOR = 4  # width in px
-_BAD, _INK, _NEUTRAL = "#b3261e", "#1b1f24", "#59636e"
-#: Colours of the words for harm, as in style.css.
-_HARM = {"none": "#116329", "some": "#7d4e00", "severe": _BAD, None: _NEUTRAL}
+#: The cursor's left end, right end, top and bottom within the plots.
+_AXES = LEFT * _SCALE, _WIDTH - RIGHT * _SCALE, TOP * _SCALE, _PLOTS - BOTTOM * _SCALE
+#: What titles add to the pages' rules; the words for harm have the colours of its badges.
+_STYLE = """
+.plot .ground { fill: none }
+.plot .setup, .plot .now { font-size: 21px; font-weight: 600; fill: var(--ink) }
+.plot .now { text-anchor: end }
+.plot .harm { font-size: 15px; font-weight: 600 }
+.plot .none { fill: #116329 }
+.plot .some { fill: var(--some) }
+.plot .severe { fill: var(--bad) }
+.plot .outcome, .plot .name { font-size: 14px; fill: var(--ink) }
+.plot .small { font-size: 12.5px }
+.plot.unsound .ground { fill: var(--bad) }
+.plot.unsound text { fill: #fff }
+.plot .reason { font-size: 14.5px; font-weight: 600 }
+"""
 #: Characters of an outcome that fit into a title at full size; longer ones get a smaller font.
-_LONGEST = 115
+_LONGEST = 165
 
 
 class CompositeError(RuntimeError):
     """A film cannot be made; the message names the file and the problem."""
-
-
-@dataclass(frozen=True)
-class Plots:
-    """An image of plots, with the positions (px) of start and end of the time axis, and of top and bottom."""
-
-    left: float
-    right: float
-    top: int
-    bottom: int
 
 
 def export(run: Path, scores: Scores, output: Path | None, progress: ProgressCallback) -> Path:
@@ -80,17 +80,21 @@ def export(run: Path, scores: Scores, output: Path | None, progress: ProgressCal
     partial = output.with_name(output.name + ".partial")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            pictures = Path(folder)
-            plots = draw_plots(view, status == "valid", pictures / "plots.png")
-            service = str(stored_object(run / "options.json").get("service", ""))
-            setup = f"{service}, {bottleneck(scores.lab)}" if service else bottleneck(scores.lab)
+            drawn: list[Path] = []
+
+            def add(drawing: str, scale: float = 1) -> None:
+                drawn.append(Path(folder) / f"{len(drawn)}.png")
+                drawn[-1].write_bytes(png(drawing, scale, _STYLE))
+
+            size = _WIDTH / _SCALE, _PLOTS / _SCALE
+            add(film_plot(view, size, "" if status == "valid" else "INVALID"), _SCALE)
+            add(_cursor())
             had = outcomes(scores) if status == "valid" else []
-            titles = draw_titles(view, setup, run.name, (status, reasons), had, pictures)
-            cursor = Figure(figsize=(_CURSOR / _DPI, (plots.bottom - plots.top) / _DPI), dpi=_DPI, facecolor=_INK)
-            cursor.savefig(pictures / "cursor.png")
-            drawn = [pictures / "plots.png", pictures / "cursor.png", *(path for path, *_ in titles)]
-            spans = [(start, end) for _, start, end in titles]
-            graph = filters(plots, spans, offset, view.end, fps, _title_height(status))
+            titles = draw_titles(view, watched(scores, run), run.name, (status, reasons), had)
+            for drawing, *_ in titles:
+                add(drawing)
+            spans = [(begin, end) for _, begin, end in titles]
+            graph = filters(spans, offset, view.end, fps, _title_height(status))
             _encode(video, drawn, graph, partial, length[0], progress)
         if output.exists():  # created meanwhile by another export
             raise CompositeError(f"{output}: exists; give another -o")
@@ -100,54 +104,30 @@ def export(run: Path, scores: Scores, output: Path | None, progress: ProgressCal
     return output
 
 
-def filters(
-    plots: Plots, titles: Sequence[tuple[float, float]], offset: float, end: float, fps: int, title_height: int
-) -> str:
+def filters(titles: Sequence[tuple[float, float]], offset: float, end: float, fps: int, title_height: int) -> str:
     """Return ffmpeg's filters. Inputs: recording, plots, cursor, then one title for every (start, end) in s of the run.
 
     `offset` is the recording's first frame, `end` the end of the time axis, both in the run's time.
     """
     now, below = f"(t+{offset:.4f})", f"main_h-{_PLOTS}"
-    x = f"{plots.left:.2f}+{now}/{end:.4f}*{plots.right - plots.left:.2f}-{_CURSOR / 2:g}"
+    left, right, top, _ = _AXES
+    x = f"{left:.2f}+{now}/{end:.4f}*{right - left:.2f}-{_CURSOR / 2:g}"
     steps = [
         f"[0:v]fps={fps},scale={_WIDTH}:-2,setsar=1,pad=iw:ih+{title_height + _PLOTS}:0:{title_height}[film]",
         f"[film][1:v]overlay=0:{below}[plotted]",
-        f"[plotted][2:v]overlay='{x}':{below}+{plots.top}:enable='between({now},0,{end:.4f})'[at0]",
+        f"[plotted][2:v]overlay='{x}':{below}+{top:.0f}:enable='between({now},0,{end:.4f})'[at0]",
     ]
-    for number, (start, stop) in enumerate(titles):
+    for number, (begin, stop) in enumerate(titles):
         # Half-open intervals, so that no frame has two titles.
-        shown = f"gte({now},{start:.4f})*lt({now},{stop:.4f})"
+        shown = f"gte({now},{begin:.4f})*lt({now},{stop:.4f})"
         steps.append(f"[at{number}][{number + 3}:v]overlay=0:0:enable='{shown}'[at{number + 1}]")
     return ";".join([*steps, f"[at{len(titles)}]format=yuv420p[out]"])
 
 
-def draw_plots(view: RunSeries, valid: bool, path: Path) -> Plots:
-    """Write the plots as an image and return their positions in it."""
-    figure = Figure(figsize=(_WIDTH / _DPI, _PLOTS / _DPI), dpi=_DPI, layout="constrained")
-    draws = [draw_goodput, draw_quality, *([draw_delay] if view.rtts else [])]
-    panels = figure.subplots(len(draws), 1, sharex=True, height_ratios=[3, 2, 2][: len(draws)])
-    axes: list[Axes] = list(panels)
-    for one, draw in zip(axes, draws, strict=True):
-        draw(one, view)
-    dress(axes, view)
-    figure.align_ylabels(axes)
-    if not valid:
-        figure.text(0.5, 0.5, "INVALID", fontsize=90, color=_BAD, alpha=0.16, ha="center", va="center", weight="bold")
-    figure.savefig(path)
-    boxes = [one.get_window_extent() for one in axes]
-    top, bottom = _PLOTS - boxes[0].y1, _PLOTS - boxes[-1].y0
-    return Plots(boxes[0].x0, boxes[0].x1, round(top), round(bottom))
-
-
 def draw_titles(
-    view: RunSeries,
-    setup: str,
-    name: str,
-    verdict: tuple[str, list[str]],
-    had: Sequence[VictimOutcome],
-    folder: Path,
-) -> list[tuple[Path, float, float]]:
-    """Write one title per phase, one before and one after all; return each with start and end in s of the run.
+    view: RunSeries, setup: str, name: str, verdict: tuple[str, list[str]], had: Sequence[VictimOutcome]
+) -> list[tuple[str, float, float]]:
+    """Return one title per phase, one before and one after all: its SVG, start and end in s of the run.
 
     `had` is the viewer's outcome in every contender phase; empty for an invalid run.
     """
@@ -156,42 +136,34 @@ def draw_titles(
         (f"with {p.contender}" if p.contender else "alone", p.start, p.end, of_phase.get(p.name)) for p in view.phases
     ]
     spans = [("before the first phase", -1e6, 0.0, None), *phases, ("after the last phase", view.end, 1e6, None)]
-    titles = []
-    for number, (now, start, end, outcome) in enumerate(spans):
-        path = folder / f"title{number}.png"
-        _draw_title(setup, now, *verdict, name, outcome, path)
-        titles.append((path, start, end))
-    return titles
+    return [(_title(setup, now, *verdict, name, outcome), begin, end) for now, begin, end, outcome in spans]
 
 
 def _title_height(status: str) -> int:
     return _TITLE + (_RUN if status == "valid" else _REASONS)
 
 
-def _draw_title(
-    setup: str, now: str, status: str, reasons: Sequence[str], name: str, outcome: VictimOutcome | None, path: Path
-) -> None:
-    valid, height, sound = status == "valid", _title_height(status), measurement(status).text
-    verdict_text = "\n".join(textwrap.wrap(f"{sound}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …"))
-    figure = Figure(figsize=(_WIDTH / _DPI, height / _DPI), dpi=_DPI, facecolor="white" if valid else _BAD)
-
-    def write(x: float, y: float, text: str, colour: str, size: float, **more: Any) -> None:
-        figure.text(
-            x / _WIDTH, 1 - y / height, text, color=colour if valid else "white", fontsize=size, va="center", **more
-        )
-
-    write(20, 22, setup, _INK, 15, weight="bold")
-    write(_WIDTH - 20, 22, now, _INK, 15, weight="bold", ha="right")
+def _title(setup: str, now: str, status: str, reasons: Sequence[str], name: str, outcome: VictimOutcome | None) -> str:
+    height, sound = _title_height(status), measurement(status).text
+    out = [start(_WIDTH, height, setup, "" if status == "valid" else " unsound")]
+    out.append(f'<rect class="ground" width="{_WIDTH}" height="{height}"/>')
+    out += [text("setup", 20, 29, setup), text("now", _WIDTH - 20, 29, now)]
     if outcome:
+        out.append(text(f"harm {outcome.severity}", 20, 54, harm_badge(outcome).text))
         had = phrase(outcome)
-        write(20, 49, harm_badge(outcome).text, _HARM[outcome.severity], 11, weight="bold")
-        write(145, 49, had, _INK, 10 * min(1, _LONGEST / len(had)))
-    if valid:
-        write(20, 73, f"{sound} · {name}", _NEUTRAL, 9)
+        out.append(text("outcome" if len(had) <= _LONGEST else "outcome small", 145, 54, had))
+    if status == "valid":
+        out.append(text("small", 20, 77, f"{sound} · {name}"))
     else:
-        write(20, 48, name, _INK, 10)
-        write(20, _TITLE + _REASONS / 2 - 2, verdict_text, "white", 10.5, weight="bold")
-    figure.savefig(path)
+        wrapped = textwrap.wrap(f"{sound}: {'; '.join(reasons)}", 150, max_lines=2, placeholder=" …")
+        out.append(text("name", 20, 53, name))
+        out += [text("reason", 20, 75 + 18 * n + 9 * (len(wrapped) == 1), part) for n, part in enumerate(wrapped)]
+    return "".join([*out, "</svg>"])
+
+
+def _cursor() -> str:
+    height = _AXES[3] - _AXES[2]
+    return f'{start(_CURSOR, height, "cursor")}<rect width="{_CURSOR}" height="{height:g}"/></svg>'
 
 
 def _encode(

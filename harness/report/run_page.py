@@ -25,8 +25,8 @@ from sojourn.harness.report.grids import (
 from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
 from sojourn.harness.report.html import render
 from sojourn.harness.report.published_tables import published_table
-from sojourn.harness.report.svg import COLOURS, Points, ccdf_plot, time_plot
-from sojourn.harness.report.timeline import panels, phases
+from sojourn.harness.report.svg import COLOURS, Points, ccdf_plot
+from sojourn.harness.report.timeline import timeline, watched
 from sojourn.harness.store.loaded import judged, stored_object
 from sojourn.harness.store.manifest import Manifest, is_run, read_manifest
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
@@ -73,9 +73,8 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     frames = _plotted(scores, scores.frame_ccdf)
     service = str(stored_object(run / "options.json").get("service", ""))
     had = outcomes(scores) if status == "valid" else []
-    watched = f"{service}, {bottleneck(lab)}" if service else bottleneck(lab)
     return {
-        "title": f"{watched}: {title(had) if status == 'valid' else 'no harm reported'}",
+        "title": f"{watched(scores, run)}: {title(had) if status == 'valid' else 'no harm reported'}",
         "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}; run {manifest.run if manifest else run.name}",
         "status": status,
         "reasons": reasons,
@@ -86,7 +85,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "harm": harm_table(scores),
         "published": published_table(scores, service),
         "phases": phase_table(scores),
-        "timeline_svg": Markup(time_plot(panels(view), phases(view), "Goodput, quality and queue over time")),
+        "timeline_svg": Markup(timeline(view)),
         "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
         "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
         "ccdfs": [

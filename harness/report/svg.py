@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 
 from sojourn.scoring.statistics.numbers import LOST, formatted
@@ -17,8 +17,11 @@ Points = Sequence[tuple[float, float | None]]
 COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
 """The style sheet's colours of the curves c0 to c5, for keys."""
 
-_LEFT, _RIGHT, _WIDTH = 64.0, 12.0, 1000.0
-_GAP, _TOP, _BOTTOM = 26.0, 32.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 32.0, 40.0
+"""Px between the edges of a time plot and its axes, without a heading."""
+_WIDTH, _GAP, _HEADING = 1000.0, 22.0, 18.0
+_MARKS = {"stall": "■", "freeze": "■", "published solo-curve": "- -"}
+"""Marks of the entries of a key; a solid line otherwise."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,9 @@ def text(kind: str, x: float, y: float, words: str, anchor: str = "") -> str:
 
 
 def circle(kind: str, x: float, y: float, radius: float, tip: str) -> str:
-    """Return a dot with a tooltip."""
-    dot = f'<circle class="bar {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">'
-    return f"{dot}<title>{escape(tip)}</title></circle>"
+    """Return a dot with a tooltip, if any."""
+    dot = f'<circle class="bar {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"'
+    return f"{dot}><title>{escape(tip)}</title></circle>" if tip else f"{dot}/>"
 
 
 def x_axis(x: Scale, marks: Iterable[float], top: float, bottom: float, name: str = "", below: float = 34) -> str:
@@ -86,7 +89,7 @@ def ticks(lo: float, hi: float, about: int = 6) -> list[float]:
 
 @dataclass
 class Panel:
-    """One panel of a time plot: title, height in px, y range, and content."""
+    """One panel of a time plot: title, height in px, y range, content, and its key, which is next to the title."""
 
     title: str
     height: float
@@ -95,6 +98,7 @@ class Panel:
     lines: list[tuple[str, Points]] = field(default_factory=list)  # (css class, points)
     steps: list[tuple[float, float, float]] = field(default_factory=list)  # (start, end, value)
     spans: list[tuple[str, float, float, str]] = field(default_factory=list)  # (css class, start, length, tip)
+    key: list[tuple[str, str]] = field(default_factory=list)  # (css class, name)
 
 
 def time_plot(
@@ -102,32 +106,49 @@ def time_plot(
     phases: Sequence[tuple[str, str, float, float]],
     label: str,
     axis: str = "time from the start of the first phase (s)",
+    size: tuple[float, float] | None = None,
+    heading: Sequence[str] = (),
+    stamp: str = "",
 ) -> str:
-    """Return the panels over one time axis in seconds; a phase is (name, css class, start, end)."""
+    """Return the panels over one time axis in seconds; a phase is (name, css class, start, end).
+
+    `size` is width and height in px; the panels' heights are scaled to fit. `heading` has lines above the plot,
+    `stamp` is a pale word across it.
+    """
+    top = TOP + _HEADING * len(heading)
+    fixed, natural = top + _GAP * (len(panels) - 1) + BOTTOM, sum(panel.height for panel in panels)
+    width, height = size or (_WIDTH, fixed + natural)
     end = max((stop for *_, stop in phases), default=1.0)
-    x = Scale(0, end, _LEFT, _WIDTH - _RIGHT)
-    height = _TOP + sum(panel.height + _GAP for panel in panels) - _GAP + _BOTTOM
-    bottom = height - _BOTTOM
-    data = f' data-left="{_LEFT:g}" data-right="{_WIDTH - _RIGHT:g}" data-end="{end:g}"'
-    out = [start(_WIDTH, height, label, " timeline", data)]
+    x = Scale(0, end, LEFT, width - RIGHT)
+    bottom = height - BOTTOM
+    data = f' data-left="{LEFT:g}" data-right="{width - RIGHT:g}" data-end="{end:g}"'
+    out = [start(width, height, label, " timeline", data)]
+    out += [text("heading", width / 2, _HEADING * (n + 1), words) for n, words in enumerate(heading)]
     for name, kind, begin, stop in phases:
         out.append(
-            f'<rect class="phase {kind}" x="{x(begin):.1f}" y="{_TOP - 26:g}" '
-            f'width="{x(stop) - x(begin):.1f}" height="{bottom - _TOP + 26:.1f}"/>'
+            f'<rect class="phase {kind}" x="{x(begin):.1f}" y="{top - 26:g}" '
+            f'width="{x(stop) - x(begin):.1f}" height="{bottom - top + 26:.1f}"/>'
         )
-        out.append(text("phase-name", x((begin + stop) / 2), _TOP - 11, name))
-    y = _TOP
+        out.append(text("phase-name", x((begin + stop) / 2), top - 11, name))
+    y = top
     for panel in panels:
-        out += _panel(panel, x, y)
-        y += panel.height + _GAP
+        fitted = replace(panel, height=panel.height * (height - fixed) / natural)
+        out += _panel(fitted, x, y)
+        y += fitted.height + _GAP
     out += [text("tick x", x(tick), bottom + 16, f"{tick:g}") for tick in ticks(0, end, 10)]
-    out += [text("axis", (x.a + x.b) / 2, bottom + 34, axis), line("cursor", -9, -9, _TOP, bottom), "</svg>"]
-    return "".join(out)
+    out += [text("axis", (x.a + x.b) / 2, bottom + 34, axis), line("cursor", -9, -9, top, bottom)]
+    out += [text("stamp", width / 2, height / 2 + 35, stamp)] if stamp else []
+    return "".join([*out, "</svg>"])
 
 
 def _panel(panel: Panel, x: Scale, top: float) -> Iterable[str]:
     y = Scale(0, panel.top or 1, top + panel.height, top + 14)
-    yield text("panel", x.a + 6, top + 9, panel.title)
+    key = "".join(
+        f'<tspan class="mark {kind.split()[0]}" dx="14">{_MARKS.get(kind, "—")}</tspan>'
+        f'<tspan dx="4">{escape(name)}</tspan>'
+        for kind, name in panel.key
+    )
+    yield f'<text class="panel" x="{x.a + 6:.1f}" y="{top + 9:.1f}">{escape(panel.title)}{key}</text>'
     labels = panel.labels
     if labels is None:
         labels = [(tick, f"{tick:g}") for tick in ticks(0, panel.top or 1, max(int(panel.height // 34), 2))]
@@ -165,7 +186,7 @@ def ccdf_plot(
     lo, hi = min(xs), max(xs)
     lo, hi = max(0.0, lo - 0.04 * (hi - lo)), hi + 0.04 * (hi - lo) + 0.1
     height = 360.0
-    x, y = Scale(lo, hi, _LEFT, _WIDTH - _RIGHT), Scale(floor, 100, height - _BOTTOM, 12, log=True)
+    x, y = Scale(lo, hi, LEFT, _WIDTH - RIGHT), Scale(floor, 100, height - BOTTOM, 12, log=True)
     shares = [(share, f"{share:g} %") for share in (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1)]
     out = [start(_WIDTH, height, label), y_axis(y, shares, x), x_axis(x, ticks(lo, hi, 10), y.b, y.a, axis, 36)]
     for (name, kind, _), points, on in zip(curves, shown, endless, strict=True):
@@ -194,9 +215,9 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
     values = [v for v in given if math.isfinite(v)]  # infinite bars reach the edge
     low = min([0.0, *values, *(bar.low for _, bars in groups for bar in bars)])
     marks = ticks(low, max([*values, 1e-9]), 5)
-    x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - _RIGHT)
-    height = 8 + sum(len(bars) * thick + gap for _, bars in groups) + _BOTTOM
-    out = [start(width, height, label), x_axis(x, marks, 4, height - _BOTTOM, axis)]
+    x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - RIGHT)
+    height = 8 + sum(len(bars) * thick + gap for _, bars in groups) + BOTTOM
+    out = [start(width, height, label), x_axis(x, marks, 4, height - BOTTOM, axis)]
     y = 8.0
     for name, bars in groups:
         out.append(text("tick y", left - 7, y + len(bars) * thick / 2 + 4, name))
@@ -238,7 +259,7 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
     finite = [v for v in given if math.isfinite(v)] or [0.0]
     low, high = min(finite), max(finite)
     room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
-    x = Scale(low - room, high + room, left, width - _RIGHT)
+    x = Scale(low - room, high + room, left, width - RIGHT)
     bottom = 4 + thick * len(rows)
     out = [start(width, bottom + 20, label), x_axis(x, ticks(x.lo, x.hi, 5), 4, bottom)]
     if zero:
@@ -269,7 +290,8 @@ class Dot:
     y: float
     low: float
     high: float
-    tip: str
+    tip: str = ""
+    radius: float = 3.2
 
 
 def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> str:
@@ -278,28 +300,41 @@ def scatter_plot(dots: Sequence[Dot], across: str, upwards: str, label: str) -> 
     Infinite values are drawn at the edge.
     """
     side = 340.0
+    return "".join([start(side, side, label), *scatter(dots, across, upwards, side), "</svg>"])
+
+
+def scatter(dots: Sequence[Dot], across: str, upwards: str, side: float, within: float = 0.0) -> list[str]:
+    """Return the elements of `scatter_plot` in a square of `side` px.
+
+    A band covers x = y within a factor exp(`within`).
+    """
     values = [value for dot in dots for value in (dot.x, dot.y) if math.isfinite(value)] or [1.0]
     # Enough range for three ticks on an axis.
     middle = math.sqrt(min(values) * max(values))
     lo, hi = min(min(values) / 1.15, middle / 2), max(max(values) * 1.15, middle * 2)
     marks = _log_ticks(lo, hi)
     left = 30 + 6.4 * max((len(f"{mark:g}") for mark in marks), default=0)
-    x, y = Scale(lo, hi, left, side - 8, log=True), Scale(lo, hi, side - _BOTTOM, 8, log=True)
-    out = [start(side, side, label), x_axis(x, marks, y.b, y.a, across)]
-    out += [y_axis(y, [(mark, f"{mark:g}") for mark in marks], x, upwards), line("range", x.a, x.b, y.a, y.b)]
+    x, y = Scale(lo, hi, left, side - 8, log=True), Scale(lo, hi, side - BOTTOM, 8, log=True)
+    out = [x_axis(x, marks, y.b, y.a, across), y_axis(y, [(mark, f"{mark:g}") for mark in marks], x, upwards)]
+    if within:
+        factor = math.exp(within)
+        corners = [(lo, lo), (lo, lo * factor), (hi / factor, hi), (hi, hi), (hi, hi / factor), (lo * factor, lo)]
+        out.append(f'<path class="band" d="{_path(corners, x, y)}Z"/>')
+    out.append(line("range", x.a, x.b, y.a, y.b))
     for dot in dots:
         if dot.high > dot.low > 0:
             out.append(line("range", x(dot.x), x(dot.x), y(dot.low), y(dot.high)))
-        out.append(circle(f"dot {dot.kind}", x(dot.x), y(dot.y), 3.2, dot.tip))
-    return "".join([*out, "</svg>"])
+        out.append(circle(f"dot {dot.kind}", x(dot.x), y(dot.y), dot.radius, dot.tip))
+    return out
 
 
 def _log_ticks(lo: float, hi: float) -> list[float]:
-    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, more if there are few decades."""
+    """Return round values from `lo` to `hi` for a logarithmic axis: powers of ten, more or fewer by their number."""
     steps = (
         (1, 1.5, 2, 3, 4, 6, 8) if hi / lo < 8 else (1, 2, 5) if hi / lo < 200 else (1, 3) if hi / lo < 3000 else (1,)
     )
-    decades = range(math.floor(math.log10(lo)), math.ceil(math.log10(hi)) + 1)
+    every = max(math.ceil(math.log10(hi / lo) / 6), 1)
+    decades = range(math.floor(math.log10(lo)), math.ceil(math.log10(hi)) + 1, every)
     return [mark for n in decades for m in steps if lo <= (mark := float(f"{m}e{n}")) <= hi]
 
 

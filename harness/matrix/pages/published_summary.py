@@ -14,7 +14,8 @@ from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.pages import published_table
 from sojourn.harness.matrix.pages.published_table import PublishedTable, TableFigure, markdown_row, tables
 from sojourn.harness.matrix.results import MISSING, Results, column_head, figure_text
-from sojourn.harness.report.agreement_figure import Quantity, SourceDots, draw
+from sojourn.harness.report.agreement_plot import Quantity, SourceDots, agreement_plot
+from sojourn.harness.report.picture import write_picture
 from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, PublishedComparison
 
@@ -55,7 +56,7 @@ def write(known: Mapping[str, Matrix], results: Path, page: Path) -> tuple[Path,
     texts = {MARKS: markdown(gathered), published_table.MARKS: published_table.markdown(gathered)}
     published_table.write(texts, page)
     picture.parent.mkdir(exist_ok=True)
-    draw(quantities(gathered), AGREEING_SIZE, picture)
+    write_picture(agreement_plot(quantities(gathered), AGREEING_SIZE), picture)
     return page, picture
 
 

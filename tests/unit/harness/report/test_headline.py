@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sojourn.harness.report import film, timeline_figure
+from sojourn.harness.report import film, timeline
 from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.grids import harm_table, percent, value_text
 from sojourn.harness.report.headline import (
@@ -33,6 +33,7 @@ from sojourn.harness.store.manifest import reseal
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, harm, severity
 from sojourn.scoring.statistics.summary import summarise
+from sojourn.scoring.time_series import run_series
 from tests.unit.harness.report.test_run_page import Page
 
 CALL = {"primary": "frames_in_time", "alone": 0.99, "fps_alone": 31.0, "stalls": 0, "stall_s": 0.0, "freezes": 0}
@@ -145,10 +146,8 @@ def call_of(scores: Scores) -> Scores:
 SAYS = "79 % of frames within 0.4 s, 99 % alone; 24 frames/s; 4 freezes, no stalls; resolution kept"
 
 
-def test_page_terminal_and_pictures_say_the_same(
-    scores: Scores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call, drawn = call_of(scores), []
+def test_page_terminal_and_pictures_say_the_same(scores: Scores, tmp_path: Path) -> None:
+    call = call_of(scores)
     (tmp_path / "options.json").write_text('{"service": "call"}')
     page = Page(write_report(tmp_path, call))
     written = (tmp_path / "report.html").read_text()
@@ -160,16 +159,10 @@ def test_page_terminal_and_pictures_say_the_same(
     assert f"Call with prague: {SAYS}." in output.getvalue()
     assert "measurement: valid · harm: severe with prague" in output.getvalue()
 
-    def kept(figure: Any, *_: Any, **__: Any) -> None:
-        drawn.extend(text.get_text() for text in [*figure.texts, *([figure._suptitle] if figure._suptitle else [])])
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", kept)
-    timeline_figure.draw(call, tmp_path, tmp_path / "x.png")
-    assert f"Call with prague: {SAYS}." in drawn[-1].replace("\n", " ") and "severe harm with prague" in drawn[-1]
-    drawn.clear()
-    film.draw_titles(
-        timeline_figure.run_series(call, tmp_path), "asked", "run", ("valid", []), outcomes(call), tmp_path
-    )
+    heading = " ".join(re.findall(r'class="heading"[^>]*>([^<]*)', timeline.figure(call, tmp_path)))
+    assert f"Call with prague: {SAYS}." in heading and "severe harm with prague" in heading
+    titles = film.draw_titles(run_series(call, tmp_path), "asked", "run", ("valid", []), outcomes(call))
+    drawn = [text for drawing, *_ in titles for text in re.findall(">([^<>]+)</text>", drawing)]
     assert drawn.count(SAYS) == 1 and drawn.count("harm: severe") == 1, "in the phase of the contender alone"
     assert drawn.count("measurement: valid · run") == len(call.phases) + 2
 

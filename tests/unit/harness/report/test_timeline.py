@@ -7,8 +7,8 @@ from pathlib import Path
 import cv2
 import pytest
 
-from sojourn.harness.report.timeline import panels
-from sojourn.harness.report.timeline_figure import draw
+from sojourn.harness.report.picture import PictureError, write_picture
+from sojourn.harness.report.timeline import figure, panels
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import run_series
 
@@ -34,22 +34,32 @@ def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Pa
     assert view.queue.backlog_ms == [(n, 10.0) for n in range(5)]
     assert [panel.title for panel in panels(view)[2:]] == [
         "backlog of pie at the bottleneck's rate (ms)",
-        "CE marks (purple) and drops (red) per second of pie",
+        "marks and drops of pie per second",
     ]
+    assert [name for _, name in panels(view)[-1].key] == ["CE marks", "drops"]
     view.queue.sce_per_s = [(0.0, None), (1.0, 40.0)]
     last = panels(view)[-1]
-    assert last.title == "CE marks (purple), SCE marks (blue) and drops (red) per second of pie"
+    assert [name for _, name in last.key] == ["CE marks", "SCE marks", "drops"]
     assert dict(last.lines)["c0"] == view.queue.sce_per_s and last.top > 40
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_the_figure_is_drawn(scores: Scores, tmp_path: Path, suffix: str) -> None:
-    output = tmp_path / f"harm.{suffix}"
-    draw(scores, tmp_path, output)
-    if suffix == "png":
-        picture = cv2.imread(str(output))
-        assert picture is not None and picture.shape[1] == 1500
-        stall_red = (abs(picture.astype(int) - [146, 146, 232]).sum(axis=2) < 40).any()
-        assert stall_red
+@pytest.mark.parametrize("suffix", ["png", "jpg", "svg", "pdf"])
+def test_the_figure_is_a_file_of_the_same_bytes(scores: Scores, tmp_path: Path, suffix: str) -> None:
+    one, other = (tmp_path / f"{name}.{suffix}" for name in "ab")
+    for output in (one, other):
+        write_picture(figure(scores, tmp_path), output)
+    assert suffix == "pdf" or one.read_bytes() == other.read_bytes()
+    if suffix in ("png", "jpg"):
+        picture = cv2.imread(str(one))
+        assert picture is not None and picture.shape[:2] == (810, 1500)
+        assert (picture[..., 2].astype(int) - picture[..., :2].max(axis=2) > 60).any(), "a stall is red"
+        words = picture[60:120].min(axis=2) < 100
+        assert words.sum() > 200, "the font is there"
     else:
-        assert "prague" in output.read_text() or "<svg" in output.read_text()
+        assert b"%PDF-" in one.read_bytes()[:8] if suffix == "pdf" else "prague" in one.read_text()
+
+
+def test_another_format_is_refused_before_anything_is_written(scores: Scores, tmp_path: Path) -> None:
+    with pytest.raises(PictureError, match=r"harm\.docx.*\.png"):
+        write_picture(figure(scores, tmp_path), tmp_path / "harm.docx")
+    assert not (tmp_path / "harm.docx").exists()
