@@ -147,7 +147,7 @@ def compare(
 ) -> None:
     """Compare two runs or two folders of runs: the options that differ, then the difference in each metric."""
     from sojourn.harness.report.compare import compare as compared
-    from sojourn.harness.report.compare import write_comparison
+    from sojourn.harness.report.comparison_page import write_comparison
     from sojourn.harness.report.terminal import print_comparison
 
     comparison = compared(a, b)

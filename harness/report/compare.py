@@ -1,42 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two runs, or two folders of runs: the options that differ, then the results that differ."""
+"""Compare two runs, or two folders of runs: every figure of their experiments, with the test of the difference."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote
 
-from markupsafe import Markup
-
-from sojourn.bottleneck.units import format_rate, format_time
-from sojourn.harness.report.experiments import Experiment, ExperimentFigure, distinct_names, experiments
+from sojourn.harness.report.experiments import Experiment, ExperimentFigure, experiments
 from sojourn.harness.report.grids import (
     DEMAND_MET,
-    PRIMARY,
-    Grid,
-    Row,
     interval,
     labelled,
-    number,
 )
-from sojourn.harness.report.headline import Badge, badges
-from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder
 from sojourn.harness.report.repetitions import figure_text
-from sojourn.harness.report.run_page import REPORT, ReportError, versions_of
-from sojourn.harness.report.svg import Dots, dot_plot
-from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
+from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import is_run
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.statistics.intervals import (
-    ENOUGH,
-    LEVEL,
-    RESAMPLES,
-    SEED,
     Estimate,
     EstimatedDifference,
     difference,
@@ -45,9 +29,6 @@ from sojourn.scoring.statistics.intervals import (
 )
 from sojourn.scoring.statistics.numbers import LOST
 from sojourn.scoring.statistics.summary import Figure
-
-#: Names that are made of options, which the table of differences lists separately.
-_NAMES = ("test", "cell")
 
 
 @dataclass(frozen=True)
@@ -209,12 +190,12 @@ def _corrected(one: Experiment, other: Experiment) -> list[Compared]:
     compared = list(_compared(one, other))
     corrected = {
         key: holm({it.label: it.less.p for it in rows if it.less.p is not None})
-        for key, rows in _families(compared).items()
+        for key, rows in families(compared).items()
     }
     return [it if it.primary else replace(it, p_holm=corrected[it.who, it.family].get(it.label)) for it in compared]
 
 
-def _families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
+def families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compared]]:
     """Return the rows that are corrected together, by contender and family: all secondary metrics."""
     families: dict[tuple[str, str], list[Compared]] = {}
     for it in compared:
@@ -257,160 +238,3 @@ def _words(it: ExperimentFigure, figure: Figure, side: Experiment, who: str) -> 
 
 def _estimate(figure: Figure, who: str) -> Estimate | None:
     return figure.contended.get(who) if who else figure.alone
-
-
-def lines(pair: Pair) -> list[str]:
-    """Return what a pair shows, and how reliable it is, one line each."""
-    counts = [len(one.runs) for one in (pair.a, pair.b)]
-    sentences = [f"A: {pair.a.headline}", f"B: {pair.b.headline}"]
-    sentences.append(f"Valid runs: {counts[0]} in A, {counts[1]} in B.")
-    if min(counts) < ENOUGH:
-        sentences.append(f"Too few runs for a result: at least {ENOUGH} runs per side are needed.")
-    least = next((metric.less.least_p for metric in pair.compared if metric.less.least_p), None)
-    if least and least > 1 - LEVEL:
-        sentences.append(f"This number of runs cannot give a p below {least:.2g}, whatever the values.")
-    elif least and (most := max(map(len, _families(pair.compared).values()), default=0)) * least > 1 - LEVEL:
-        sentences.append(
-            f"This number of runs cannot give a p below {least:.2g}, nor below {most * least:.2g} corrected for {most} "
-            "rows (Holm): only the primary metric can show a difference."
-        )
-    for word in ("worse", "better", "differs"):
-        if names := [f"{metric.label} {pair.where(metric.who)}" for metric in pair.compared if metric.shown == word]:
-            sentences.append(f"Shown {'different' if word == 'differs' else word} in B: {'; '.join(names)}.")
-    for name, one, other in (("A", pair.a, pair.b), ("B", pair.b, pair.a)):
-        if only := [who for who in one.summary.contenders if who not in other.summary.contenders]:
-            sentences.append(f"With {', '.join(only)}: only in {name}.")
-    return sentences
-
-
-def side_badges(pair: Pair) -> list[tuple[str, list[Badge]]]:
-    """Return the badges of A and of B."""
-    sides = [(name, badges(one.outcomes)) for name, one in (("A", pair.a), ("B", pair.b))]
-    return [(name, shown) for name, shown in sides if shown]
-
-
-def grids(pair: Pair) -> list[Grid]:
-    """Return the tables of a pair: what differs in options and versions, then one table alone and one per contender."""
-    tables = [setup_grid(pair)]
-    for who in dict.fromkeys(metric.who for metric in pair.compared):
-        heads = ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "p (Holm)", "for the victim"]
-        grid = Grid(pair.where(who).capitalize(), heads)
-        for metric in (metric for metric in pair.compared if metric.who == who):
-            low, high, p = metric.less.low, metric.less.high, metric.less.p
-            bounds = "n too small"
-            if low is not None and high is not None:
-                bounds = f"{number(low, metric.never)} to {number(high, metric.never)}"
-            label = metric.label + (PRIMARY if metric.primary else "")
-            if all(metric.demand_met):
-                grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET]))
-                continue
-            cells = [label, *metric.words, _signed(metric.less.value, metric.never), bounds]
-            cells += ["n too small" if p is None else f"{p:.3f}"]
-            cells += ["–" if metric.p_holm is None else f"{metric.p_holm:.3f}", metric.shown or "–"]
-            grid.rows.append(Row(cells, hurt={3, 7} if metric.shown == "worse" else set()))
-        tables.append(grid)
-    return tables
-
-
-def setup_grid(pair: Pair) -> Grid:
-    """Return the differences of both experiments in options, commit, scorer and versions."""
-    sides = [_facts(one.runs) for one in (pair.a, pair.b)]
-    rows = []
-    for name in dict.fromkeys(name for side in sides for name in side):
-        ours, theirs = (" / ".join(sorted(side.get(name, {"–"}))) for side in sides)
-        if ours != theirs:
-            rows.append(Row([name, ours, theirs]))
-    return (
-        Grid("Differences in options, commit, scorer and versions", ["", "A", "B"], rows)
-        if rows
-        else Grid("Options, commit, scorer and versions are the same.", ["", "A", "B"])
-    )
-
-
-def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
-    """Return options and versions by name: every value that any run has."""
-    facts: dict[str, set[str]] = {}
-    for run in runs:
-        options = {name: value for name, value in run.definition.items() if name not in _NAMES}
-        named: dict[str, Any] = dict(options)
-        if isinstance(run, VictimRun):
-            named["order of contenders"] = ", ".join(it.contender for it in run.scores.phases if it.contender)
-        named |= versions_of(run.path, run.manifest)
-        for name, value in named.items():
-            label, text = _label_and_text(name, value)
-            facts.setdefault(label, set()).add(text)
-    return facts
-
-
-def _label_and_text(name: str, value: Any) -> tuple[str, str]:
-    for suffix, form in (("_bps", format_rate), ("_us", format_time)):
-        if name.endswith(suffix) and isinstance(value, int):
-            return name.removesuffix(suffix), form(value)
-    return name, "–" if value in (None, "") else str(value)
-
-
-def _signed(value: float, never: str) -> str:
-    text = number(value, never)
-    return f"+{text}" if value > 0 and text not in ("0", "0.00") else text
-
-
-def method() -> str:
-    """Return how intervals and p are computed."""
-    return (
-        f"One value per run. In brackets and for B − A: {LEVEL:.0%} bootstrap interval over runs (expanded percentile, "
-        f"{RESAMPLES} resamples, seed {SEED}). p: two-sided permutation test of the runs' means (for lowest pictures: "
-        f"medians), exact up to {RESAMPLES} permutations (Ernst, Statistical Science 19(4), 2004). p (Holm): corrected "
-        "for the number of rows with one contender, harm and measured values separately (Holm 1979). Worse or better: "
-        f"the interval excludes 0, with at least {ENOUGH} runs per side; except for the primary metric, p (Holm) is at "
-        f"most {1 - LEVEL:.2g}."
-    )
-
-
-def write_comparison(comparison: Comparison, output: Path) -> Path:
-    """Write the page and return its path. Raises OSError."""
-    folder = output.resolve().parent
-
-    def link(path: Path) -> str:
-        page = path / REPORT
-        return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page.exists() else ""
-
-    sides = (comparison.a, comparison.b)
-    names = {path: name for side in sides for path, name in distinct_names([run.path for run in side.runs]).items()}
-    view = {
-        "sides": [
-            {
-                "name": side.name,
-                "place": str(side.place),
-                "runs": [(names[run.path], link(run.path)) for run in side.runs],
-            }
-            for side in sides
-        ],
-        "left": [
-            {"name": it.path.name, "side": side.name, "state": it.state, "reason": it.reason,
-             "link": link(it.path)}
-            for side in sides for it in side.left
-        ],
-        "alone": comparison.alone,
-        "pairs": [
-            {"title": pair.title, "lines": lines(pair), "badges": side_badges(pair),
-             "setup": setup_grid(pair), "grids": grids(pair)[1:],
-             "plots": list(_plots(pair))}
-            for pair in comparison.pairs
-        ],
-        "method": method(),
-    }  # fmt: skip
-    return write_page("compare.html.j2", view, output)
-
-
-def _plots(pair: Pair) -> Iterator[dict[str, Any]]:
-    """Yield the runs of both sides as dots, one plot per metric; none for single runs, or if all values are 0."""
-    for label in dict.fromkeys(metric.label for metric in pair.compared):
-        of = [metric for metric in pair.compared if metric.label == label]
-        values = [value for metric in of for value in (*metric.a.values, *metric.b.values)]
-        if any(values) and max(metric.a.n + metric.b.n for metric in of) > 2:
-            rows = [
-                Dots(f"{name} {pair.where(metric.who)}", kind, side.values, side.value, side.low, side.high)
-                for metric in of
-                for name, kind, side in (("A", "c0", metric.a), ("B", "c1", metric.b))
-            ]
-            yield {"title": label, "svg": Markup(dot_plot(rows, label))}

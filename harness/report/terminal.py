@@ -81,7 +81,7 @@ def print_summary(groups: Sequence[Experiment], console: Console) -> None:
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the differences between A and B: options, then results."""
-    from sojourn.harness.report.compare import grids, lines, method, side_badges
+    from sojourn.harness.report.comparison_page import grids, lines, method, side_badges
 
     for side in (comparison.a, comparison.b):
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)

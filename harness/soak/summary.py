@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from sojourn.harness.report.compare import compare, write_comparison
-from sojourn.harness.report.compare import lines as compared_lines
+from sojourn.harness.report.compare import compare
+from sojourn.harness.report.comparison_page import lines as compared_lines
+from sojourn.harness.report.comparison_page import write_comparison
 from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import INDEX, read_folder, write_index_of

@@ -13,6 +13,7 @@ KINDS = ("unit", "programs", "lab")
 AS_PARTS = {
     "probes": "test_two_probes",
     "bundles": "test_cli",
+    "check_router": "test_lab_check",
     "child": "test_soak",
     "common": "test_cli",
     "contenders": "test_score",

@@ -8,7 +8,8 @@ import pytest
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import Place
-from sojourn.harness.lab.check import Wrong, _address, _offloads, require_reached
+from sojourn.harness.lab.check import _address, require_reached
+from sojourn.harness.lab.tried import Wrong, require_no_offloads
 
 EXAMPLE = CHECKOUT / "docs" / "examples" / "labs" / "black-box.toml"
 
@@ -22,7 +23,10 @@ def test_a_machine_that_does_not_answer_is_named_with_its_fix_before_anything_is
 
 
 def test_an_interface_that_is_not_there_is_named_with_those_that_are() -> None:
-    for look in (lambda: _address("127.0.0.1", "eth77", Place("here")), lambda: _offloads(Place("here"), "eth77")):
+    for look in (
+        lambda: _address("127.0.0.1", "eth77", Place("here")),
+        lambda: require_no_offloads(Place("here"), "eth77"),
+    ):
         with pytest.raises(Wrong, match=r"^no interface eth77$") as wrong:
             look()
         assert "lo" in wrong.value.fix

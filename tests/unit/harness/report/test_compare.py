@@ -11,7 +11,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.report.compare import Comparison, compare, grids, lines, setup_grid, write_comparison
+from sojourn.harness.report.compare import Comparison, compare
+from sojourn.harness.report.comparison_page import grids, lines, setup_grid, write_comparison
 from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_comparison

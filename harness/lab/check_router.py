@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the router of a physical lab, with the fix for each problem.
+
+Nothing stays changed: queues are tried on a temporary interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sojourn.bottleneck import nat
+from sojourn.bottleneck.lease import owner_of
+from sojourn.bottleneck.qdiscs import KINDS, parse_qdisc
+from sojourn.bottleneck.remedies import modules_of, words_of
+from sojourn.bottleneck.router import Router
+from sojourn.hardware.images import tc_objects
+from sojourn.hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
+from sojourn.hardware.machine.ip import IP_VERSIONS, IpVersion
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab.doctor import Finding, Verdict
+from sojourn.harness.lab.tried import Wrong, addresses_of, require_no_offloads, route_to, tried
+
+_TRY = "sojourn-try"
+_FORWARDING: Mapping[IpVersion, str] = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
+#: What the harness needs besides the queue under test, as tc commands on the interface _TRY.
+_NEEDED = {
+    "htb": f"tc qdisc add dev {_TRY} root handle 1: htb default 10",
+    "netem": f"tc qdisc add dev {_TRY} root netem delay 1ms",
+    "mirred": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol all prio 1 matchall "
+    f"action mirred egress redirect dev {_TRY}",
+    "flower": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol ip prio 1 flower "
+    f"src_ip 192.0.2.1 && tc filter add dev {_TRY} parent ffff: protocol ipv6 prio 2 flower ip_proto udp dst_port 9",
+}
+#: Queues that tc does not accept without parameters.
+_SMALLEST = {"red": "red limit 150000 avpkt 1000"}
+
+
+def check_router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequence[str]) -> Iterator[Finding]:
+    """Check a lab's router; `wanted` are kinds of queues that it must support."""
+    place = router.place
+    for side, names in (("lan", NEAR), ("wan", FAR)):
+        subject = f"router: {side} {getattr(entry, side)}"
+        yield tried(subject, _side, file, entry, place, side, names)
+    yield tried("router: ssh", _management, entry, place)
+    yield tried("router: forwarding", _forwarding, place, file.ip_version)
+    yield tried("router: offloads", require_no_offloads, place, entry.lan, entry.wan)
+    yield tried("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
+    yield from _queues(place, wanted)
+    yield tried(
+        "router: dead man's timer", place.run, ["sh", "-c", "command -v setsid"],
+        fix="as root there: apt-get install util-linux (setsid)",
+    )  # fmt: skip
+    yield tried("router: free", _free, router)
+    if entry.nat:
+        yield tried(
+            "router: nat", _nat, file, entry, place, fix="install nftables there; its kernel needs NF_NAT and NFT_MASQ"
+        )
+
+
+def _side(file: LabFile, entry: RouterEntry, place: Place, side: str, names: Sequence[str]) -> str:
+    mine = getattr(entry, side)
+    addresses = addresses_of(place, file.ip_version)
+    if mine not in addresses:
+        there = ", ".join(sorted(dev for dev, held in addresses.items() if held))
+        raise Wrong(f"no interface {mine}", f"[router] {side}: one of {there}")
+    for name in names:
+        address = file.hosts[name].address
+        dev = route_to(place, address).get("dev")
+        if dev == {"lan": entry.wan, "wan": entry.lan}[side]:
+            raise Wrong(f"{name} ({address}) is behind {dev}", "swap lan and wan")
+        if dev != mine:
+            raise Wrong(f"{name} ({address}) is behind {dev}", f"add a route there: ip route add {address} dev {mine}")
+    if not addresses[mine]:
+        raise Wrong(f"no IPv{file.ip_version} address", f"as root there: ip address add … dev {mine}")
+    return f"{', '.join(addresses[mine])}; {' and '.join(names)} behind it"
+
+
+def _management(entry: RouterEntry, place: Place) -> str:
+    """Check that commands do not share the bottleneck."""
+    words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
+    here = words[2] if len(words) > 2 else ""
+    mine = [it for version in IP_VERSIONS for it in addresses_of(place, version).items()]
+    dev = next((dev for dev, held in mine if here in held), "")
+    if dev in (entry.lan, entry.wan):
+        raise Wrong(f"arrives at {dev}", "use a management port: commands would wait in the queue under test", "note")
+    return f"arrives at {dev or 'no measured path'}"
+
+
+def _forwarding(place: Place, version: IpVersion) -> str:
+    name = _FORWARDING[version]
+    if place.run(["cat", f"/proc/sys/{name.replace('.', '/')}"]).strip() != "1":
+        raise Wrong("off", f"as root there: sysctl -w {name}=1; permanently: a file in /etc/sysctl.d/")
+    return "on"
+
+
+def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
+    tries = _NEEDED | {
+        kind: f"tc qdisc add dev {_TRY} root {' '.join(parse_qdisc(_SMALLEST.get(kind, kind)).tc_args())}"
+        for kind in KINDS
+    }
+    undo = f"tc qdisc del dev {_TRY} root; tc qdisc del dev {_TRY} ingress"
+    script = f"ip link add {_TRY} type ifb || exit 0; echo ifb\n"
+    script += "".join(f"{command} && echo {kind}; {undo}\n" for kind, command in tries.items())
+    accepted = place.run(["sh", "-c", script + f"ip link del {_TRY}"], check=False).split()
+    if missing := [kind for kind in ("ifb", *_NEEDED) if kind not in accepted]:
+        yield Finding("router: needs", "missing", f"no {', '.join(missing)}", _fix(missing))
+        if "ifb" in missing:
+            return
+    else:
+        yield Finding("router: needs", "ok", f"ifb, {', '.join(_NEEDED)}")
+    kinds = [kind for kind in KINDS if kind in accepted]
+    missing = [kind for kind in KINDS if kind not in accepted]
+    must = [kind for kind in missing if kind in wanted]
+    text = ", ".join(kinds) + (f"; no {', '.join(missing)}" if missing else "")
+    verdict: Verdict = "missing" if must else "note" if missing else "ok"
+    yield Finding("router: queues", verdict, text, _fix(must or missing) if missing else "")
+
+
+def _fix(kinds: Sequence[str]) -> str:
+    words = [kind for kind in kinds if kind in (*tc_objects.KINDS, "dualpi2")]
+    return modules_of(kinds) + (f"; for tc: {words_of(words)}" if words else "")
+
+
+def _free(router: Router) -> str:
+    if owner := owner_of(router.place):
+        raise Wrong(f"in use by {owner}", "wait for that run; the next run undoes what a dead run left", "note")
+    if foreign := router.foreign():
+        queues, commands = zip(*foreign, strict=True)
+        raise Wrong(f"queues set up by others: {', '.join(queues)}", f"as root there: {' && '.join(commands)}")
+    return "nobody's queues"
+
+
+def _nat(file: LabFile, entry: RouterEntry, place: Place) -> str:
+    near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
+    place.run(["nft", "-c", "-f", "-"], input=nat.table(entry.lan, entry.wan, near, far))
+    default = route_to(place, "192.0.2.1").get("dev")
+    if default != entry.wan:
+        raise Wrong(f"the default route is {default}", f"set it to {entry.wan}: internet traffic must be shaped")
+    return f"masquerades {' and '.join(NEAR)} by {entry.wan}"

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One check of a machine of a physical lab as a finding, and what several checks read from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sojourn.bottleneck.router import RouterError
+from sojourn.hardware.lab.console import ConsoleError
+from sojourn.hardware.lab.power import PowerError
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.hardware.machine.offloads import offloads_on
+from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.process import ProcessError
+from sojourn.hardware.machine.requirements import ToolError
+from sojourn.harness.lab.doctor import Finding, Verdict
+
+
+class Wrong(RuntimeError):
+    """A check failed: what was found, `fix`, and `verdict`, its severity."""
+
+    def __init__(self, found: str, fix: str, verdict: Verdict = "missing") -> None:
+        super().__init__(found)
+        self.fix, self.verdict = fix, verdict
+
+
+def tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see the message") -> Finding:
+    """Call `look` and return its finding; `fix` is the fix for any failure of `look`."""
+    try:
+        return Finding(subject, "ok", look(*args).strip())
+    except Wrong as wrong:
+        return Finding(subject, wrong.verdict, str(wrong), wrong.fix)
+    except (CommandError, ProcessError, RouterError, ToolError, PowerError, ConsoleError) as failed:
+        return Finding(subject, "missing", str(failed), fix)
+    except (ValueError, LookupError) as strange:
+        return Finding(subject, "missing", f"an answer that cannot be parsed: {strange!r}", fix)
+
+
+def addresses_of(place: Place, version: IpVersion) -> dict[str, list[str]]:
+    """Return interface → its addresses of an IP version, link-local ones last."""
+    devices = _json(place, ["ip", "-j", f"-{version}", "address", "show"])
+    links = {str(device["ifname"]): list[str]() for device in _json(place, ["ip", "-j", "link", "show"])}
+    return links | {
+        str(device["ifname"]): [str(a["local"]) for a in sorted(device.get("addr_info", []), key=_of_link)]
+        for device in devices
+        if device
+    }
+
+
+def _of_link(address: Mapping[str, Any]) -> bool:
+    return address.get("scope") == "link"
+
+
+def route_to(place: Place, to: str) -> dict[str, Any]:
+    """Return the route of a machine to an address, as `ip -j route get` prints it; empty if there is none."""
+    return next(iter(_json(place, ["ip", "-j", "route", "get", to])), {})
+
+
+def _json(place: Place, command: Sequence[str]) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads(place.run(command) or "[]"))
+    except ValueError as wrong:
+        raise Wrong(f"{' '.join(command)} printed no JSON", "as root there: apt-get install iproute2") from wrong
+
+
+def require_no_offloads(place: Place, *devices: str) -> str:
+    """Return `off` if no offload of these interfaces changes packets. Raises Wrong."""
+    there = addresses_of(place, 4)
+    if missing := [device for device in devices if device not in there]:
+        raise Wrong(f"no interface {', '.join(missing)}", f"available: {', '.join(sorted(there))}")
+    still_on = offloads_on(place, *devices)
+    if still_on is None:
+        raise Wrong("unknown", "as root there: apt-get install ethtool", "note")
+    if still_on:
+        commands = [f"ethtool -K {what.replace(': ', ' ')} off" for what in still_on]
+        raise Wrong(f"on: {', '.join(still_on)}", f"as root there: {' && '.join(commands)}")
+    return "off"
