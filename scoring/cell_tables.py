@@ -18,7 +18,7 @@ from sojourn.scoring.schema.columns import (
     SHORT,
     TALKS,
     WIRE_AS_TEXT,
-    Column,
+    TableColumn,
     Columns,
 )  # fmt: skip
 from sojourn.scoring.tables import QUEUE, Table, addressed, from_rows, queue_row
@@ -65,9 +65,9 @@ TABLES: Mapping[str, Table] = {
         "a qdisc of a middlebox in a sample of `tc -s`",
         Columns(
             {
-                "t_s": Column(pl.Float64, "s of the cell"),
-                "hop": Column(pl.Int64, "number of the middlebox, from 0"),
-                "dev": Column(pl.String, "`lan` is the way down, `wan` the way up"),
+                "t_s": TableColumn(pl.Float64, "s of the cell"),
+                "hop": TableColumn(pl.Int64, "number of the middlebox, from 0"),
+                "dev": TableColumn(pl.String, "`lan` is the way down, `wan` the way up"),
                 **QUEUE,
             }
         ),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from sojourn.scoring.schema.cell_scores import declared, figures_of
-from sojourn.scoring.schema.columns import Column, Columns
+from sojourn.scoring.schema.columns import Columns, TableColumn
 from sojourn.scoring.schema.metric import HARM, Metric, unit_of, with_unit
 from sojourn.scoring.schema.scores import METRICS as PHASE_METRICS
 from sojourn.scoring.schema.scores import Metrics, Scores
@@ -20,14 +20,14 @@ ALONE = "alone"
 BELOW_SOLO = "below_solo_s"
 """Seconds of a phase with a picture lower than what the baseline mostly shows."""
 COLUMNS = Columns({
-    "experiment": Column(pl.String, "test and cell of the run"),
-    "run": Column(pl.String, "name of the run"),
-    "seed": Column(pl.Int64, "its seed"),
-    "phase": Column(pl.String, "name of the phase; `alone`: the baseline; empty: the whole cell"),
-    "contender": Column(pl.String, "who competed; null: nobody, or a cell"),
-    "metric": Column(pl.String, "a field of the phases in `scores.json`, `harm.` and one, or a path in a cell's"),
-    "value": Column(pl.Float64, "the figure; `inf`: more was lost, or not finished, than the percentile leaves out"),
-    "unit": Column(pl.String, "its unit; empty for shares and counts"),
+    "experiment": TableColumn(pl.String, "test and cell of the run"),
+    "run": TableColumn(pl.String, "name of the run"),
+    "seed": TableColumn(pl.Int64, "its seed"),
+    "phase": TableColumn(pl.String, "name of the phase; `alone`: the baseline; empty: the whole cell"),
+    "contender": TableColumn(pl.String, "who competed; null: nobody, or a cell"),
+    "metric": TableColumn(pl.String, "a field of the phases in `scores.json`, `harm.` and one, or a path in a cell's"),
+    "value": TableColumn(pl.Float64, "the figure; `inf`: more was lost or unfinished than the percentile leaves out"),
+    "unit": TableColumn(pl.String, "its unit; empty for shares and counts"),
 })  # fmt: skip
 #: What a phase has besides its figures, and a figure that is another's parts.
 _NO_FIGURES = {"start", "end", "height_seconds"}

@@ -19,7 +19,7 @@ from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.packets.pcapng import CODEPOINTS
 from sojourn.scoring.picture import frames, rendition
 from sojourn.scoring.schema import records
-from sojourn.scoring.schema.columns import ENDS, Column, Columns, columns_of
+from sojourn.scoring.schema.columns import ENDS, Columns, TableColumn, columns_of
 from sojourn.traffic.probes import PROBES
 
 _ECN = "ECN codepoint: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE"
@@ -180,8 +180,8 @@ def from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
 
 
 QUEUE = columns_of(records.QdiscRecord) | {
-    "marks": Column(pl.Float64, "CE marks so far; null: not counted by this qdisc"),
-    "sce_marks": Column(pl.Float64, "SCE marks (ECT(1)) so far; null: not an SCE queue"),
+    "marks": TableColumn(pl.Float64, "CE marks so far; null: not counted by this qdisc"),
+    "sce_marks": TableColumn(pl.Float64, "SCE marks (ECT(1)) so far; null: not an SCE queue"),
 }
 """Columns of a qdisc in a sample of `tc -s`."""
 _PLAYER = columns_of(records.PlayerLine)
@@ -196,18 +196,18 @@ TABLES: Mapping[str, Table] = {
         "a TCP or UDP packet at one side of the router, in capture order",
         Columns(
             {
-                "side": Column(pl.String, "`server` (WAN, before the downlink bottleneck) or `client` (LAN)"),
-                "t_ns": Column(pl.Int64, "Unix ns, by the clock of the run"),
+                "side": TableColumn(pl.String, "`server` (WAN, before the downlink bottleneck) or `client` (LAN)"),
+                "t_ns": TableColumn(pl.Int64, "Unix ns, by the clock of the run"),
                 **ENDS,
-                "ecn": Column(pl.UInt8, _ECN),
-                "ip_bytes": Column(pl.UInt16, "IP header and all after it"),
-                "seq": Column(pl.UInt32, "TCP sequence number; 0 for UDP"),
-                "flags": Column(pl.UInt16, "TCP flags with AE as bit 8; 0 for UDP"),
-                "payload": Column(pl.UInt16, "bytes after the TCP or UDP header"),
-                "ip_id": Column(pl.UInt16, "identification field of the IPv4 header; 0 for IPv6"),
-                "fingerprint": Column(pl.UInt64, "identifies the same packet on the other side"),
-                "advance": Column(pl.Int64, "new bytes of the flow in this packet; their sum is the goodput"),
-                "resent": Column(pl.Boolean, "TCP data without new bytes: a retransmission"),
+                "ecn": TableColumn(pl.UInt8, _ECN),
+                "ip_bytes": TableColumn(pl.UInt16, "IP header and all after it"),
+                "seq": TableColumn(pl.UInt32, "TCP sequence number; 0 for UDP"),
+                "flags": TableColumn(pl.UInt16, "TCP flags with AE as bit 8; 0 for UDP"),
+                "payload": TableColumn(pl.UInt16, "bytes after the TCP or UDP header"),
+                "ip_id": TableColumn(pl.UInt16, "identification field of the IPv4 header; 0 for IPv6"),
+                "fingerprint": TableColumn(pl.UInt64, "identifies the same packet on the other side"),
+                "advance": TableColumn(pl.Int64, "new bytes of the flow in this packet; their sum is the goodput"),
+                "resent": TableColumn(pl.Boolean, "TCP data without new bytes: a retransmission"),
             }
         ),
         (*_SETTING, *_CAPTURES),
@@ -217,19 +217,19 @@ TABLES: Mapping[str, Table] = {
         "a downlink packet of victim, contender or probes, on its way through the bottleneck",
         Columns(
             {
-                "t": Column(pl.Float64, "Unix s, before the router"),
-                "of": Column(pl.String, "`victim`, `contender`, `probe` (Not-ECT) or `ect1_probe`"),
-                "queue": Column(pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
-                "sojourn_ms": Column(
+                "t": TableColumn(pl.Float64, "Unix s, before the router"),
+                "of": TableColumn(pl.String, "`victim`, `contender`, `probe` (Not-ECT) or `ect1_probe`"),
+                "queue": TableColumn(pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
+                "sojourn_ms": TableColumn(
                     pl.Float64,
                     "time in the router minus the path delay; null: lost; below 0: error of a clock or of the path",
                 ),
                 **ENDS,
-                "ip_bytes": Column(pl.UInt16, "IP header and all after it"),
-                "payload": Column(pl.UInt16, "bytes after the TCP or UDP header"),
-                "ecn": Column(pl.UInt8, f"{_ECN}; before the router"),
-                "marked": Column(pl.Boolean, "CE after the router but not before"),
-                "late": Column(pl.Boolean, "overtaken by a later packet of its flow"),
+                "ip_bytes": TableColumn(pl.UInt16, "IP header and all after it"),
+                "payload": TableColumn(pl.UInt16, "bytes after the TCP or UDP header"),
+                "ecn": TableColumn(pl.UInt8, f"{_ECN}; before the router"),
+                "marked": TableColumn(pl.Boolean, "CE after the router but not before"),
+                "late": TableColumn(pl.Boolean, "overtaken by a later packet of its flow"),
             }
         ),
         (*_SETTING, *_CAPTURES),
@@ -239,9 +239,9 @@ TABLES: Mapping[str, Table] = {
         "a frame of the recording",
         Columns(
             {
-                "t": Column(pl.Float64, "Unix s"),
-                "frame": Column(pl.Int64, "film frame shown, counted across loops; null: strip not readable"),
-                "height": Column(pl.Int32, "lines of the displayed rendition; null: not in the strip"),
+                "t": TableColumn(pl.Float64, "Unix s"),
+                "frame": TableColumn(pl.Int64, "film frame shown, counted across loops; null: strip not readable"),
+                "height": TableColumn(pl.Int32, "lines of the displayed rendition; null: not in the strip"),
             }
         ),
         (*_SETTING, "screen.json", "screen.mp4"),
@@ -251,10 +251,10 @@ TABLES: Mapping[str, Table] = {
         "a packet of a latency probe (irtt); every probe through the bottleneck sends 50 per second",
         Columns(
             {
-                "t": Column(pl.Float64, "Unix s when it was sent"),
-                "path": Column(pl.String, "`bottleneck`, or `unshaped` (bypasses the queue)"),
-                "ecn": Column(pl.UInt8, f"{_ECN}; as sent: in dualpi2 0 sees the C queue, 1 the L queue"),
-                "rtt_ms": Column(pl.Float64, "round-trip time; null: lost"),
+                "t": TableColumn(pl.Float64, "Unix s when it was sent"),
+                "path": TableColumn(pl.String, "`bottleneck`, or `unshaped` (bypasses the queue)"),
+                "ecn": TableColumn(pl.UInt8, f"{_ECN}; as sent: in dualpi2 0 sees the C queue, 1 the L queue"),
+                "rtt_ms": TableColumn(pl.Float64, "round-trip time; null: lost"),
             }
         ),
         (
@@ -267,7 +267,7 @@ TABLES: Mapping[str, Table] = {
         "the player's state every 250 ms, and its events",
         Columns(
             {name: _PLAYER[name] for name in ("t", "event")}
-            | {"detail": Column(pl.String, "data of the event, as JSON")}
+            | {"detail": TableColumn(pl.String, "data of the event, as JSON")}
             | _PLAYER
         ),
         (*_SETTING, "player.jsonl"),
@@ -277,11 +277,11 @@ TABLES: Mapping[str, Table] = {
         "a qdisc of the router in a sample of `tc -s`, ten per second",
         Columns(
             {
-                "t": Column(pl.Float64, "Unix s"),
-                "dev": Column(pl.String, "device; `lan`: downlink"),
+                "t": TableColumn(pl.Float64, "Unix s"),
+                "dev": TableColumn(pl.String, "device; `lan`: downlink"),
                 **QUEUE,
-                "delay_c_ms": Column(pl.Float64, "dualpi2: sojourn time of the packet at the head of the C queue"),
-                "delay_l_ms": Column(pl.Float64, "dualpi2: sojourn time of the packet at the head of the L queue"),
+                "delay_c_ms": TableColumn(pl.Float64, "dualpi2: sojourn time of the packet at the head of the C queue"),
+                "delay_l_ms": TableColumn(pl.Float64, "dualpi2: sojourn time of the packet at the head of the L queue"),
             }
         ),
         (*_SETTING, "qdisc.jsonl"),
@@ -297,8 +297,8 @@ TABLES: Mapping[str, Table] = {
         "a short flow of a competing web user",
         Columns(
             {
-                "phase": Column(pl.String, "phase of the flow"),
-                "server_port": Column(pl.UInt16, "server port, different for every web user of a load"),
+                "phase": TableColumn(pl.String, "phase of the flow"),
+                "server_port": TableColumn(pl.UInt16, "server port, different for every web user of a load"),
                 **columns_of(records.FetchRecord),
             }
         ),

@@ -15,7 +15,7 @@ from polars._typing import PolarsDataType
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table, or in the annotation of a record's field: the column that the field becomes."""
 
     kind: PolarsDataType
@@ -30,19 +30,19 @@ class Column:
 class Columns(dict[str, PolarsDataType]):
     """The columns of a table: name → type, as polars takes it; `texts`: name → meaning; `fields`: name → field."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, TableColumn]) -> None:
         super().__init__({name: column.kind for name, column in columns.items()})
         self.texts = {name: column.text for name, column in columns.items()}
         self.fields = {name: column.field or name for name, column in columns.items()}
 
 
-def columns_of(record: type) -> dict[str, Column]:
+def columns_of(record: type) -> dict[str, TableColumn]:
     """Return the columns that the fields of a record (TypedDict) declare, in their order."""
     return {
         it.name or field: replace(it, field=field)
         for field, hint in get_type_hints(record, include_extras=True).items()
         for it in _annotations(hint)
-        if isinstance(it, Column)
+        if isinstance(it, TableColumn)
     }
 
 
@@ -52,67 +52,67 @@ def _annotations(hint: Any) -> Iterator[Any]:
         hint = get_args(hint)[0]
 
 
-_CELL_S = Column(pl.Float64, "s of the cell")
+_CELL_S = TableColumn(pl.Float64, "s of the cell")
 _LOST = "µs; null: lost"
 _ENDS = {
-    "src": Column(pl.UInt128, "sender's IP address"), "sport": Column(pl.UInt16, "its port"),
-    "dst": Column(pl.UInt128, "receiver's IP address"), "dport": Column(pl.UInt16, "its port"),
-    "proto": Column(pl.UInt8, "6 TCP, 17 UDP"),
+    "src": TableColumn(pl.UInt128, "sender's IP address"), "sport": TableColumn(pl.UInt16, "its port"),
+    "dst": TableColumn(pl.UInt128, "receiver's IP address"), "dport": TableColumn(pl.UInt16, "its port"),
+    "proto": TableColumn(pl.UInt8, "6 TCP, 17 UDP"),
 }  # fmt: skip
-ENDS = _ENDS | {end: Column(pl.String, _ENDS[end].text) for end in ("src", "dst")}
+ENDS = _ENDS | {end: TableColumn(pl.String, _ENDS[end].text) for end in ("src", "dst")}
 """The two ends of a packet's flow, with addresses as text."""
 FLOWS = Columns({
     "t_s": _CELL_S,
-    "flow": Column(pl.Int64, "its number, from 0"),
-    "received_bytes": Column(pl.Int64, "payload received in order so far"),
-    "srtt_us": Column(pl.Int64, "smoothed RTT, µs"),
-    "min_rtt_us": Column(pl.Int64, "least RTT so far, µs"),
-    "cwnd": Column(pl.Int64, "congestion window, segments"),
-    "retrans": Column(pl.Int64, "packets sent again so far"),
-    "lost": Column(pl.Int64, "packets lost now"),
-    "delivered": Column(pl.Int64, "packets delivered so far"),
-    "delivered_ce": Column(pl.Int64, "of them with CE"),
-    "delivery_rate_bps": Column(pl.Int64, "as TCP estimates it"),
+    "flow": TableColumn(pl.Int64, "its number, from 0"),
+    "received_bytes": TableColumn(pl.Int64, "payload received in order so far"),
+    "srtt_us": TableColumn(pl.Int64, "smoothed RTT, µs"),
+    "min_rtt_us": TableColumn(pl.Int64, "least RTT so far, µs"),
+    "cwnd": TableColumn(pl.Int64, "congestion window, segments"),
+    "retrans": TableColumn(pl.Int64, "packets sent again so far"),
+    "lost": TableColumn(pl.Int64, "packets lost now"),
+    "delivered": TableColumn(pl.Int64, "packets delivered so far"),
+    "delivered_ce": TableColumn(pl.Int64, "of them with CE"),
+    "delivery_rate_bps": TableColumn(pl.Int64, "as TCP estimates it"),
 })  # fmt: skip
 PROBES = Columns({
-    "t_s": Column(pl.Float64, "s of the cell at which it was sent"),
-    "probe": Column(pl.Int64, "number of its probe, from 0"),
-    "delay_us": Column(pl.Float64, f"one way down, or there and back if the cell requests it, {_LOST}"),
+    "t_s": TableColumn(pl.Float64, "s of the cell at which it was sent"),
+    "probe": TableColumn(pl.Int64, "number of its probe, from 0"),
+    "delay_us": TableColumn(pl.Float64, f"one way down, or there and back if the cell requests it, {_LOST}"),
 })  # fmt: skip
 TALKS = Columns({
-    "t_s": Column(pl.Float64, "s of the cell at which it was sent"),
-    "talk": Column(pl.Int64, "0 down, 1 up"),
-    "delay_us": Column(pl.Float64, f"one way, {_LOST}, or not recorded (in real time)"),
-    "bytes": Column(pl.Int64, "payload"),
+    "t_s": TableColumn(pl.Float64, "s of the cell at which it was sent"),
+    "talk": TableColumn(pl.Int64, "0 down, 1 up"),
+    "delay_us": TableColumn(pl.Float64, f"one way, {_LOST}, or not recorded (in real time)"),
+    "bytes": TableColumn(pl.Int64, "payload"),
 })  # fmt: skip
 _WIRE = {
-    "packets": Column(pl.Int64, "all of the flow"),
-    "data_packets": Column(pl.Int64, "those with payload"),
-    "bytes": Column(pl.Int64, "of IP, of packets with payload"),
-    "resent": Column(pl.Int64, "packets sent again"),
-    "not_ect": Column(pl.Int64, "packets with payload that are Not-ECT"),
-    "ect1": Column(pl.Int64, "ECT(1)"),
-    "ect0": Column(pl.Int64, "ECT(0)"),
-    "ce": Column(pl.Int64, "CE"),
-    "accecn_syn": Column(pl.Boolean, "whether its SYN offers AccECN"),
-    "largest": Column(pl.Int64, "largest IP packet, bytes"),
+    "packets": TableColumn(pl.Int64, "all of the flow"),
+    "data_packets": TableColumn(pl.Int64, "those with payload"),
+    "bytes": TableColumn(pl.Int64, "of IP, of packets with payload"),
+    "resent": TableColumn(pl.Int64, "packets sent again"),
+    "not_ect": TableColumn(pl.Int64, "packets with payload that are Not-ECT"),
+    "ect1": TableColumn(pl.Int64, "ECT(1)"),
+    "ect0": TableColumn(pl.Int64, "ECT(0)"),
+    "ce": TableColumn(pl.Int64, "CE"),
+    "accecn_syn": TableColumn(pl.Boolean, "whether its SYN offers AccECN"),
+    "largest": TableColumn(pl.Int64, "largest IP packet, bytes"),
 }  # fmt: skip
 WIRE, WIRE_AS_TEXT = Columns(_ENDS | _WIRE), Columns(ENDS | _WIRE)
 REPLAY = Columns({
-    "way": Column(pl.String, "`down` or `up`"),
-    "window": Column(pl.Int64, "replay window, packets"),
-    "packets": Column(pl.Int64, "accepted"),
-    "late": Column(pl.Int64, "too old for the window"),
-    "repeated": Column(pl.Int64, "received twice"),
+    "way": TableColumn(pl.String, "`down` or `up`"),
+    "window": TableColumn(pl.Int64, "replay window, packets"),
+    "packets": TableColumn(pl.Int64, "accepted"),
+    "late": TableColumn(pl.Int64, "too old for the window"),
+    "repeated": TableColumn(pl.Int64, "received twice"),
 })  # fmt: skip
 SHORT = Columns({
     "start_s": _CELL_S,
-    "bytes": Column(pl.Int64, "payload"),
-    "fct_s": Column(pl.Float64, "from the client's SYN to the last byte, s; null: not finished"),
+    "bytes": TableColumn(pl.Int64, "payload"),
+    "fct_s": TableColumn(pl.Float64, "from the client's SYN to the last byte, s; null: not finished"),
 })  # fmt: skip
 PACKETS = Columns({
-    "t_s": Column(pl.Float64, "s of the cell at which it enters the path"),
-    "flow": Column(pl.Int64, "number of its flow, from 0"),
-    "bytes": Column(pl.Int64, "of IP"),
-    "delay_us": Column(pl.Float64, f"one way, {_LOST}"),
+    "t_s": TableColumn(pl.Float64, "s of the cell at which it enters the path"),
+    "flow": TableColumn(pl.Int64, "number of its flow, from 0"),
+    "bytes": TableColumn(pl.Int64, "of IP"),
+    "delay_us": TableColumn(pl.Float64, f"one way, {_LOST}"),
 })  # fmt: skip

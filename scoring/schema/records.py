@@ -17,7 +17,7 @@ from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.hardware.machine.files import plain
 from sojourn.hardware.machine.json_text import bounded, values
 from sojourn.hardware.machine.messages import first_wrong
-from sojourn.scoring.schema.columns import Column
+from sojourn.scoring.schema.columns import TableColumn
 from sojourn.traffic.load import parse_load
 
 
@@ -33,7 +33,7 @@ PUBLIC = "public"
 """Marks a text that its author publishes: it stays in an anonymised bundle."""
 #: Maximum Unix s, and minimum if negated: any date that can be written.
 Time = Annotated[float, Field(ge=-253_402_300_800, le=253_402_300_800)]
-_T = Annotated[Time, Column(pl.Float64, "Unix s")]
+_T = Annotated[Time, TableColumn(pl.Float64, "Unix s")]
 #: Longest time from the start of the first phase to the end of the last, s: a week. Scoring holds everything in memory.
 _LONGEST_S = 7 * 86_400
 
@@ -57,8 +57,10 @@ def _load(contenders: str | None) -> str | None:
 
 
 class PhaseRecord(_Record):
-    name: Annotated[str, Column(pl.String, "name of the phase", name="phase")]
-    contender: Annotated[str | None, AfterValidator(_load), Column(pl.String, "the contender; null in a solo phase")]
+    name: Annotated[str, TableColumn(pl.String, "name of the phase", name="phase")]
+    contender: Annotated[
+        str | None, AfterValidator(_load), TableColumn(pl.String, "the contender; null in a solo phase")
+    ]
     start: _T
     end: _T
 
@@ -142,12 +144,12 @@ class LabRecord(_Record):
 
 class FetchRecord(_Record):
     at: float
-    start: Annotated[Time, Column(pl.Float64, "Unix s of the SYN")]
-    port: Annotated[int | None, Column(pl.UInt16, "client port")]
-    bytes: Annotated[int, Field(gt=0), Column(pl.UInt64, "size of the response")]
+    start: Annotated[Time, TableColumn(pl.Float64, "Unix s of the SYN")]
+    port: Annotated[int | None, TableColumn(pl.UInt16, "client port")]
+    bytes: Annotated[int, Field(gt=0), TableColumn(pl.UInt64, "size of the response")]
     fct_s: Annotated[
         Annotated[float, Field(ge=0)] | None,
-        Column(pl.Float64, "flow completion time; null: unfinished when the phase ended"),
+        TableColumn(pl.Float64, "flow completion time; null: unfinished when the phase ended"),
     ]
 
 
@@ -234,17 +236,19 @@ def _detailed(line: Any) -> Any:
 
 class PlayerLine(_Record):
     t: _T
-    event: NotRequired[Annotated[str, Column(pl.String, "name of an event; null in a sample")]]
-    playing: NotRequired[Annotated[Any, Column(pl.Boolean, "whether the player reports that it plays")]]
-    waiting: NotRequired[Annotated[bool, Column(pl.Boolean, "whether the player waits for data")]]
-    quality: NotRequired[Annotated[Any, Column(pl.String, "the player's name of the rendition")]]
-    width: NotRequired[Annotated[Any, Column(pl.Float64, "width of the decoded picture, px")]]
-    height: NotRequired[Annotated[float | None, Column(pl.Float64, "height of the decoded picture, px")]]
+    event: NotRequired[Annotated[str, TableColumn(pl.String, "name of an event; null in a sample")]]
+    playing: NotRequired[Annotated[Any, TableColumn(pl.Boolean, "whether the player reports that it plays")]]
+    waiting: NotRequired[Annotated[bool, TableColumn(pl.Boolean, "whether the player waits for data")]]
+    quality: NotRequired[Annotated[Any, TableColumn(pl.String, "the player's name of the rendition")]]
+    width: NotRequired[Annotated[Any, TableColumn(pl.Float64, "width of the decoded picture, px")]]
+    height: NotRequired[Annotated[float | None, TableColumn(pl.Float64, "height of the decoded picture, px")]]
     place: NotRequired[Annotated[list[int], Field(min_length=4, max_length=4)] | None]
-    currentTime: NotRequired[Annotated[Any, Column(pl.Float64, "position in the film, s", name="position_s")]]
-    buffer: NotRequired[Annotated[float | None, Column(pl.Float64, "buffered media ahead, s", name="buffer_s")]]
-    totalFrames: NotRequired[Annotated[float | None, Column(pl.Float64, "frames decoded so far", name="frames")]]
-    droppedFrames: NotRequired[Annotated[float | None, Column(pl.Float64, "frames dropped so far", name="dropped")]]
+    currentTime: NotRequired[Annotated[Any, TableColumn(pl.Float64, "position in the film, s", name="position_s")]]
+    buffer: NotRequired[Annotated[float | None, TableColumn(pl.Float64, "buffered media ahead, s", name="buffer_s")]]
+    totalFrames: NotRequired[Annotated[float | None, TableColumn(pl.Float64, "frames decoded so far", name="frames")]]
+    droppedFrames: NotRequired[
+        Annotated[float | None, TableColumn(pl.Float64, "frames dropped so far", name="dropped")]
+    ]
 
 
 class QdiscOptions(_Record):
@@ -256,14 +260,14 @@ _Delays = TypedDict("_Delays", {"delay-c": NotRequired[float], "delay-l": NotReq
 
 
 class QdiscRecord(_Record, _Delays):
-    kind: Annotated[str, Column(pl.String, "dualpi2, fq_codel, htb, …")]
-    handle: NotRequired[Annotated[str, Column(pl.String, "as in tc")]]
-    parent: NotRequired[Annotated[str, Column(pl.String, "as in tc; null at the root")]]
-    backlog: NotRequired[Annotated[float, Column(pl.Float64, "queued bytes", name="backlog_bytes")]]
-    qlen: NotRequired[Annotated[float, Column(pl.Float64, "queued packets")]]
-    bytes: NotRequired[Annotated[float, Column(pl.Float64, "bytes sent so far")]]
-    packets: NotRequired[Annotated[float, Column(pl.Float64, "packets sent so far")]]
-    drops: NotRequired[Annotated[float, Column(pl.Float64, "packets dropped so far")]]
+    kind: Annotated[str, TableColumn(pl.String, "dualpi2, fq_codel, htb, …")]
+    handle: NotRequired[Annotated[str, TableColumn(pl.String, "as in tc")]]
+    parent: NotRequired[Annotated[str, TableColumn(pl.String, "as in tc; null at the root")]]
+    backlog: NotRequired[Annotated[float, TableColumn(pl.Float64, "queued bytes", name="backlog_bytes")]]
+    qlen: NotRequired[Annotated[float, TableColumn(pl.Float64, "queued packets")]]
+    bytes: NotRequired[Annotated[float, TableColumn(pl.Float64, "bytes sent so far")]]
+    packets: NotRequired[Annotated[float, TableColumn(pl.Float64, "packets sent so far")]]
+    drops: NotRequired[Annotated[float, TableColumn(pl.Float64, "packets dropped so far")]]
     ecn_mark: NotRequired[float]
     ecn_marks: NotRequired[float]
     marked: NotRequired[float]
@@ -288,31 +292,37 @@ class QdiscSample(_Record):
 
 class SocketSample(_Record):
     t: _T
-    place: NotRequired[Annotated[Any, Column(pl.String, "the host of the socket")]]
-    flow: NotRequired[Annotated[str | None, Column(pl.String, "source>destination")]]
-    cc: NotRequired[Annotated[str | None, Column(pl.String, "congestion control")]]
-    ecn: NotRequired[Annotated[Any, Column(pl.Boolean, "ECN negotiated")]]
-    cwnd: NotRequired[Annotated[Any, Column(pl.Float64, "congestion window, segments")]]
-    ssthresh: NotRequired[Annotated[Any, Column(pl.Float64, "segments")]]
-    mss: NotRequired[Annotated[Any, Column(pl.Float64, "bytes")]]
-    rtt_ms: NotRequired[Annotated[Any, Column(pl.Float64, "smoothed round-trip time")]]
-    minrtt_ms: NotRequired[Annotated[Any, Column(pl.Float64, "smallest round-trip time so far")]]
-    delivery_rate_bps: NotRequired[Annotated[Any, Column(pl.Float64, "TCP's estimate")]]
-    pacing_rate_bps: NotRequired[Annotated[Any, Column(pl.Float64, "TCP's pacing rate")]]
-    delivered: NotRequired[Annotated[Any, Column(pl.Float64, "segments delivered so far")]]
-    delivered_ce: NotRequired[Annotated[Any, Column(pl.Float64, "delivered segments with CE")]]
-    bytes_acked: NotRequired[Annotated[Any, Column(pl.Float64, "bytes acknowledged so far")]]
-    bytes_retrans: NotRequired[Annotated[Any, Column(pl.Float64, "bytes retransmitted so far")]]
+    place: NotRequired[Annotated[Any, TableColumn(pl.String, "the host of the socket")]]
+    flow: NotRequired[Annotated[str | None, TableColumn(pl.String, "source>destination")]]
+    cc: NotRequired[Annotated[str | None, TableColumn(pl.String, "congestion control")]]
+    ecn: NotRequired[Annotated[Any, TableColumn(pl.Boolean, "ECN negotiated")]]
+    cwnd: NotRequired[Annotated[Any, TableColumn(pl.Float64, "congestion window, segments")]]
+    ssthresh: NotRequired[Annotated[Any, TableColumn(pl.Float64, "segments")]]
+    mss: NotRequired[Annotated[Any, TableColumn(pl.Float64, "bytes")]]
+    rtt_ms: NotRequired[Annotated[Any, TableColumn(pl.Float64, "smoothed round-trip time")]]
+    minrtt_ms: NotRequired[Annotated[Any, TableColumn(pl.Float64, "smallest round-trip time so far")]]
+    delivery_rate_bps: NotRequired[Annotated[Any, TableColumn(pl.Float64, "TCP's estimate")]]
+    pacing_rate_bps: NotRequired[Annotated[Any, TableColumn(pl.Float64, "TCP's pacing rate")]]
+    delivered: NotRequired[Annotated[Any, TableColumn(pl.Float64, "segments delivered so far")]]
+    delivered_ce: NotRequired[Annotated[Any, TableColumn(pl.Float64, "delivered segments with CE")]]
+    bytes_acked: NotRequired[Annotated[Any, TableColumn(pl.Float64, "bytes acknowledged so far")]]
+    bytes_retrans: NotRequired[Annotated[Any, TableColumn(pl.Float64, "bytes retransmitted so far")]]
     app_limited: NotRequired[
         Annotated[
-            bool, Column(pl.Boolean, "whether the last acknowledged segment was sent without further data to send")
+            bool, TableColumn(pl.Boolean, "whether the last acknowledged segment was sent without further data to send")
         ]
     ]
-    notsent: NotRequired[Annotated[int, Column(pl.Float64, "bytes not sent yet")]]
-    busy_ms: NotRequired[Annotated[int, Column(pl.Float64, "time with data to send")]]
-    rwnd_limited_ms: NotRequired[Annotated[int, Column(pl.Float64, "part of `busy_ms` limited by the receive window")]]
-    sndbuf_limited_ms: NotRequired[Annotated[int, Column(pl.Float64, "part of `busy_ms` limited by the send buffer")]]
-    alpha: NotRequired[Annotated[Any, Column(pl.Float64, "DCTCP's or Prague's moving average of the marked share")]]
+    notsent: NotRequired[Annotated[int, TableColumn(pl.Float64, "bytes not sent yet")]]
+    busy_ms: NotRequired[Annotated[int, TableColumn(pl.Float64, "time with data to send")]]
+    rwnd_limited_ms: NotRequired[
+        Annotated[int, TableColumn(pl.Float64, "part of `busy_ms` limited by the receive window")]
+    ]
+    sndbuf_limited_ms: NotRequired[
+        Annotated[int, TableColumn(pl.Float64, "part of `busy_ms` limited by the send buffer")]
+    ]
+    alpha: NotRequired[
+        Annotated[Any, TableColumn(pl.Float64, "DCTCP's or Prague's moving average of the marked share")]
+    ]
 
 
 #: Maximum bytes of a .json and of a .jsonl file: ten times those of a night.

@@ -136,3 +136,12 @@ def test_a_text_names_a_module_as_it_is_imported() -> None:
         if (place := ROOT / name.replace(".", "/")).is_dir() or place.with_suffix(".py").is_file()
     ]
     assert [it for it in wrong if "test_layers" not in it] == []
+
+
+def test_no_two_types_have_one_name() -> None:
+    names: dict[str, list[Path]] = {}
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                names.setdefault(node.name, []).append(path.relative_to(ROOT))
+    assert {name: paths for name, paths in names.items() if len(paths) > 1} == {}
