@@ -18,8 +18,8 @@ from sojourn.scoring.schema.columns import (
     SHORT,
     TALKS,
     WIRE_AS_TEXT,
-    TableColumn,
     Columns,
+    TableColumn,
 )  # fmt: skip
 from sojourn.scoring.tables import QUEUE, Table, addressed, from_rows, queue_row
 from sojourn.scoring.transport.frames import read_table

@@ -19,6 +19,10 @@ IN_TIME_MS = 400.0
 """The maximum mouth-to-ear delay for planning networks (ITU-T G.114, 2003); later frames are late."""
 
 
+ANSWER_IN_TIME_MS = 100.0
+"""The deadline of a probe's answer: a convention of this project, not of a standard. Compare it with the path's RTT."""
+
+
 @dataclass(frozen=True)
 class Observations:
     """The observations of a victim and its contender; None for what was not recorded."""
@@ -86,6 +90,8 @@ class Observations:
             values |= {f"{prefix}rtt_max_ms": latency.largest(probes), f"{prefix}probe_loss": lost}
             values[f"{prefix}rtt_answered_p99_ms"] = latency.percentile(probes.drop_nulls("rtt_ms"), 99)
             values[f"{prefix}answered_share"] = None if lost is None else 1 - lost
+            if probes.height:
+                values[f"{prefix}rtt_in_time"] = (probes["rtt_ms"] <= ANSWER_IN_TIME_MS).sum() / probes.height
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):

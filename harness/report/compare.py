@@ -69,7 +69,9 @@ class Compared:
         """The significant result for B: worse or better for the victim, or differs; empty if there is none."""
         if all(self.demand_met):
             return ""
-        if not shows(min(self.a.n, self.b.n), self.less.low, self.less.high, self.p_holm, self.primary):
+        if not shows(
+            min(self.a.n, self.b.n), self.less.low, self.less.high, self.less.p if self.primary else self.p_holm
+        ):
             return ""
         if self.better is None:
             return "differs"

@@ -159,7 +159,8 @@ def method() -> str:
     return (
         f"In brackets: {LEVEL:.0%} interval over runs (expanded bootstrap percentile, {RESAMPLES} resamples, "
         f"seed {SEED}); without brackets, all runs are equal. p: paired t-test over the runs (sign test if "
-        "undefined); except for the primary metric, corrected for the number of rows (Holm 1979); at most "
+        "undefined); the primary metric's as tested, that of the others corrected for their number in the table, per "
+        "contender (Holm 1979); at most "
         f"{1 - LEVEL:.2g} where worse or better is shown. Detectable: the smallest true mean difference that this test "
         f"would detect with power {POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected)."
     )

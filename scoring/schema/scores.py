@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.3"
+SCORER = "2.4"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # the suffix of such a curve's name
 
@@ -30,7 +30,8 @@ class Metrics(BaseModel):
     probe's, those with the prefix `ect1_` the ECT(1) probe's; `frame_loss` the share of frames never shown,
     `frames_in_time` that of those shown within `sojourn.scoring.metrics.IN_TIME_MS`. `rtt_answered_p99_ms` and
     `frame_shown_p99_ms` are percentiles over what arrived; `buffer_fall_s` is the largest fall of the player's buffer
-    within a window.
+    within a window. `rtt_in_time` is the share of the probes sent that were answered within
+    `sojourn.scoring.metrics.ANSWER_IN_TIME_MS`.
     """
 
     seconds: Number
@@ -65,21 +66,23 @@ class Metrics(BaseModel):
     ] = None
     rtt_p90_ms: Number | None = None
     ect1_rtt_p90_ms: Number | None = None
-    rtt_p99_ms: Annotated[Number | None, Metric("RTT of the probe (Not-ECT), P99", "less", harm=True, alone=True)] = (
-        None
-    )
-    ect1_rtt_p99_ms: Annotated[
-        Number | None, Metric("RTT of the probe (ECT(1)), P99", "less", harm=True, alone=True)
-    ] = None
+    rtt_p99_ms: Annotated[Number | None, Metric("RTT of the probe (Not-ECT), P99", "less", alone=True)] = None
+    ect1_rtt_p99_ms: Annotated[Number | None, Metric("RTT of the probe (ECT(1)), P99", "less", alone=True)] = None
     rtt_p999_ms: Number | None = None
     ect1_rtt_p999_ms: Number | None = None
     rtt_max_ms: Number | None = None
     ect1_rtt_max_ms: Number | None = None
     rtt_answered_p99_ms: Annotated[
-        Number | None, Metric("RTT of the answered probes (Not-ECT), P99", alone=True, measured=False)
+        Number | None, Metric("RTT of the answered probes (Not-ECT), P99", "less", harm=True, alone=True)
     ] = None
     ect1_rtt_answered_p99_ms: Annotated[
-        Number | None, Metric("RTT of the answered probes (ECT(1)), P99", alone=True, measured=False)
+        Number | None, Metric("RTT of the answered probes (ECT(1)), P99", "less", harm=True, alone=True)
+    ] = None
+    rtt_in_time: Annotated[
+        Number | None, Metric("probes answered within 100 ms (Not-ECT)", "more", harm=True, alone=True)
+    ] = None
+    ect1_rtt_in_time: Annotated[
+        Number | None, Metric("probes answered within 100 ms (ECT(1))", "more", harm=True, alone=True)
     ] = None
     probe_loss: Annotated[Number | None, Metric("probes lost (Not-ECT)", alone=True, measured=False)] = None
     ect1_probe_loss: Annotated[Number | None, Metric("probes lost (ECT(1))", alone=True, measured=False)] = None
@@ -92,10 +95,10 @@ class Metrics(BaseModel):
     frames_in_time: Annotated[Number | None, Metric("frames shown within 0.4 s", "more", harm=True, alone=True)] = None
     frame_p50_ms: Annotated[Number | None, Metric("camera to screen, P50", "less", alone=True)] = None
     frame_p90_ms: Number | None = None
-    frame_p99_ms: Annotated[Number | None, Metric("camera to screen, P99", "less", harm=True, alone=True)] = None
+    frame_p99_ms: Annotated[Number | None, Metric("camera to screen, P99", "less", alone=True)] = None
     frame_max_ms: Number | None = None
     frame_shown_p99_ms: Annotated[
-        Number | None, Metric("camera to screen of the frames shown, P99", alone=True, measured=False)
+        Number | None, Metric("camera to screen of the frames shown, P99", "less", harm=True, alone=True)
     ] = None
     frame_loss: Annotated[Number | None, Metric("frames never shown", alone=True, measured=False)] = None
 

@@ -56,15 +56,14 @@ def _away_from_zero(low: float | None, high: float | None) -> bool:
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def shows(n: int, low: float | None, high: float | None, p_holm: float | None, primary: bool) -> bool:
+def shows(n: int, low: float | None, high: float | None, p: float | None) -> bool:
     """Return whether a difference with the interval `low` to `high` over `n` runs (per side) is a result.
 
-    It requires `ENOUGH` runs and an interval that excludes 0; for metrics other than the primary one, also a p of at
-    most 1 - `LEVEL`, corrected for their number (`holm`).
+    It requires `ENOUGH` runs, an interval that excludes 0, and a `p` of at most 1 - `LEVEL`: the primary metric's as
+    tested, that of others corrected for their number (`holm`). The interval alone is too narrow for few runs: without
+    an effect, it excludes 0 in 8.5 % of series of 5 normal values, and in 17 % of skewed ones.
     """
-    if n < ENOUGH or not _away_from_zero(low, high):
-        return False
-    return primary or (p_holm is not None and p_holm <= 1 - LEVEL + _ROUNDED)
+    return n >= ENOUGH and _away_from_zero(low, high) and p is not None and p <= 1 - LEVEL + _ROUNDED
 
 
 def estimate(values: Sequence[float], statistic: Statistic = "mean") -> Estimate:

@@ -82,7 +82,7 @@ class Figure(BaseModel):
         contrast = self.contrast.get(contender)
         if contrast is None or self.better is None or self.unlimited(contender):
             return None
-        if not shows(contrast.n, contrast.low, contrast.high, contrast.p_holm, self.primary):
+        if not shows(contrast.n, contrast.low, contrast.high, contrast.p if self.primary else contrast.p_holm):
             return None
         return (contrast.value > 0) == (self.better == "less")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thresholds on the figures of runs: `harm.rtt_p99_ms with prague < 0.3`."""
+"""Thresholds on the figures of runs: `harm.rtt_answered_p99_ms with prague < 0.3`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,15 @@ _GRAMMAR = re.compile(
     r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+(?:with|beside)\s+(?P<contender>[\w-]+))?"
     r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?)"
 )
-#: Metrics of scores up to 1.8, and the metric that replaced each.
-_FORMERLY = {"stall_s_per_min": "played_share", "freezes_per_min": "unfrozen_share", "drops_per_min": "mean_height"}
+#: Metrics that had harm in earlier scores: the version that replaced each, and the metric that did.
+_FORMERLY = {
+    "stall_s_per_min": ("2.0", "played_share"),
+    "freezes_per_min": ("2.0", "unfrozen_share"),
+    "drops_per_min": ("2.0", "mean_height"),
+    f"{HARM}rtt_p99_ms": ("2.4", "rtt_answered_p99_ms"),
+    f"{HARM}ect1_rtt_p99_ms": ("2.4", "ect1_rtt_answered_p99_ms"),
+    f"{HARM}frame_p99_ms": ("2.4", "frame_shown_p99_ms"),
+}
 KNOWN = (*(name for name, metric in METRICS.items() if metric.measured), *(f"{HARM}{metric}" for metric in HARMED))
 """Metrics of a victim's runs that a threshold may name: the measured ones, and the harm where a metric has one.
 
@@ -105,10 +112,11 @@ def parse(text: str) -> Threshold:
     """
     match = _GRAMMAR.fullmatch(text.strip())
     if match is None:
-        raise ThresholdError(f"{text!r}: write it as `harm.rtt_p99_ms with prague < 0.3` or `stalls == 0`")
+        raise ThresholdError(f"{text!r}: write it as `harm.rtt_answered_p99_ms with prague < 0.3` or `stalls == 0`")
     metric = match["metric"]
-    if now := _FORMERLY.get(metric.removeprefix(HARM)):
-        raise ThresholdError(f"{text!r}: scores 2.0 replaced {metric} by {HARM}{now}")
+    if formerly := _FORMERLY.get(metric) or _FORMERLY.get(metric.removeprefix(HARM)) if metric not in KNOWN else None:
+        version, now = formerly
+        raise ThresholdError(f"{text!r}: scores {version} replaced {metric} by {HARM}{now}")
     if metric not in KNOWN and declared(metric) is None:
         hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")

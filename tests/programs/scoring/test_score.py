@@ -221,7 +221,9 @@ def test_a_probe_that_is_lost_is_infinitely_late(run: Path) -> None:
     solo, prague = scores.phases
     assert scores.validity.valid and (prague.probe_loss, prague.rtt_p99_ms) == (0.02, inf)
     assert solo.rtt_p99_ms and prague.rtt_p50_ms and prague.rtt_p50_ms < prague.rtt_max_ms < 51  # type: ignore[operator]
-    assert {h.metric: h.harm for h in scores.harm}["rtt_p99_ms"] == 1
+    harm = {h.metric: h.harm for h in scores.harm}
+    assert "rtt_p99_ms" not in harm and 0 < harm["rtt_answered_p99_ms"] < 1  # loss has a harm of its own
+    assert harm["answered_share"] == harm["rtt_in_time"] == pytest.approx(0.02) and solo.rtt_in_time == 1
     assert prague.rtt_answered_p99_ms and prague.rtt_p50_ms < prague.rtt_answered_p99_ms <= prague.rtt_max_ms  # type: ignore[operator]
     assert solo.rtt_answered_p99_ms == solo.rtt_p99_ms
     assert [curve.percent[-1] for curve in scores.ccdf if curve.name == "prague"] == [2]

@@ -185,14 +185,22 @@ def series(scores: Scores, tmp_path: Path) -> Series:
 def _document(scores: Scores, stall_s: float, order: Sequence[str], valid: bool) -> dict[str, Any]:
     alone = {"seconds": 10, "victim_mbps": 3.0, "fps": 30, "dominant_height": 720, "height_seconds": {720: 10}}
     alone |= {"stall_s": 0, "played_share": 1, "unfrozen_share": 1, "mean_height": 720, "played_height": 720}
-    alone |= {"rtt_p99_ms": 22}
+    alone |= {"rtt_p99_ms": 22, "rtt_answered_p99_ms": 22}
     beside = {
-        "cubic": alone | {"contender_mbps": 15.0, "stalls": 0, "freezes": 0, "victim_mbps": 2.9, "rtt_p99_ms": 60},
+        "cubic": alone
+        | {
+            "contender_mbps": 15.0,
+            "stalls": 0,
+            "freezes": 0,
+            "victim_mbps": 2.9,
+            "rtt_p99_ms": 60,
+            "rtt_answered_p99_ms": 60,
+        },
         "prague": alone
         | {"contender_mbps": 17.4, "victim_mbps": 1 - stall_s / 20, "fps": 30 - stall_s, "mean_height": 360.0}
         | {"lowest_height": 240, "height_seconds": {240: 7.5, 720: 2.5}, "stalls": 1, "freezes": 2, "freeze_s": 3.0}
         | {"stall_s": stall_s, "played_share": 1 - stall_s / 10, "played_height": 36 * (10 - stall_s)}
-        | {"unfrozen_share": 0.7, "rtt_p99_ms": 80 + stall_s},
+        | {"unfrozen_share": 0.7, "rtt_p99_ms": 80 + stall_s, "rtt_answered_p99_ms": 80 + stall_s},
     }
     names = ["solo-1", order[0], "solo-2", order[1], "solo-3"]
     phases: list[dict[str, Any]] = [

@@ -95,15 +95,15 @@ def test_both_probes_are_shown_by_the_queue_that_they_see(scores: Scores, tmp_pa
     assert not re.search(r"\((Not-ECT|ECT\(1\)|C queue|L queue)\)", lone), "which one the only probe was nobody says"
     scores.ect1_ccdf = [scores.ccdf[1].model_copy(update={"ms": [20, 21, 22]})]
     scores.phases[1].ect1_rtt_p99_ms, scores.phases[1].ect1_probe_loss = 3.5, 0.0
-    names = "rtt_p99_ms", "ect1_rtt_p99_ms"
+    names = "rtt_answered_p99_ms", "ect1_rtt_answered_p99_ms"
     scores.harm += [scores.harm[0].model_copy(update={"metric": name, "harm": 0.0}) for name in names]
     for queue, classic, l4s in (
         ("fq_codel", "Not-ECT", "ECT(1)"), ("dualpi2 target 20ms", "C queue", "L queue"),
     ):  # fmt: skip
         file = write_report(tmp_path, scores.model_copy(update={"lab": scores.lab | {"qdisc_down": queue}}))
         page = Page(file)
-        at = page.cells.index(f"RTT of the probe ({classic}), P99 (ms)")
-        assert page.cells[at + 4] == f"RTT of the probe ({l4s}), P99 (ms)", "the next row"
+        at = page.cells.index(f"RTT of the answered probes ({classic}), P99 (ms)")
+        assert page.cells[at + 4] == f"RTT of the answered probes ({l4s}), P99 (ms)", "the next row"
         assert f"probes lost ({l4s})" in page.cells
         assert re.findall("<h3>(.*)</h3>", file.read_text()) == [classic, l4s], "a curve each"
 

@@ -16,11 +16,12 @@ def test_a_figure_that_most_runs_lack_shows_nothing(runs: int, worse: bool | Non
 
 
 @pytest.mark.parametrize(
-    ("primary", "p_holm", "worse"), [(True, None, True), (False, 0.05, True), (False, 0.051, None)]
+    ("primary", "p", "p_holm", "worse"),
+    [(True, 0.04, None, True), (True, 0.06, None, None), (False, 0.04, 0.05, True), (False, 0.04, 0.051, None)],
 )
 def test_all_but_the_primary_metric_must_pass_corrected(
-    primary: bool, p_holm: float | None, worse: bool | None
+    primary: bool, p: float, p_holm: float | None, worse: bool | None
 ) -> None:
-    contrast = PairedContrast(**estimate([5.0, 6, 7, 8, 9]).model_dump(), mde=None, p=0.04, p_holm=p_holm)
+    contrast = PairedContrast(**estimate([5.0, 6, 7, 8, 9]).model_dump(), mde=None, p=p, p_holm=p_holm)
     figure = Figure(metric="rtt_p99_ms", better="less", primary=primary, contended={}, contrast={"prague": contrast})
     assert figure.worse("prague") is worse
