@@ -55,7 +55,8 @@ def container(root: Path) -> list[str]:
     script = f"mount -t overlay -o {layers} overlay {merged}"
     script += "".join(f" && mount --rbind /{folder} {merged}/{folder}" for folder in ("proc", "dev"))
     entry = shlex.quote(str(CHECKOUT / "harness" / "container.sh"))
-    return ["unshare", "--mount", "sh", "-c", f'{script} && exec chroot {merged} sh -c "$(cat {entry})"']
+    path = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"  # not that of a checkout's environment
+    return ["unshare", "--mount", "sh", "-c", f'{script} && exec chroot {merged} env {path} sh -c "$(cat {entry})"']
 
 
 def owners(root: Path) -> dict[str, int]:
