@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,8 +42,8 @@ class Filled:
     cut_off: tuple[int, ...] = ()
     """They are killed in the middle of what they report."""
     endless: tuple[int, ...] = ()
-    slow: tuple[int, ...] = ()
-    """They wait until another run is over."""
+    slow: Mapping[int, str] = field(default_factory=dict)
+    """The file of another run that each of them waits for."""
 
     def __call__(self, folder: Path, channel: Channel) -> None:
         seed = self.options.seed
@@ -52,8 +53,8 @@ class Filled:
             channel.versions({"kernel build": "theirs"})
             channel.line("a phase is over")
             channel.done(self.options.phases[0].seconds)
-            while seed in self.slow and not any(self.notes.glob("undone-*")):
-                time.sleep(0.3)
+            while seed in self.slow and not any(self.notes.glob(self.slow[seed])):
+                time.sleep(0.1)
             if seed in self.failing:
                 raise RuntimeError("no route")
             if seed in self.cut_off:

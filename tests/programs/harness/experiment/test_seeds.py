@@ -69,7 +69,7 @@ def outcome(folder: Path, scores: Scores, wanted: int, workers: int = 2, **does:
 
 
 def test_runs_come_in_order_of_their_seeds_whichever_ends_first(scores: Scores, tmp_path: Path) -> None:
-    seeds, said, why = outcome(tmp_path, scores, 3, void=(2,), slow=(1,))
+    seeds, said, why = outcome(tmp_path, scores, 3, void=(2,), slow={1: "begun-4"})
     assert (seeds, why) == ([1, 2, 3, 4], "")
     assert said.index("seed 2: invalid: too late; replaced by seed 4") < said.index("seed 1: valid")
     assert "seed 1: run 1 of 3: " in said and "seed 4: a further run: " in said and "seed 3: a phase is over" in said
@@ -91,7 +91,7 @@ def test_a_run_that_is_killed_while_it_reports_fails_alone(scores: Scores, tmp_p
 
 
 def test_what_runs_next_to_a_failure_ends_well_and_nothing_new_begins(scores: Scores, tmp_path: Path) -> None:
-    seeds, said, why = outcome(tmp_path, scores, 4, workers=3, failing=(1,), dying=(2,), slow=(3,))
+    seeds, said, why = outcome(tmp_path, scores, 4, workers=3, failing=(1,), dying=(2,), slow={3: "undone-*"})
     assert seeds == [3] and not (tmp_path / "begun-4").exists()
     assert why == "seed 1: RuntimeError: no route; seed 2: its process ended with -9 (out of memory? killed?)"
     assert "seed 1: failed: RuntimeError: no route" in said and "; waiting for the other " in said
@@ -105,7 +105,10 @@ def test_with_one_worker_runs_wait_for_each_other(scores: Scores, tmp_path: Path
 
 
 def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
-    job, create = partial(Filled, tmp_path, scores, slow=(2,), endless=(2,)), partial(new_run, "t", command_line=())
+    job, create = (
+        partial(Filled, tmp_path, scores, slow={2: "undone-*"}, endless=(2,)),
+        partial(new_run, "t", command_line=()),
+    )
     series = SeedSeries(asked(tmp_path / "results", 2))
     runs = side_by_side(series, LocalEngine(1, 2), job, create, Console(file=StringIO()))
     next(runs)
