@@ -91,7 +91,7 @@ def test_films_are_of_many_kinds(tmp_path: Path, name: str, coded: list[str]) ->
 
 def test_what_films_are_not_coded_in_is_refused_by_its_name(tmp_path: Path) -> None:
     """Each decoder that can be reached is one more that may have a fault."""
-    odd = made(tmp_path / "odd.avi", 3, "-c:v", "cinepak")
+    odd = made(tmp_path / "odd.avi", 0.2, "-c:v", "cinepak")  # an encoder of 4 pictures a second
     with pytest.raises(FilmError, match=r"odd\.avi: not a film: its codec cinepak is not supported; give a film in"):
         _ = odd.seconds
 

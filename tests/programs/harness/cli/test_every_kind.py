@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
+from sojourn.apps.standins import scenes
 from sojourn.harness.bundle.export import export
 from sojourn.harness.cli import app
 from sojourn.harness.matrix.cells import cell_run, rerun
@@ -121,11 +123,16 @@ OTHERS = {"build", "doctor", "harm", "matrix"}
 
 @pytest.fixture
 def place(tmp_path: Path, pair: list[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for runs; whatever repeats one has stand-ins for machines."""
+    """A folder for runs; whatever repeats one has stand-ins for machines, and the film repeats ten pictures."""
     monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
 
     def of_cell(job: cell_run.CellJob, run: Path) -> None:
         cell_run.perform(replace(job, run=cell_runs.run), run)
+
+    painted = scenes.frames
+
+    def film(seconds: int, fps: int) -> Iterator[scenes.Image]:
+        return islice(cycle(list(islice(painted(seconds, fps), 10))), seconds * fps)
 
     def of_victim(_test: str, options: Any, *_: object) -> SimpleNamespace:
         return SimpleNamespace(path=Path(shutil.copytree(pair[options.seed - 1], tmp_path / "again")))
@@ -133,6 +140,7 @@ def place(tmp_path: Path, pair: list[Path], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rerun, "perform", of_cell)
     monkeypatch.setattr(rerun, "SimulatedInputs", lambda *_: lambda: "one")
     monkeypatch.setattr("sojourn.harness.experiment.rerun.perform", of_victim)
+    monkeypatch.setattr(scenes, "frames", film)
     return tmp_path
 
 
