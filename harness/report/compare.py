@@ -210,11 +210,10 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
     """Yield the comparisons alone, then with every common contender: the harm, then the measured values."""
     every = [run.scores for side in (one, other) for run in side.victims]
     by_metric = {it.metric: it.figure for it in other.figures()}
-    both = [(it, by_metric[it.metric]) for it in one.figures() if it.metric in by_metric]
-    both.sort(key=lambda pair: pair[0].family != "harm")
+    both = [(it, by_metric[it.metric]) for it in one.figures("harm", "measured") if it.metric in by_metric]
     for who in ("", *(name for name in one.summary.contenders if name in other.summary.contenders)):
         for it, theirs in both:
-            a, b = _estimate(it.figure, who), _estimate(theirs, who)
+            a, b = it.figure.of(who), theirs.of(who)
             if a and b:
                 yield Compared(
                     who=who,
@@ -236,7 +235,3 @@ def _words(it: ExperimentFigure, figure: Figure, side: Experiment, who: str) -> 
     if it.family == "measured":
         return figure_text(figure, side.summary, who or None)
     return DEMAND_MET if figure.unlimited(who) else interval(figure.contended[who])
-
-
-def _estimate(figure: Figure, who: str) -> Estimate | None:
-    return figure.contended.get(who) if who else figure.alone

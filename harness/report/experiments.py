@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.report.grids import labelled, number
@@ -116,11 +116,10 @@ class Experiment:
         lengths = {p["seconds"] for p in self.runs[0].options.get("phases", []) if p["contender"]}
         return " or ".join(f"{length:g}" for length in sorted(lengths)) or "?"
 
-    def figures(self) -> Iterator[ExperimentFigure]:
-        """Yield every figure of the valid runs that tables and plots show: the measured ones, then the harm."""
-        families: dict[Family, list[Figure]] = {"measured": self.summary.measured, "harm": self.summary.harm}
-        for family, figures in families.items():
-            for figure in figures:
+    def figures(self, *families: Family) -> Iterator[ExperimentFigure]:
+        """Yield the figures of the valid runs that tables and plots show: of these families, or of both."""
+        for family in families or get_args(Family):
+            for figure in self.summary.measured if family == "measured" else self.summary.harm:
                 metric = figure.metric if family == "measured" else HARM + figure.metric
                 yield ExperimentFigure(family, metric, self.labelled(named(metric)[0]), figure)
 

@@ -106,7 +106,7 @@ def average_outcomes(summary: ExperimentSummary) -> list[VictimOutcome]:
     def values(contender: str | None) -> dict[str, float | None]:
         shares: dict[str, float | None] = {}
         for figure in (*summary.measured, *summary.further):
-            estimate = figure.contended.get(contender) if contender else figure.alone
+            estimate = figure.of(contender)
             shares[figure.metric] = estimate.value if estimate else None
         return shares
 

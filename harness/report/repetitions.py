@@ -93,8 +93,8 @@ def _content(one: Experiment, folder: Path) -> dict[str, Any]:
         "title": one.title,
         **verdict_view(one),
         "grids": grids(one),
-        "plots": [plot for it in one.figures() if it.family == "measured" for plot in _plot(one, it)],
-        "harm_plots": [plot for it in one.figures() if it.family == "harm" for plot in _plot(one, it)],
+        "plots": [plot for it in one.figures("measured") for plot in _plot(one, it)],
+        "harm_plots": [plot for it in one.figures("harm") for plot in _plot(one, it)],
         "runs": run_rows(one, folder),
     }
 
@@ -125,9 +125,7 @@ def lines(one: Experiment) -> list[str]:
     sentences += _about_bar(summary)
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
-            names = [
-                it.name for it in one.figures() if it.family == "measured" and it.figure.worse(contender) is is_worse
-            ]
+            names = [it.name for it in one.figures("measured") if it.figure.worse(contender) is is_worse]
             if names:
                 sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
@@ -171,10 +169,10 @@ def grids(one: Experiment) -> list[Grid]:
     summary = one.summary
     if not summary.valid:
         return []
-    measured = [it for it in one.figures() if it.family == "measured"]
+    measured = list(one.figures("measured"))
     if not one.victims:
         return [_grid("Mean over the runs (the median of what is infinite in one).", measured, summary, one.base)]
-    harm = [it for it in one.figures() if it.family == "harm"]
+    harm = list(one.figures("harm"))
     caption = (
         "Mean over the runs (median for the lowest picture and for infinite values), contender phases of "
         f"{one.phase_s} s."
@@ -218,7 +216,7 @@ def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | Non
         known = figure if metric == figure.metric else summary.figure(metric)
         if known is None:
             return None
-        return known.contended.get(contender) if contender else known.alone
+        return known.of(contender)
 
     def of(metric: str) -> float | None:
         figure_estimate = estimate(metric)

@@ -37,16 +37,18 @@ def film_plot(view: RunSeries, size: tuple[float, float], stamp: str) -> str:
 
 def watched(scores: Scores, run: Path) -> str:
     """Return what was watched through which bottleneck."""
-    service = str(stored_object(run / "options.json").get("service", ""))
-    return f"{service}, {bottleneck(scores.lab)}" if service else bottleneck(scores.lab)
+    return ", ".join(filter(None, [_service(run), bottleneck(scores.lab)]))
+
+
+def _service(run: Path) -> str:
+    return str(stored_object(run / "options.json").get("service", ""))
 
 
 def _heading(scores: Scores, run: Path) -> list[str]:
     """Return what was measured, the worst harm, and the outcome with every contender, one line each."""
     if not scores.validity.valid:
         return [f"{measurement('invalid').text}: {watched(scores, run)}"]
-    service = str(stored_object(run / "options.json").get("service", ""))
-    had = outcomes(scores)
+    service, had = _service(run), outcomes(scores)
     lines = [f"{watched(scores, run)}: {title(had)}", *(sentence(outcome, service) for outcome in had)]
     return [part for line in lines for part in textwrap.wrap(line, _WIDEST)]
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import inf, isnan
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, field_serializer, field_validator
-from pydantic.fields import FieldInfo
 
 from sojourn.scoring.schema.metric import Metric, metric_of, metrics_of
 from sojourn.scoring.statistics.numbers import in_json
@@ -241,50 +240,54 @@ class CellScores(CellRecord):
 
 
 def figures_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the addresses and values of the measured figures in the document of a cell's run; none of what is null.
-
-    `last` repeats one of `flows` and has no figures of its own.
-    """
+    """Yield the addresses and values of the measured figures in the document of a cell's run; none of what is null."""
     yield from _figures(CellScores, document, "")
 
 
-def _figures(model: type[BaseModel], node: Mapping[str, Any], path: str) -> Iterator[tuple[str, float]]:
+def _figures(model: type[CellRecord], node: Mapping[str, Any], path: str) -> Iterator[tuple[str, float]]:
+    parts = _parts(model)
     for name, field in model.model_fields.items():
-        value, inner, metric = node.get(name), _part(field), metric_of(field)
+        value, metric = node.get(name), metric_of(field)
         if metric and metric.measured:
             if isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value):
                 yield path + name, float(value)
             elif value == "Infinity":
                 yield path + name, inf
-        elif inner and name != "last":
-            parts = {f"{name}.{n}": it for n, it in enumerate(value)} if isinstance(value, list) else {name: value}
-            for address, part in parts.items():
+        elif name in parts:
+            inner, listed = parts[name]
+            for n, part in enumerate(value if listed and isinstance(value, list) else [] if listed else [value]):
                 if isinstance(part, Mapping):
-                    yield from _figures(inner, part, f"{path}{address}.")
+                    yield from _figures(inner, part, f"{path}{name}.{n}." if listed else f"{path}{name}.")
 
 
 def declared(address: str) -> tuple[str, Metric] | None:
     """Return the label of the figure at an address, with the number of its flow, probe or period from 1, and what its
     field declares; None if no such figure is declared.
     """
-    model: type[BaseModel] = CellScores
+    model: type[CellRecord] = CellScores
     whose: list[str] = []
-    *parts, last = address.split(".")
-    for part in parts:
-        if part.isdigit() and whose:
-            whose[-1] = f"{whose[-1].removesuffix('s')} {int(part) + 1}"
-            continue
-        inner = _part(model.model_fields[part]) if part in model.model_fields else None
-        if inner is None:
+    *steps, last = address.split(".")
+    path = iter(steps)
+    for step in path:
+        if step not in (parts := _parts(model)):
             return None
-        model = inner
-        whose.append(part.replace("_", " "))
+        model, listed = parts[step]
+        number = next(path, "") if listed else "0"
+        if not number.isdigit():
+            return None
+        name = step.replace("_", " ")
+        whose.append(f"{name.removesuffix('s')} {int(number) + 1}" if listed else name)
     metric = metrics_of(model).get(last)
     return (", ".join([*whose, metric.label]), metric) if metric else None
 
 
-def _part(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the record that a field is, or is a list of; None for a figure."""
-    kinds = [field.annotation, *get_args(field.annotation)]
-    kinds += [inner for kind in kinds for inner in get_args(kind)]
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, CellRecord)), None)
+def _parts(model: type[CellRecord]) -> dict[str, tuple[type[CellRecord], bool]]:
+    """Return the records in a record by field, and whether it is a list of them; `last` repeats one of `flows`."""
+    parts: dict[str, tuple[type[CellRecord], bool]] = {}
+    for name, field in model.model_fields.items():
+        kinds = [field.annotation, *get_args(field.annotation)]
+        lists = [kind for kind in kinds if get_origin(kind) is list]
+        for kind in (*kinds, *(inner for given in lists for inner in get_args(given))):
+            if name != "last" and isinstance(kind, type) and issubclass(kind, CellRecord):
+                parts[name] = kind, bool(lists)
+    return parts

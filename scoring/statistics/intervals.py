@@ -61,7 +61,7 @@ def shows(n: int, low: float | None, high: float | None, p: float | None) -> boo
 
     It requires `ENOUGH` runs, an interval that excludes 0, and a `p` of at most 1 - `LEVEL`: the primary metric's as
     tested, that of others corrected for their number (`holm`). The interval alone is too narrow for few runs: without
-    an effect, it excludes 0 in 8.5 % of series of 5 normal values, and in 17 % of skewed ones.
+    an effect, it excludes 0 in about 8 % of series of 5 normal values, and in 13 % of exponential ones.
     """
     return n >= ENOUGH and _away_from_zero(low, high) and p is not None and p <= 1 - LEVEL + _ROUNDED
 

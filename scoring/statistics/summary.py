@@ -69,6 +69,10 @@ class Figure(BaseModel):
     beyond: dict[str, PairedContrast] = {}
     demand_met: dict[str, int] = {}
 
+    def of(self, contender: str | None) -> Estimate | None:
+        """Return the figure with a contender, or without one (None or empty)."""
+        return self.contended.get(contender) if contender else self.alone
+
     def unlimited(self, contender: str) -> bool:
         """Return whether the path never limited the victim with `contender`: the figure is independent of the path."""
         contended = self.contended.get(contender)

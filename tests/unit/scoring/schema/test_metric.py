@@ -45,7 +45,22 @@ def test_every_figure_of_a_cell_is_declared() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("address", ["", "0", "flows", "flows.0", "flows.0.contender", "jain.0", "flows.x.d_ss_mbps"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "0",
+        "flows",
+        "flows.0",
+        "flows.0.contender",
+        "jain.0",
+        "flows.x.d_ss_mbps",
+        "flows.d_ss_mbps",
+        "last.d_ss_mbps",
+        "short.0.median_s",
+        "flows.0.0.d_ss_mbps",
+    ],
+)
 def test_what_is_no_figure_has_no_declaration(address: str) -> None:
     assert declared(address) is None
 
