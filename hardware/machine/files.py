@@ -192,7 +192,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def is_full(error: Exception) -> bool:
+def is_full(error: BaseException) -> bool:
     """Whether the error is a full disk or an exceeded quota."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 

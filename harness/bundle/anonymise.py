@@ -30,6 +30,7 @@ from sojourn.harness.options.record import words
 from sojourn.harness.report.run_page import REPORT, write_report
 from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.manifest import Manifest
+from sojourn.harness.store.reasons import Reason, of_gates
 from sojourn.scoring.packets.latency import ROUND_TRIPS, ProbeError, round_trips
 from sojourn.scoring.packets.pcapng import CaptureError
 from sojourn.scoring.schema import records
@@ -48,7 +49,7 @@ _PACKAGE = ("guest ", "caddy", "chromium", "iperf3", "irtt", "iproute2", "tcpdum
 _REVISION = re.compile(r"(?:\d+:)?[\d.]+[-+~\w.]*")
 _RELEASE = re.compile(r"v?\d{1,6}(?:\.\d{1,9}){1,4}(?![\w.])|v?\d{1,6}(?:\.\d{1,9}){1,4}|[0-9a-f]{12,64}\b")
 _OPTIONS, _RECORDINGS = "options.json", ("screen.mp4", "screen.mkv")
-_WITHHELD = "withheld: this bundle is anonymised"
+_WITHHELD = Reason.of("withheld", "withheld: this bundle is anonymised")
 
 
 class AnonymiseError(RuntimeError):
@@ -83,7 +84,7 @@ def anonymise(
         else:
             made[name] = target
     scores = _scores(files, folder, names)
-    fresh = _manifest(manifest, made.get(_OPTIONS), names, scores.validity.reasons if scores else [])
+    fresh = _manifest(manifest, made.get(_OPTIONS), names, of_gates(scores.validity) if scores else [])
     if scores:
         made[SCORES] = folder / SCORES
         made[SCORES].write_text(scores.model_dump_json(indent=1) + "\n")
@@ -188,9 +189,9 @@ def _neutral(options: Options) -> Options:
     return options.replace(**others, results=Path("results"))
 
 
-def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reasons: list[str]) -> Manifest:
+def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reasons: list[Reason]) -> Manifest:
     """Return the manifest with what is Sojourn's own; the command is made of the options that were kept."""
-    command, cell = [_WITHHELD], names.text(manifest.cell)
+    command, cell = [_WITHHELD.text], names.text(manifest.cell)
     if options is not None and "service" in (record := json.loads(options.read_bytes())):
         given = {name: value for name, value in words(record).items() if value and BY_NAME[name].subject != "who"}
         command = ["sojourn", "harm"]

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn.harness.store.manifest import MANIFEST, FileEntry, Manifest
+from sojourn.harness.store.reasons import joined
 from sojourn.scoring.schema.files import CELL, FILES
 
 CRATE = "ro-crate-metadata.json"
@@ -132,7 +133,7 @@ def crate(manifest: Manifest) -> bytes:
             actionStatus=_Reference(
                 id=f"http://schema.org/{'CompletedActionStatus' if complete else 'FailedActionStatus'}"
             ),
-            error=None if complete else "; ".join(manifest.reasons),
+            error=None if complete else joined(manifest.reasons),
             result=files[1:],
         ),
         _File(id=MANIFEST, name=MANIFEST, description="hashes of all files", encodingFormat="application/json"),
@@ -163,7 +164,7 @@ def _description(manifest: Manifest) -> str:
     if CELL in manifest.files:
         said = "The effect of a bottleneck queue on flows and probes: the evidence of one run of a matrix cell."
     if manifest.reasons:
-        said += f" The run is {manifest.status}: {'; '.join(manifest.reasons)}."
+        said += f" The run is {manifest.status}: {joined(manifest.reasons)}."
     if manifest.bundle and manifest.bundle.anonymised:
         said += (
             " Anonymised: addresses, names of hosts and accounts, sites and sessions are replaced; packets hold headers"

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json, report_page
+from sojourn.harness.store.reasons import joined
 
 app = typer.Typer(no_args_is_help=True, help="Share runs as archives: export, verify, import.")
 
@@ -85,11 +86,12 @@ def bundle_verify(
     checked, manifest, why_not = result.checked, result.checked.manifest, result.not_computed
     scores = f"scores NOT recomputed: {why_not}" if why_not else "scores recomputed: unchanged"
     if as_json:
-        record: dict[str, object] = {"run": manifest.run, "status": manifest.status, "reasons": manifest.reasons}
+        record: dict[str, object] = {"run": manifest.run, "status": manifest.status}
+        record["reasons"] = [reason.model_dump() for reason in manifest.reasons]
         record |= {"files": manifest.files, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer}
         print_json({**record, "scores": scores, "other_page": result.other_page})
         return
-    why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
+    why = f" ({joined(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
     print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.status}{why}")
     if checked.signer:

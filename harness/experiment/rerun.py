@@ -26,6 +26,7 @@ from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
+from sojourn.harness.store.reasons import joined
 from sojourn.scoring.schema.scores import SCORES
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
@@ -87,7 +88,7 @@ def repeatable(run: Path) -> Manifest:
     Raises RerunError, and IntegrityError that names an altered file.
     """
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
-        why = f" ({'; '.join(manifest.reasons)})" if manifest.reasons else ""
+        why = f" ({joined(manifest.reasons)})" if manifest.reasons else ""
         raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be repeated")
     if manifest.bundle and manifest.bundle.anonymised:
         raise RerunError(f"{run}: is anonymised, so its files differ from the recorded ones; use the original run")

@@ -21,6 +21,7 @@ from sojourn.harness.report.run_page import REPORT, write_report
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import cell_of, stored_object
 from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
+from sojourn.harness.store.reasons import of_gates
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -162,8 +163,10 @@ def replace(run: Path, scores: Scores | dict[str, Any]) -> None:
         reseal(run, SCORES, scoring=scoring_digest(*_window(run)))
         return
     # Reasons that are not from gates stay; an interrupted run has only the reason for its end.
-    other = [reason for reason in manifest.reasons if reason not in known]
-    reasons = other + [reason for reason in _failed(scores) if reason not in other]
+    other = [reason for reason in manifest.reasons if reason.text not in known]
+    texts = {reason.text for reason in other}
+    judged = of_gates(scores.validity) if isinstance(scores, Scores) else []
+    reasons = other + [reason for reason in judged if reason.text not in texts]
     reseal(run, SCORES, reasons=manifest.reasons if manifest.status == "interrupted" else reasons)
 
 

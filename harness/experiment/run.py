@@ -36,6 +36,7 @@ from sojourn.harness.lab.needs import require_programs
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE
+from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
 from sojourn.harness.terminal import ProgressCallback, steps
@@ -145,7 +146,7 @@ def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     """Judge a run whose directory is filled, commit it, write its report and sign it. Raises as `keep_run`."""
     run.require(OPTIONS_FILE, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
     void = tuple(scores.validity.reasons)
-    run.void(*void)
+    run.void(*of_gates(scores.validity))
     path = run.commit()
     renew_report(path, scores)  # the page of a run that is killed before its end must not describe a finished one
     if options.sign:

@@ -31,6 +31,7 @@ from sojourn.harness.lab.machine import MEMORY, Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.loaded import load_scores
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunDirectory, RunStore, check_space
 from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, steps
 
@@ -180,7 +181,7 @@ def side_by_side(
     def end(requested: Options, run: RunDirectory, error: str) -> None:
         try:
             if error:
-                run.fail(error)
+                run.fail(Reason.of("failed", error))
             else:
                 with run:
                     ended[requested.seed] = finish_run(run, requested, load_scores(run.path))

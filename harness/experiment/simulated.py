@@ -30,7 +30,7 @@ from sojourn.harness.experiment.guest_news import SILENCE_S, GuestNews, Simulate
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.lab.guest_job import CACHE, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
 from sojourn.harness.lab.machine import Machine, SimulatedError, memory_slot, start
-from sojourn.harness.store.manifest import Text
+from sojourn.harness.store.reasons import Text
 from sojourn.harness.terminal import ProgressCallback, named
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from sojourn.harness.report.repetitions import figure_text, grids, method, run_r
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
+from sojourn.harness.store.reasons import joined
 from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
@@ -89,7 +90,7 @@ def unfinished(folder: Path) -> list[Left]:
 
 
 def _unfinished(run: Path) -> Left:
-    return Left(run, "not finished", "; ".join(read_manifest(run).reasons))
+    return Left(run, "not finished", joined(read_manifest(run).reasons))
 
 
 def void_runs(groups: Sequence[Experiment]) -> list[Left]:

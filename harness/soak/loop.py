@@ -38,6 +38,7 @@ from sojourn.harness.soak.status import saved_plan
 from sojourn.harness.soak.supervise import Ended, supervise
 from sojourn.harness.store.integrity import IntegrityError, verify_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
+from sojourn.harness.store.reasons import Reason
 
 #: The process that executes a run or checks a lab; arguments: `run` or `check`, and a task as JSON.
 CHILD = (sys.executable, "-m", "sojourn.harness.soak.child")
@@ -50,7 +51,8 @@ _LOOK_S = 0.5
 _WAITING_BYTES = 400 << 20
 #: A year, so that a batch's end is a date.
 _MOST_H = 8784
-_KILLED = "the soak was killed, or the machine restarted, while it ran"
+_KILLED = Reason.of("killed", "the soak was killed, or the machine restarted, while it ran")
+_NO_RUN = Reason.of("no-run", "it ended well, but left no run")
 
 
 class SoakExit(IntEnum):
@@ -162,7 +164,7 @@ class Soak:
             if not full:
                 traceback.print_exc()
             with suppress(Exception):  # likely for the same cause
-                self._settle(why, "failed")
+                self._settle(Reason.of("disk-full" if full else "failed", why), "failed")
             return self._end(SoakExit.DISK_FULL if full else SoakExit.UNEXPECTED, why)
 
     def _run(self) -> Night:
@@ -206,7 +208,7 @@ class Soak:
             try:
                 verify_run(run, derived=(REPORT,))  # a page that a kill left half made is made again from the rest
             except (IntegrityError, StoreError) as damaged:
-                why = f"when the batch was resumed: {damaged}"
+                why = Reason.of("altered", f"when the batch was resumed: {damaged}")
                 self._notify(f"run {attempt.number} is repeated: {why}")
                 if run.exists():  # kept, and no number comes of it any more
                     run = run.rename(run.with_name(run.name + PARTIAL))
@@ -214,7 +216,7 @@ class Soak:
                 # The user's disk did it, not the cell: it counts for nothing.
                 self._record(attempt.model_copy(update={"outcome": "stopped", "reasons": [why], "run": run.name}))
 
-    def _settle(self, why: str, otherwise: Outcome) -> None:
+    def _settle(self, why: Reason, otherwise: Outcome) -> None:
         """Settle a run that a killed soak left in progress, from its records."""
         leftovers = self._clean(leaks.mounts())
         for attempt in [other for other in self._attempts if other.outcome == "running"]:
@@ -270,7 +272,7 @@ class Soak:
 
     def _end_of(self, attempt: Attempt, ended: Ended, left: list[str]) -> Attempt:
         """Record and report how a run ended, and return it."""
-        attempt = state.settled(self._folder, attempt, ended.error or "it ended well, but left no run")
+        attempt = state.settled(self._folder, attempt, ended.error or _NO_RUN)
         if attempt.outcome == "failed" and ended.stopped:
             attempt = attempt.model_copy(update={"outcome": "stopped"})
         attempt = self._record(
@@ -346,7 +348,7 @@ class Soak:
             stem.with_suffix(".log"), mark=self._mark, limit_s=_CHECK_LIMIT_S, stopped=self._stop,
         )  # fmt: skip
         self._clean(mounted)
-        return ended.error
+        return str(ended.error or "")
 
     def _end(self, code: int | None, cause: str) -> Night:
         self._folder.release_ballast()

@@ -78,7 +78,8 @@ def quarantined(plan: PlanFile, cell: str, attempts: Iterable[Attempt]) -> tuple
     last = mine[-plan.quarantine :]
     if len(last) < plan.quarantine or any(attempt.outcome == "valid" for attempt in last):
         return ()
-    return tuple(dict.fromkeys(reason for attempt in last for reason in attempt.reasons)) or ("no reason is known",)
+    texts = dict.fromkeys(reason.text for attempt in last for reason in attempt.reasons)
+    return tuple(texts) or ("no reason is known",)
 
 
 def expected_s(plan: SoakPlan, cell: PlannedCell, attempts: Iterable[Attempt]) -> float:

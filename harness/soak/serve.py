@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 from sojourn.harness.report.html import render
 from sojourn.harness.soak.state import NightDirectory
 from sojourn.harness.soak.status import clock, lines, status
+from sojourn.harness.store.reasons import joined
 
 OFF = "off"
 DEFAULT = "127.0.0.1:8470"
@@ -135,7 +136,7 @@ class StatusPage:
     def _html(self) -> str:
         state = status(self._folder)
         last = [
-            (attempt.number, attempt.cell, attempt.outcome, "; ".join(attempt.reasons) or attempt.headline, attempt.run)
+            (attempt.number, attempt.cell, attempt.outcome, joined(attempt.reasons) or attempt.headline, attempt.run)
             for attempt in state.last
         ]
         return render(

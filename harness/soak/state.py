@@ -21,6 +21,7 @@ from sojourn.hardware.machine.files import flush, is_full, lock, replace_file, s
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.soak.plan import SoakPlan
 from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest
+from sojourn.harness.store.reasons import Reason
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 RUN = ".run"
@@ -55,7 +56,7 @@ class Attempt(BaseModel):
     outcome: Outcome = "running"
     """`killed`: the soak was killed, or the machine restarted; it is repeated in its round, and counts for quarantine.
     `stopped`: the user stopped the soak; it does not count."""
-    reasons: list[str] = []
+    reasons: list[Reason] = []
     """Why it is invalid or failed."""
     run: str | None = None
     """Its run directory in the night's folder."""
@@ -202,7 +203,7 @@ def is_held(results: Path) -> bool:
         return False
 
 
-def settled(folder: NightDirectory, attempt: Attempt, error: str, otherwise: Outcome = "failed") -> Attempt:
+def settled(folder: NightDirectory, attempt: Attempt, error: Reason, otherwise: Outcome = "failed") -> Attempt:
     """Return an attempt whose process has ended, with the outcome from its run directory.
 
     Where there is no finished one its outcome is `otherwise`; `error` is told where there is none, or where that
@@ -214,7 +215,7 @@ def settled(folder: NightDirectory, attempt: Attempt, error: str, otherwise: Out
         try:
             manifest = read_manifest(run)
         except StoreError as unreadable:
-            return attempt.model_copy(update=changes | {"reasons": [error, str(unreadable)]})
+            return attempt.model_copy(update=changes | {"reasons": [error, Reason.of("unreadable", str(unreadable))]})
         if run.suffix != PARTIAL:
             changes |= {"outcome": manifest.status, "reasons": manifest.reasons, "ended": manifest.finished}
         elif manifest.finished:  # it has its own reason

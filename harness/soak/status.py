@@ -19,6 +19,7 @@ from sojourn.apps import SERVICES
 from sojourn.harness.soak.plan import PlanError, PlanFile, read_file, read_plan
 from sojourn.harness.soak.rounds import expected_s, quarantined
 from sojourn.harness.soak.state import PLAN, Attempt, NightDirectory, is_held
+from sojourn.harness.store.reasons import joined
 
 _LAST = 10
 #: The name of an exception before its message.
@@ -120,7 +121,7 @@ def _expected(folder: NightDirectory, attempts: Sequence[Attempt]) -> Callable[[
 def _cell(plan: PlanFile, name: str, attempts: Sequence[Attempt]) -> CellStatus:
     mine = [attempt for attempt in attempts if attempt.cell == name and attempt.outcome != "running"]
     counts = Counter(attempt.outcome for attempt in mine)
-    last = "; ".join(mine[-1].reasons) or mine[-1].headline or mine[-1].outcome if mine else ""
+    last = joined(mine[-1].reasons) or mine[-1].headline or mine[-1].outcome if mine else ""
     return CellStatus(
         name,
         counts["valid"],
@@ -137,7 +138,7 @@ def counted_reasons(attempts: Sequence[Attempt]) -> Counter[str]:
         kind
         for attempt in attempts
         if attempt.outcome in ("void", "failed", "killed")
-        for kind in {_ERROR.sub("", reason).split(":")[0] for reason in attempt.reasons}
+        for kind in {_ERROR.sub("", reason.text).split(":")[0] for reason in attempt.reasons}
     )
 
 

@@ -25,6 +25,7 @@ from sojourn.harness.soak.plan import PlanError
 from sojourn.harness.soak.state import Attempt, NightDirectory, StateError, nights
 from sojourn.harness.soak.status import CellStatus, Status, clock, lines, status
 from sojourn.harness.store.manifest import StoreError
+from sojourn.harness.store.reasons import joined
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"
 #: Characters that XML 1.0 does not allow.
@@ -120,7 +121,7 @@ def _row(folder: NightDirectory, attempt: Attempt) -> dict[str, Any]:
     return {
         "number": attempt.number, "cell": attempt.cell, "round": attempt.round, "begun": clock(attempt.begun),
         "took": took, "outcome": attempt.outcome, "bad": attempt.outcome not in ("valid", "stopped"),
-        "text": "; ".join([*attempt.reasons, *attempt.leaks]) or attempt.headline,
+        "text": "; ".join([*map(str, attempt.reasons), *attempt.leaks]) or attempt.headline,
         "run": attempt.run or "", "link": f"{quote(attempt.run)}/{REPORT}" if attempt.run and page.exists() else "",
     }  # fmt: skip
 
@@ -142,7 +143,7 @@ def junit(batch: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
         elif not cell.valid:
             failures += 1
             ElementTree.SubElement(case, "failure", message=_text(f"no valid run: {cell.last}"))
-        said = [f"run {it.number}: {it.outcome}: {'; '.join(it.reasons) or it.headline}" for it in mine]
+        said = [f"run {it.number}: {it.outcome}: {joined(it.reasons) or it.headline}" for it in mine]
         ElementTree.SubElement(case, "system-out").text = _text("\n".join(said))
     suite.attrib |= {"failures": str(failures), "skipped": str(skipped)}
     root = ElementTree.Element("testsuites")

@@ -14,6 +14,7 @@ from pathlib import Path
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import ENVIRONMENT, LOCAL
 from sojourn.harness.soak.leaks import MARK
+from sojourn.harness.store.reasons import Reason
 
 #: Time between SIGTERM, which lets a process undo everything in order, and SIGKILL, s.
 GRACE_S = 60.0
@@ -23,10 +24,10 @@ _LOOK_S = 0.5
 class Ended:
     """How a process ended, and when (`at`, Unix s).
 
-    `error` is empty on success, `said` is its standard output; `stopped`: the soak stopped it.
+    `error` is None on success, `said` is its standard output; `stopped`: the soak stopped it.
     """
 
-    def __init__(self, error: str, said: str, *, stopped: bool = False) -> None:
+    def __init__(self, error: Reason | None, said: str, *, stopped: bool = False) -> None:
         self.error, self.said, self.stopped, self.at = error, said, stopped, time.time()
 
 
@@ -55,12 +56,12 @@ def supervise(
             cwd=CHECKOUT,
             start_new_session=True,
         )
-    end, why, stop = time.monotonic() + limit_s, "", False
+    end, stop, why = time.monotonic() + limit_s, False, None
     while process.poll() is None:
         if stop := stopped():
-            why = "the soak was stopped"
+            why = Reason.of("stopped", "the soak was stopped")
         elif time.monotonic() > end:
-            why = f"exceeded its time limit of {limit_s:.0f} s"
+            why = Reason.of("time-limit", f"exceeded its time limit of {limit_s:.0f} s")
         if why:
             _end(process, grace_s)
             break
@@ -69,7 +70,7 @@ def supervise(
     words = out.read_text(errors="replace").strip()
     out.unlink()
     if why or process.returncode:
-        why = why or _failure_text(process.returncode, last_words(log))
+        why = why or _failure(process.returncode, last_words(log))
     return Ended(why, words, stopped=stop)
 
 
@@ -84,11 +85,12 @@ def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
             process.wait(grace_s)
 
 
-def _failure_text(code: int | None, words: str) -> str:
+def _failure(code: int | None, words: str) -> Reason:
     """Return why a process failed: its last line, unless it was killed."""
     if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}" + (f"; its last output: {words}" if words else "")
-    return words or f"exited with {code} without output"
+        text = f"killed by {signal.Signals(-code).name}" + (f"; its last output: {words}" if words else "")
+        return Reason.of("killed", text)
+    return Reason.of("failed", words or f"exited with {code} without output")
 
 
 def last_words(log: Path) -> str:

@@ -21,6 +21,7 @@ from sojourn.harness.store.manifest import (
     manifest_file,
     read_manifest,
 )
+from sojourn.harness.store.reasons import joined
 from sojourn.harness.store.signature import SignatureError, signer, signing_key
 
 LONGEST_SIGNATURE = 64 << 10
@@ -100,7 +101,7 @@ def _compare(run: Path, manifest: Manifest, derived: Collection[str]) -> None:
 def sealed(manifest: Manifest, name: str) -> Manifest:
     """Return the manifest of a finished run of a run's size. Raises IntegrityError, StoreError for any other."""
     if manifest.finished is None:
-        raise IntegrityError(f"{name}: the run was killed before its files were hashed: {'; '.join(manifest.reasons)}")
+        raise IntegrityError(f"{name}: the run was killed before its files were hashed: {joined(manifest.reasons)}")
     if len(manifest.files) > MOST_FILES:
         raise IntegrityError(f"{name}: {len(manifest.files)} files; a run has at most {MOST_FILES}")
     if sum(entry.size for entry in manifest.files.values()) > _MAX_TOTAL:

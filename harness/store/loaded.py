@@ -101,7 +101,9 @@ class LoadedRun:
         """Reasons why the run is invalid; empty for a valid one."""
         if self.manifest.status == "valid":
             return []
-        return self.manifest.reasons or [f"the manifest calls the run {self.manifest.status}"]
+        return [reason.text for reason in self.manifest.reasons] or [
+            f"the manifest calls the run {self.manifest.status}"
+        ]
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -256,7 +258,7 @@ def judged(scores: Scores, manifest: Manifest) -> Scores:
     if manifest.status == "valid":
         return scores
     known = scores.validity.reasons
-    further = [reason for reason in manifest.reasons if reason not in known]
+    further = [reason.text for reason in manifest.reasons if reason.text not in known]
     if not further and not known:
         further = [f"the manifest calls the run {manifest.status}"]
     gates = [

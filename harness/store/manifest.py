@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from sojourn.hardware.machine.files import FRESH, flush, lock, plain, replace_file
 from sojourn.hardware.machine.json_text import content
 from sojourn.hardware.machine.messages import first_wrong, printable
+from sojourn.harness.store.reasons import Reason, Text
 
 SCHEMA_VERSION: Literal[1] = 1
 MANIFEST = "manifest.json"
@@ -43,10 +44,6 @@ class FileEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     size: int = Field(ge=0)
-
-
-#: Text that may come from a third party, and is printed and shown in pages.
-Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable)]
 
 
 class GitState(BaseModel):
@@ -141,7 +138,8 @@ class Manifest(BaseModel):
     created: UnixTime
     finished: UnixTime | None = None
     status: Status = "interrupted"
-    reasons: Annotated[list[Text], Field(max_length=1000)] = []
+    reasons: Annotated[list[Reason], Field(max_length=1000)] = []
+    """Why it is invalid or unfinished."""
     command_line: Annotated[list[Text], Field(max_length=1000)] = []
     seed: int | None = None
     git: GitState | None = None
@@ -265,7 +263,7 @@ def _alone(run: Path) -> Iterator[None]:
         os.close(held)
 
 
-def reseal(run: Path, *names: str, reasons: Sequence[str] | None = None, scoring: str = "") -> None:
+def reseal(run: Path, *names: str, reasons: Sequence[Reason] | None = None, scoring: str = "") -> None:
     """Rehash the derived files `names` (report, scores); all others stay as recorded.
 
     `reasons`, when given, replace those of the manifest, and with them its status: void with reasons, else

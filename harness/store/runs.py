@@ -36,6 +36,7 @@ from sojourn.harness.store.manifest import (
     hash_files,
     write_manifest,
 )
+from sojourn.harness.store.reasons import Reason
 
 #: Free space below which a running experiment stops, while its files can still be closed properly.
 FLOOR_BYTES = 32 << 20
@@ -49,10 +50,14 @@ _SPARE_FILES = 4
 _OF_SET_UP = (MANIFEST, BALLAST, "options.json")
 #: End the names of directories that are no runs: what a failed one left, and one that another is put in the place of.
 _SET_ASIDE = (".failed", ".old")
-_NEVER_ENDED = "the run did not reach its end (killed?)"
+_NEVER_ENDED = Reason.of("killed", "the run did not reach its end (killed?)")
 _NOT_HASHED = "not all files were hashed: stopped by the user"
 #: How long Ctrl-C may wait for a run's files to be hashed, s: most runs take less than one.
 _PATIENCE_S = 5.0
+
+
+class DiskFullError(StoreError):
+    """The disk of a run, or of the results folder, is full."""
 
 
 class _Hurried(RuntimeError):
@@ -108,7 +113,7 @@ class RunDirectory:
         """Add versions (kernel, tc, Chromium, player, …) to the manifest."""
         self.manifest.versions.update(versions)
 
-    def void(self, *reasons: str) -> None:
+    def void(self, *reasons: Reason) -> None:
         """Mark the run void (invalid): it will be committed, with the reasons instead of a verdict."""
         self.manifest.reasons.extend(reasons)
 
@@ -142,7 +147,7 @@ class RunDirectory:
         self._unlock()
         return final
 
-    def interrupt(self, reason: str) -> None:
+    def interrupt(self, reason: Reason) -> None:
         """End the run early: `.partial` stays; the manifest says why and hashes what was recorded."""
         self._done = True
         self.manifest.reasons.append(reason)
@@ -151,7 +156,8 @@ class RunDirectory:
                 try:
                     self._hash(_patience(came))
                 except (_Hurried, StoreError) as why:
-                    self.manifest.reasons += [] if str(why) in reason else [str(why)]
+                    further = [] if str(why) in reason.text else [Reason.of("not-hashed", str(why))]
+                    self.manifest.reasons += further
                 self._write("interrupted")
         except OSError as error:
             raise _explained(error, self.path) from error
@@ -165,7 +171,7 @@ class RunDirectory:
         shutil.rmtree(self.path, ignore_errors=True)
         self._unlock()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: Reason) -> None:
         """End the run early, as `interrupt` or, where it has recorded nothing, `discard`. Raises StoreError."""
         with deferred_signals():  # a further Ctrl-C waits for the manifest
             if _has_recorded(self.path):
@@ -212,11 +218,12 @@ class RunDirectory:
         if self._done:
             return
         if value is None:
-            self.fail("the run was left without a commit")
+            self.fail(Reason.of("not-committed", "the run was left without a commit"))
         elif isinstance(value, KeyboardInterrupt):
-            self.fail(stopped_by(value))
+            self.fail(Reason.of("stopped", stopped_by(value)))
         else:
-            self.fail(f"{type(value).__name__}: {value}" if str(value) else type(value).__name__)
+            text = f"{type(value).__name__}: {value}" if str(value) else type(value).__name__
+            self.fail(Reason.of("disk-full" if isinstance(value, DiskFullError) or is_full(value) else "failed", text))
         if isinstance(value, OSError) and is_full(value):
             raise _explained(value, self.path) from value
 
@@ -224,7 +231,7 @@ class RunDirectory:
 def check_space(folder: Path, floor: int = FLOOR_BYTES) -> None:
     """Raise StoreError when fewer than `floor` bytes are free in the directory of a run that is recorded."""
     if (free := shutil.disk_usage(folder).free) < floor:
-        raise StoreError(
+        raise DiskFullError(
             f"disk full: {_mb(free)} left at {folder}, recording stops below {_mb(floor)}; "
             "recorded files are kept; free some space or give another --results"
         )
@@ -358,7 +365,8 @@ def _mb(count: int) -> str:
 
 def _explained(error: OSError, where: Path) -> StoreError:
     if is_full(error):
-        return StoreError(f"disk full at {where}; recorded files are kept; free some space or give another --results")
+        text = f"disk full at {where}; recorded files are kept; free some space or give another --results"
+        return DiskFullError(text)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return StoreError(f"{where}: {error.strerror}; what was recorded is kept; raise the limit (`ulimit -n 4096`)")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

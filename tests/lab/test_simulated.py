@@ -21,6 +21,7 @@ from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.scoring.picture.frames import frame_times
 from tests.tiers import first
 
@@ -78,7 +79,7 @@ def test_what_was_recorded_is_kept_and_nothing_runs_on(
     (run,) = tmp_path.iterdir()
     manifest = read_manifest(run)
     assert run.suffix == PARTIAL and manifest.status == "interrupted" and not (run / "manifest.json.new").exists()
-    assert number == signal.SIGKILL or manifest.reasons == ["stopped by Ctrl-C"]
+    assert number == signal.SIGKILL or manifest.reasons == [Reason.of("stopped", "stopped by Ctrl-C")]
     assert {"timeline.json", "screen.part.mp4", "client.pcap", "player.jsonl", "qdisc.jsonl"} <= set(manifest.files)
     assert {"kernel source", "kernel build", "guest", "sources", "film"} <= set(manifest.versions)
     # What the machine had written is there, not in a cache that went with it: the warm-up and the first phase at least.

@@ -23,6 +23,7 @@ from sojourn.harness.soak.plan import PlanError, read_plan
 from sojourn.harness.soak.state import Attempt, Night, NightDirectory, StateError
 from sojourn.harness.soak.status import clock, lines, status
 from sojourn.harness.store.manifest import Manifest, StoreError, parse_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.scoring.packets import latency, pcapng
 from sojourn.scoring.packets.queue_series import read_queue
 from tests.unit.damage import EDITS, PART, TO, altered, assigned, damaged, fuzz
@@ -124,8 +125,9 @@ def test_plan(place: Path, which: int, to: Any, edits: list[tuple[int, int, byte
 
 NIGHT = Night(plan="a", plan_path="plan.toml", seed=1, begun=1.7e9, until=1.7e9, ended=1.7e9, code=0)
 ATTEMPT = Attempt(
-    number=1, round=1, cell="slow line", seed=1, begun=1.7e9, ended=1.7e9, outcome="void", reasons=["a: b"]
-)
+    number=1, round=1, cell="slow line", seed=1, begun=1.7e9, ended=1.7e9, outcome="void",
+    reasons=[Reason.of("failed", "a: b")],
+)  # fmt: skip
 
 
 @fuzz

@@ -13,6 +13,7 @@ from sojourn.harness.bundle.archive import import_bundle, verify
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.lab.physical import CLOCK, PhysicalLab
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
+from sojourn.harness.store.reasons import joined
 from sojourn.scoring.schema.scores import SCORES, Scores
 from tests.lab.canaries import kept_out, names
 from tests.lab.main_job import open_to_others
@@ -75,7 +76,7 @@ def tells_nobody(run: Path, nodes: Bench, folder: Path) -> None:
 
 def manifest_line(run: Path) -> str:
     manifest = read_manifest(run)
-    return f"{manifest.status}: {'; '.join(manifest.reasons)}"
+    return f"{manifest.status}: {joined(manifest.reasons)}"
 
 
 @pytest.mark.nightly
@@ -102,7 +103,7 @@ def test_a_router_lost_in_mid_run_is_told_and_clean_for_the_next(nodes: Bench, t
         print(manifest_line(run))
         assert process.returncode != 0 and "during the run: router: " in said, said
         assert run.suffix == PARTIAL and manifest.status == "interrupted"
-        assert "during the run: router: " in manifest.reasons[0]
+        assert manifest.reasons[0].code == "failed" and "during the run: router: " in manifest.reasons[0].text
         assert {"timeline.json", "screen.mp4", "qdisc.jsonl", CLOCK} <= set(manifest.files)
         if lost == "cut off":
             assert "router: could not be restored: router: " in said and f"within {LEASE_S} s" in said

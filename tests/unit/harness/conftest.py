@@ -15,6 +15,7 @@ from sojourn.hardware.machine.subreaper import adopt_orphans
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.soak.leaks import marked
 from sojourn.harness.soak.state import nights
+from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import HARMED, Scores
 from sojourn.scoring.statistics.harm import harm
@@ -132,7 +133,7 @@ def recorded(scores: Scores, tmp_path: Path) -> Callable[..., Path]:
             ]
             (run.path / "irtt.json").write_text(json.dumps({"round_trips": trips}))
             (run.path / "scores.json").write_text(told.model_dump_json())
-            run.void(*(gate.reason for gate in told.validity.gates if not gate.ok))
+            run.void(*of_gates(told.validity))
             renew_report(path := run.commit(), told)
             return path
 
@@ -174,7 +175,7 @@ def series(scores: Scores, tmp_path: Path) -> Series:
                 (run.path / "timeline.json").write_text(json.dumps({"phases": asked["phases"]}))
                 told = Scores.model_validate(document)
                 (run.path / "scores.json").write_text(told.model_dump_json())
-                run.void(*(gate.reason for gate in told.validity.gates if not gate.ok))
+                run.void(*of_gates(told.validity))
                 renew_report(path := run.commit(), told)
                 made.append(path)
         return made

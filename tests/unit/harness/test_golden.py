@@ -23,6 +23,7 @@ from sojourn.harness.report.repetitions import write_summary
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.report.terminal import print_scores, print_summary
 from sojourn.harness.store.manifest import reseal
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import Scores
 
@@ -89,7 +90,7 @@ def test_a_verdict_and_a_verification(scores: Scores, tmp_path: Path, golden: Go
     demanded = ["--no-rescore", f"--thresholds={file}", f"--markdown={tmp_path / 'verdict.md'}"]
     text = [command("verdict", run, *demanded), command("verdict", run, "--sure", *demanded)]
     text += [(tmp_path / "verdict.md").read_text(), command("bundle", "verify", run, "--no-rescore")]
-    reseal(run, reasons=["jitter: 9 ms, at most 2 ms"])
+    reseal(run, reasons=[Reason(code="lab-jitter", text="jitter: 9 ms, at most 2 ms")])
     text += [command("verdict", run, *demanded), command("bundle", "verify", run, "--no-rescore")]
     (run / "options.json").write_text("{}")
     text += [command("verdict", run, *demanded), command("bundle", "verify", run, "--no-rescore")]

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from sojourn.harness.cli import app
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.store.manifest import MANIFEST, read_manifest, reseal, write_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import SCORES, Scores
 
@@ -108,7 +109,7 @@ def made(results: Path, scores: Scores) -> Path:
 
 
 def void(run: Path) -> Path:
-    reseal(run, reasons=["the lab's jitter \x1b[2K\rVALID"])
+    reseal(run, reasons=[Reason(code="lab-jitter", text="the lab's jitter \x1b[2K\rVALID")])
     return run
 
 
@@ -121,7 +122,8 @@ def partial(run: Path) -> Path:
 
 
 def interrupted(run: Path) -> Path:
-    write_manifest(run, read_manifest(run).model_copy(update={"status": "interrupted", "reasons": ["Ctrl-C"]}))
+    changes = {"status": "interrupted", "reasons": [Reason.of("stopped", "Ctrl-C")]}
+    write_manifest(run, read_manifest(run).model_copy(update=changes))
     return run
 
 

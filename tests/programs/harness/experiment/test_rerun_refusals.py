@@ -38,6 +38,7 @@ from sojourn.harness.store.manifest import (
     read_manifest,
     write_manifest,
 )
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.contender import CONTENDERS
@@ -107,7 +108,7 @@ def make(tmp_path: Path) -> Make:
         with RunStore(tmp_path / "results").create("video-harm", "cell", seed=1) as made:
             (made.path / OPTIONS_FILE).write_text(json.dumps(parse(**given).record()))
             (made.path / "player.jsonl").write_text("{}\n")
-            made.void(*void)
+            made.void(*(Reason(code="lab-jitter", text=text) for text in void))
             return made.commit()
 
     return run

@@ -10,6 +10,7 @@ import pytest
 
 from sojourn.harness.experiment.rescore import counted, differences, fields
 from sojourn.harness.store.manifest import read_manifest, write_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.score import score_run
 from tests.programs.harness.cli.test_cli import sojourn
@@ -38,7 +39,7 @@ def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
     code, out, _ = sojourn("rescore", bare, "--write")
     assert code == 0 and "scores replaced" in out
     manifest = read_manifest(bare)
-    failed = [gate.reason for gate in score_run(bare).validity.gates if not gate.ok]
+    failed = [Reason(code=gate.code, text=gate.reason) for gate in score_run(bare).validity.gates if not gate.ok]
     assert (manifest.status, manifest.reasons) == ("void", failed) and len(failed) > 10
     assert sojourn("bundle", "verify", bare)[0] == 0
     assert sojourn("rescore", bare)[0] == 0 and sojourn("rescore", bare, "--write")[0] == 0

@@ -22,6 +22,7 @@ from sojourn.harness.experiment.run import SPARE, Result, new_run
 from sojourn.harness.experiment.seeds import SeedSeries, one_by_one, side_by_side
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.experiment.seed_runs import Filled, asked
 
@@ -96,7 +97,8 @@ def test_what_runs_next_to_a_failure_ends_well_and_nothing_new_begins(scores: Sc
     assert why == "seed 1: RuntimeError: no route; seed 2: its process ended with -9 (out of memory? killed?)"
     assert "seed 1: failed: RuntimeError: no route" in said and "; waiting for the other " in said
     kept = {read_manifest(run).seed: read_manifest(run).reasons for run in (tmp_path / "results").glob(f"*{PARTIAL}")}
-    assert kept == {1: ["RuntimeError: no route"], 2: ["its process ended with -9 (out of memory? killed?)"]}
+    whys = {1: "RuntimeError: no route", 2: "its process ended with -9 (out of memory? killed?)"}
+    assert kept == {seed: [Reason.of("failed", why)] for seed, why in whys.items()}
 
 
 def test_with_one_worker_runs_wait_for_each_other(scores: Scores, tmp_path: Path) -> None:
@@ -115,7 +117,8 @@ def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) ->
     runs.close()
     begun = {path.name.removeprefix("begun-") for path in tmp_path.glob("begun-*")}
     assert begun == {path.name.removeprefix("undone-") for path in tmp_path.glob("undone-*")}
-    assert all(read_manifest(run).reasons == ["stopped by Ctrl-C"] for run in tmp_path.glob(f"results/*{PARTIAL}"))
+    stopped = [Reason.of("stopped", "stopped by Ctrl-C")]
+    assert all(read_manifest(run).reasons == stopped for run in tmp_path.glob(f"results/*{PARTIAL}"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

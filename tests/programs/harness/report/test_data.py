@@ -18,6 +18,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
 from sojourn.harness.store.loaded import LoadError
 from sojourn.harness.store.manifest import reseal
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.tables import TABLES
@@ -75,7 +76,7 @@ def test_an_edited_raw_file_gives_no_table(run: Path) -> None:
 
 
 def test_a_void_run_is_opened_only_where_that_is_asked_for(run: Path) -> None:
-    reseal(run, reasons=["jitter"])
+    reseal(run, reasons=[Reason(code="lab-jitter", text="jitter")])
     with pytest.raises(LoadError, match="an invalid run has no figures"):
         sojourn.load(run)
     assert sojourn.load(run, void=True).probes.height

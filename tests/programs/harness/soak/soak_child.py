@@ -42,6 +42,7 @@ def main(what: str, task_text: str) -> None:
         return
     from sojourn.apps import SERVICES
     from sojourn.harness.options.rules import parse_options  # not for a check, of which there are many
+    from sojourn.harness.store.reasons import Reason
     from sojourn.harness.store.runs import RunStore
 
     word = WORDS[task["given"]["buffer"]]
@@ -71,7 +72,8 @@ def main(what: str, task_text: str) -> None:
         scores["validity"] = {"valid": word != "void", "gates": []}
         (run.path / "scores.json").write_text(json.dumps(scores))
         (run.path / "screen.mp4").write_bytes(b"frames" * 1000)
-        run.void(*[STALLS] * (word == "void"))
+        if word == "void":
+            run.void(Reason(code="host-stalls", text=STALLS))
         run.commit()
     if word == "leaves a process":
         subprocess.Popen(["unshare", "-Urn", "sleep", "600"], start_new_session=True)

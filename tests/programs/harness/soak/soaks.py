@@ -17,6 +17,7 @@ from sojourn.harness.soak.loop import Soak, begin
 from sojourn.harness.soak.plan import read_plan
 from sojourn.harness.soak.state import Night, NightDirectory
 from sojourn.harness.soak.supervise import Ended
+from sojourn.harness.store.reasons import Reason
 from tests.programs.harness.soak import soak_child
 
 CHILD = (sys.executable, "-m", "tests.programs.harness.soak.soak_child")
@@ -59,4 +60,4 @@ def _call(command: Sequence[str], log: Path, **_: object) -> Ended:
         error = str(ended.code)
     with log.open("a") as file:
         file.write(error)
-    return Ended(error, said.getvalue().strip())
+    return Ended(Reason.of("failed", error) if error else None, said.getvalue().strip())

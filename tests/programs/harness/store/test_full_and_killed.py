@@ -15,6 +15,7 @@ import pytest
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, Manifest, read_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 
 
@@ -40,7 +41,7 @@ def test_a_full_disk_keeps_what_was_recorded() -> None:
         except StoreError as error:
             print(error)
         manifest = read_manifest(run.path)
-        print(manifest.status, sorted(manifest.files), manifest.reasons)"""
+        print(manifest.status, sorted(manifest.files), [reason.code for reason in manifest.reasons])"""
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, "-c", textwrap.dedent(script)],
         cwd=CHECKOUT,
@@ -53,7 +54,7 @@ def test_a_full_disk_keeps_what_was_recorded() -> None:
     assert done.returncode == 0, done.stderr
     full, low, manifest = done.stdout.splitlines()
     assert full.startswith("disk full at") and low.startswith("disk full: ")
-    assert manifest.startswith("interrupted ['pcap', 'player.jsonl']") and "No space left" in manifest
+    assert manifest.startswith("interrupted ['pcap', 'player.jsonl']") and "disk-full" in manifest
 
 
 def test_a_run_that_was_killed_before_it_recorded_anything_is_removed_by_the_next(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_killed_run_still_says_that_it_did_not_end(tmp_path: Path) -> None:
     (left,) = tmp_path.iterdir()
     manifest = read_manifest(left)
     assert left.suffix == ".partial" and (left / "x").read_text() == "kept"
-    assert manifest.status == "interrupted" and "did not reach its end" in manifest.reasons[0]
+    assert manifest.status == "interrupted" and [reason.code for reason in manifest.reasons] == ["killed"]
 
 
 #: A run whose files take a while to hash, stopped by Ctrl-C and once more as its manifest is made; or in its commit.
@@ -128,14 +129,15 @@ def stopped(results: Path, when: str, size: int, patience_s: float) -> tuple[Pat
 def test_hashes_that_take_long_hold_nobody_up(tmp_path: Path, when: str) -> None:
     run, manifest = stopped(tmp_path / "results", when, 1 << 40, 0.5)
     assert run.suffix == PARTIAL and manifest.files == {}
-    assert manifest.reasons == ["stopped by Ctrl-C", "not all files were hashed: stopped by the user"]
+    assert [reason.code for reason in manifest.reasons] == ["stopped", "not-hashed"]
 
 
 @pytest.mark.parametrize("when", ["recording", "commit"])
 def test_ctrl_c_once_more_waits_for_the_manifest(tmp_path: Path, when: str) -> None:
     run, manifest = stopped(tmp_path / "results", when, 1 << 30, 60)
     if when == "recording":
-        assert run.suffix == PARTIAL and (manifest.status, manifest.reasons) == ("interrupted", ["stopped by Ctrl-C"])
+        assert run.suffix == PARTIAL and manifest.status == "interrupted"
+        assert manifest.reasons == [Reason.of("stopped", "stopped by Ctrl-C")]
     else:
         assert run.suffix != PARTIAL and manifest.status == "valid"  # all of it was there
     assert {*manifest.files} == {"screen.mp4"} and {path.name for path in run.iterdir()} == {"screen.mp4", MANIFEST}

@@ -50,7 +50,8 @@ except (StoreError, OSError, MemoryError) as error:
     (left,) = results.iterdir()
     kept = all((left / name).read_text() == "recorded" for name in ("client.pcapng", "player.jsonl", "screen.mp4"))
     manifest = read_manifest(left)
-    print(json.dumps([told, left.suffix, kept, manifest.status, manifest.reasons, sorted(manifest.files)[:1]]))
+    reasons = [(reason.code, reason.text) for reason in manifest.reasons]
+    print(json.dumps([told, left.suffix, kept, manifest.status, reasons, sorted(manifest.files)[:1]]))
 """
 LIMITS = {"inodes": 40, "descriptors": 40, "memory": 600}
 
@@ -67,7 +68,9 @@ def test_what_was_recorded_is_kept_and_the_run_says_what_lacked(tmp_path: Path, 
     told, suffix, kept, status, reasons, files = json.loads(done.stdout)
     assert suffix == PARTIAL and kept and status == "interrupted"
     assert {"inodes": "disk full", "descriptors": "Too many open files", "memory": "MemoryError"}[limit] in told
-    assert {"inodes": "No space", "descriptors": "Too many open files", "memory": "MemoryError"}[limit] in reasons[0]
+    ((code, why),) = reasons
+    assert code == ("disk-full" if limit == "inodes" else "failed")
+    assert {"inodes": "No space", "descriptors": "Too many open files", "memory": "MemoryError"}[limit] in why
     assert files == ["client.pcapng"]
     assert "\n" not in told
 

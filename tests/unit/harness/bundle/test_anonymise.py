@@ -19,6 +19,7 @@ from sojourn.harness.bundle.declared import declared
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.bundle.pseudonyms import Pseudonyms
 from sojourn.harness.store.manifest import read_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.schema import records
@@ -51,12 +52,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with RunStore(tmp_path / "results").create("video_harm", "cell", command_line=command) as run:
         _plant(run.path)
         run.add_versions({"kernel": "6.12.43-buildbox9", "guest libc6": "2.41-6", "router": "10.1.2.3-buildbox9"})
-        run.void("the login of jnovak@karelbox is refused; tvuser77 is unknown")
-        run.void("the login was refused; check tv.toml; the page says: Dear Novak Jan, your plan has ended")
-        run.void("the stream was refused because its token has expired or is wrong: HTTP 403 for Novak Jan")
-        run.void("not in the meeting after 60 s: the page shows 'Hello Novak Jan'")
-        run.void("not in the meeting after 60 s: the button 'Join as Novak Jan' has no effect")
-        run.void("the player reports: Novak Jan may not see this")
+        texts = [
+            "the login of jnovak@karelbox is refused; tvuser77 is unknown",
+            "the login was refused; check tv.toml; the page says: Dear Novak Jan, your plan has ended",
+            "the stream was refused because its token has expired or is wrong: HTTP 403 for Novak Jan",
+            "not in the meeting after 60 s: the page shows 'Hello Novak Jan'",
+            "not in the meeting after 60 s: the button 'Join as Novak Jan' has no effect",
+            "the player reports: Novak Jan may not see this",
+        ]
+        run.void(*(Reason.of("failed", text) for text in texts))
         return run.commit()
 
 
@@ -207,7 +211,7 @@ def test_the_bundle_says_what_was_done(run: Path, clean: Path) -> None:
     assert manifest.bundle and manifest.bundle.anonymised and manifest.run == f"{run.name}-anonymised"
     assert manifest.bundle.left_out == ["10 logs and other files", "server.pcapng"]
     assert manifest.versions == {"kernel": "6.12.43", "guest libc6": "2.41-6", "router": "10.1.2.3"}
-    assert manifest.status == "void" and manifest.reasons == ["withheld: this bundle is anonymised"]
+    assert manifest.status == "void" and [reason.code for reason in manifest.reasons] == ["withheld"]
     graph = {thing["@id"]: thing for thing in json.loads((clean / "ro-crate-metadata.json").read_text())["@graph"]}
     assert "Anonymised" in graph["./"]["description"] and graph["#anonymised"]["value"] is True
     assert (clean / "screen.mp4").read_bytes() == (run / "screen.mp4").read_bytes()

@@ -18,6 +18,7 @@ from sojourn.harness.bundle.export import export, export_all, runs_at
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import MANIFEST, read_manifest
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 
 Members = dict[str, bytes]
@@ -179,7 +180,7 @@ def test_import_gives_the_run_back(run: Path, tmp_path: Path) -> None:
 def test_an_interrupted_run_stays_partial(tmp_path: Path) -> None:
     run = RunStore(tmp_path / "results").create("t", "c")
     (run.path / "scores.json").write_text("{}")
-    run.interrupt("the disk was full")
+    run.interrupt(Reason.of("disk-full", "the disk was full"))
     imported = import_bundle(export(run.path), tmp_path / "there")
     assert imported.name == run.path.name and imported.suffix == ".partial"
 

@@ -15,6 +15,7 @@ from sojourn.harness.report.published_tables import published_table, services_ta
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.store.loaded import LoadError, load_scores
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import Frozen, run_series
@@ -216,7 +217,7 @@ def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
     running = write_report(run.path, scores).read_text()
     assert ">measurement: interrupted<" in running and "pytest &#39;--qdisc=fq_codel flows 1&#39;" in running
     assert "did not reach its end" in running and "with prague:" not in running and "<h2>Harm</h2>" not in running
-    run.interrupt("the router stopped answering")
+    run.interrupt(Reason.of("failed", "the router stopped answering"))
     assert "the router stopped answering" in Page(write_report(run.path, scores)).text
 
 

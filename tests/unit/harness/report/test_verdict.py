@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import reseal
+from sojourn.harness.store.reasons import Reason
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import made
 
@@ -35,7 +36,7 @@ def test_met_and_not_met_have_codes_of_their_own(run: Path) -> None:
 
 
 def test_a_void_run_gives_no_figure_and_its_own_code(run: Path) -> None:
-    reseal(run, reasons=["the lab <b>*adds*</b> | \x1b[2K 9 ms"])
+    reseal(run, reasons=[Reason(code="lab-jitter", text="the lab <b>*adds*</b> | \x1b[2K 9 ms")])
     files = run.parent / "out.xml", run.parent / "out.md"
     done = ask(run, "stalls >= 0", more=(f"--junit={files[0]}", f"--markdown={files[1]}"))
     assert done.exit_code == 3 and "invalid" in done.stdout and "\x1b" not in done.stdout

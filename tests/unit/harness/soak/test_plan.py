@@ -13,6 +13,7 @@ from sojourn.harness.options.rules import parse_options
 from sojourn.harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
 from sojourn.harness.soak.rounds import expected_s, next_batch, next_run, order, quarantined
 from sojourn.harness.soak.state import Attempt, Outcome
+from sojourn.harness.store.reasons import Reason
 
 PLAN = """
 seed = 7
@@ -131,7 +132,7 @@ def history(plan: SoakPlan, outcomes: dict[str, Outcome], runs: int) -> list[Att
     made: list[Attempt] = []
     while len(made) < runs and (job := next_run(plan, plan.file.seed, made)):
         outcome = outcomes.get(job.cell.name, "valid")
-        reasons = [f"{outcome}: why"] if outcome != "valid" else []
+        reasons = [Reason.of("failed", f"{outcome}: why")] if outcome != "valid" else []
         made.append(
             Attempt(number=len(made) + 1, round=job.round, cell=job.cell.name, seed=job.round, begun=100.0 * len(made),
                     ended=100.0 * len(made) + 80, outcome=outcome, reasons=reasons)

@@ -11,6 +11,7 @@ import pytest
 
 from sojourn.harness.report.index import unfinished
 from sojourn.harness.store.manifest import StoreError, read_manifest, reseal
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 
 
@@ -32,9 +33,9 @@ def test_a_committed_run_holds_the_hash_of_every_file(tmp_path: Path) -> None:
 
 def test_a_void_run_is_committed_with_its_reasons(tmp_path: Path) -> None:
     with RunStore(tmp_path).create("t", "c") as run:
-        run.void("recorder missed 3 % of frames")
+        run.void(reason := Reason(code="recorder-frames-missing", text="recorder missed 3 % of frames"))
         manifest = read_manifest(run.commit())
-    assert (manifest.status, manifest.reasons) == ("void", ["recorder missed 3 % of frames"])
+    assert (manifest.status, manifest.reasons) == ("void", [reason])
 
 
 def test_a_failed_run_keeps_its_files_and_says_why(tmp_path: Path) -> None:
@@ -43,7 +44,8 @@ def test_a_failed_run_keeps_its_files_and_says_why(tmp_path: Path) -> None:
         _ = 1 / 0
     manifest = read_manifest(run.path)
     assert run.path.suffix == ".partial" and list(manifest.files) == ["player.jsonl"]
-    assert (manifest.status, manifest.reasons) == ("interrupted", ["ZeroDivisionError: division by zero"])
+    assert manifest.status == "interrupted"
+    assert manifest.reasons == [Reason.of("failed", "ZeroDivisionError: division by zero")]
 
 
 def test_a_start_that_recorded_nothing_leaves_nothing(tmp_path: Path) -> None:

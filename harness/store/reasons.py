@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a run is invalid or unfinished: a code for programs and tests, and a text for readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from sojourn.hardware.machine.messages import printable
+from sojourn.scoring.validity import Validity
+
+#: Characters of a recorded text: a manifest must stay readable whatever a program printed.
+_LONGEST = 10_000
+#: Text that may come from a third party, and is printed and shown in pages.
+Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable)]
+ReasonCode = Literal[
+    "altered", "disk-full", "failed", "killed", "no-run", "not-committed", "not-hashed", "stopped", "time-limit",
+    "unknown", "unreadable", "withheld",
+]  # fmt: skip
+"""The reasons that are not failed gates, which have the gates' codes; docs/run-directory.md describes them."""
+_KEBAB = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+
+
+class Reason(BaseModel):
+    """One reason. `code` is the failed gate's or a `ReasonCode`, and stays when `text` changes.
+
+    A plain text, as in manifests of earlier versions, is read as a reason of the code `unknown`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    code: str = Field(pattern=_KEBAB)
+    text: Text
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_text(cls, given: Any) -> Any:
+        return {"code": "unknown", "text": given} if isinstance(given, str) else given
+
+    @classmethod
+    def of(cls, code: ReasonCode, text: str) -> Self:
+        """Return a reason that is not a failed gate."""
+        return cls(code=code, text=text[:_LONGEST])
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def of_gates(validity: Validity) -> list[Reason]:
+    """Return the reasons of the failed gates; the code is `unknown` for scores before 2.3, whose gates have none."""
+    failed = (gate for gate in validity.gates if not gate.ok)
+    return [
+        Reason(code=gate.code if re.fullmatch(_KEBAB, gate.code) else "unknown", text=gate.reason[:_LONGEST])
+        for gate in failed
+    ]
+
+
+def joined(reasons: Iterable[Reason]) -> str:
+    """Return the texts of reasons in one line."""
+    return "; ".join(reason.text for reason in reasons)
