@@ -15,6 +15,7 @@ from sojourn.apps.standins.ladder import LADDER, parse_ladder
 from sojourn.bottleneck.units import rate_option
 from sojourn.hardware.lab.lab_file import LABS, read_lab_file
 from sojourn.hardware.machine.files import expanded
+from sojourn.hardware.machine.messages import Code
 
 Group = Literal["victim", "path", "contenders", "recording", "lab", "evidence"]
 Subject = Literal["what", "content", "how", "who"]
@@ -24,12 +25,6 @@ Subject = Literal["what", "content", "how", "who"]
 folder. `how` often, with which instruments, and where the evidence goes: also a defaults file. `who`, a program, an
 account or a machine: only the command line and the user's environment.
 """
-Code = Literal[
-    "unknown-option", "removed-option", "unknown-value", "invalid-value", "out-of-range", "conflict", "no-effect",
-    "not-a-file", "not-from-file", "untrusted-file", "unreadable-file", "confirm-account", "other-version",
-    "altered-record",
-]  # fmt: skip
-"""Why an option is refused, for programs and tests: texts may change, codes stay."""
 DRIVERS, RECORDERS = ("playwright", "selenium"), ("ffmpeg", "obs")
 """The browser drivers (apps/browsers/drivers.py) and the screen recorders (captures/recorders.py)."""
 _BUFFER_S = (2, 120)

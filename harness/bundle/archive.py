@@ -86,7 +86,7 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
                 if not os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
                     raise FileNotFoundError  # it has been renamed since it was opened
             except FileNotFoundError as held:
-                raise BundleError(f"{partial}: in use by another export") from held
+                raise BundleError(f"{partial}: in use by another export", code="in-use") from held
             try:
                 raw.truncate(0)
                 os.fchmod(raw.fileno(), 0o600)  # like the run's files
@@ -99,7 +99,7 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
                 partial.unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise BundleError(f"{error.filename or output}: {error.strerror or error}") from error
+        raise BundleError(f"{error.filename or output}: {error.strerror or error}", code="unreadable-file") from error
 
 
 def sweep(folder: Path) -> None:
@@ -146,7 +146,7 @@ def pack(
                 with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
                     tar.addfile(info, _Counted(file, done))
     except ValueError as error:
-        raise BundleError(f"{manifest.run}: {error}") from error
+        raise BundleError(f"{manifest.run}: {error}", code="unsupported") from error
 
 
 class _Counted:
@@ -201,7 +201,7 @@ def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Pat
             manifest = _check_archive(file, signers, scratch).manifest
             run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
             if run.exists():
-                raise BundleError(f"{run} exists already; nothing was changed")
+                raise BundleError(f"{run} exists already; nothing was changed", code="exists")
             owner_only(scratch)
             flush(scratch)
             (scratch / manifest.run).rename(run)
@@ -235,9 +235,9 @@ def _one_line(path: Path) -> Iterator[None]:
     except BundleError:
         raise
     except (IntegrityError, StoreError) as error:
-        raise BundleError(str(error)) from error
+        raise BundleError(str(error), code=error.code) from error
     except OSError as error:
-        raise BundleError(f"{error.filename or path}: {error.strerror or error}") from error
+        raise BundleError(f"{error.filename or path}: {error.strerror or error}", code="unreadable-file") from error
     # The last ones: tarfile's errors for headers that no tar writes.
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError, RecursionError) as error:
         raise BundleError(f"{path}: damaged archive: {error}") from error
@@ -250,52 +250,63 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
         members = iter(tar)
         first = next(members, None)
         if first is None or not first.isreg() or not first.name.endswith("/" + MANIFEST):
-            raise BundleError(f"{name}: not a bundle: its first member is not {MANIFEST}")
+            raise BundleError(f"{name}: not a bundle: its first member is not {MANIFEST}", code="not-a-bundle")
         if not 0 <= first.size <= LARGEST:
-            raise BundleError(f"{first.name}: {first.size} bytes are too many for a manifest")
+            raise BundleError(f"{first.name}: {first.size} bytes are too many for a manifest", code="too-large")
         text = _content(tar, first).read()
         manifest = sealed(parse_manifest(text, name), name)
         if first.name != f"{manifest.run}/{MANIFEST}":
-            raise BundleError(f"{first.name}: the manifest belongs to the run {manifest.run}")
+            raise BundleError(f"{first.name}: the manifest belongs to the run {manifest.run}", code="altered")
         if not manifest.bundle:  # it marks an unpacked run as imported
-            raise BundleError(f"{first.name}: bundle is missing; `sojourn bundle export` writes it")
+            raise BundleError(
+                f"{first.name}: bundle is missing; `sojourn bundle export` writes it", code="not-a-bundle"
+            )
         if _WRITTEN.fullmatch(manifest.run):
-            raise BundleError(f"{manifest.run}: not a run's name: commands write such a file or folder next to runs")
+            raise BundleError(
+                f"{manifest.run}: not a run's name: commands write such a file or folder next to runs",
+                code="invalid-value",
+            )
         total = sum(entry.size for entry in manifest.files.values())
         if total > max(_LEAST, _MAX_RATIO * file.stat().st_size):
-            raise BundleError(f"{name}: unpacks to {total} bytes, more than {_MAX_RATIO} times its own size")
+            raise BundleError(
+                f"{name}: unpacks to {total} bytes, more than {_MAX_RATIO} times its own size", code="too-large"
+            )
         signature: bytes | None = None
         member = next(members, None)
         if member is not None and member.name == f"{manifest.run}/{SIGNATURE}":
             if not 0 <= member.size <= LONGEST_SIGNATURE:
-                raise BundleError(f"{SIGNATURE}: {member.size} bytes are too many for a signature")
+                raise BundleError(f"{SIGNATURE}: {member.size} bytes are too many for a signature", code="too-large")
             signature = _content(tar, member).read()
             member = next(members, None)
         key, who = signed_by(text, signature, file, signers)  # before anything else is believed
         if into:
             into /= manifest.run
             if (free := shutil.disk_usage(into.parent).free) < total:
-                raise BundleError(f"{into.parent.parent}: only {free} bytes free, but the run needs {total}")
+                raise BundleError(
+                    f"{into.parent.parent}: only {free} bytes free, but the run needs {total}", code="disk-full"
+                )
             _write(into, {MANIFEST: text} | ({SIGNATURE: signature} if signature else {}))
         seen: set[str] = set()
         while member is not None:
             inside = _inside(member, manifest.run)
             if inside in seen:
-                raise BundleError(f"{inside}: occurs twice in the archive")
+                raise BundleError(f"{inside}: occurs twice in the archive", code="duplicate")
             if inside not in manifest.files:
-                raise BundleError(f"{inside}: not in the manifest")
+                raise BundleError(f"{inside}: not in the manifest", code="unexpected-file")
             entry = manifest.files[inside]
             if member.size != entry.size:
-                raise BundleError(f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}")
+                raise BundleError(
+                    f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}", code="altered"
+                )
             if _digest(_content(tar, member), into / inside if into else None) != entry.sha256:
-                raise BundleError(f"{inside}: differs from the manifest")
+                raise BundleError(f"{inside}: differs from the manifest", code="altered")
             seen.add(inside)
             member = next(members, None)
         assert tar.fileobj
         if len(rest := tar.fileobj.read(_CHUNK)) == _CHUNK or any(rest):
-            raise BundleError(f"{name}: data after its end")
+            raise BundleError(f"{name}: data after its end", code="trailing-data")
     for missing in sorted(manifest.files.keys() - seen):
-        raise BundleError(f"{missing}: missing")
+        raise BundleError(f"{missing}: missing", code="missing")
     return Checked(manifest, key, who)
 
 
@@ -334,7 +345,7 @@ class _Header(tarfile.TarInfo):
     # A subclass can act on a header here, before its content is read.
     def _proc_member(self, archive: TarFile) -> Self:
         if self.type in _EXTENSIONS:
-            raise BundleError(f"{self.name}: not a bundle: a header of type {self.type!r}")
+            raise BundleError(f"{self.name}: not a bundle: a header of type {self.type!r}", code="not-a-bundle")
         return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 
@@ -348,14 +359,14 @@ def _members(raw: IO[bytes]) -> Iterator[tarfile.TarFile]:
 def _inside(member: tarfile.TarInfo, run: str) -> str:
     parts = PurePosixPath(member.name).parts
     if member.name.startswith("/") or ".." in parts or len(parts) < 2 or parts[0] != run:
-        raise BundleError(f"{member.name}: leads outside the run {run}")
+        raise BundleError(f"{member.name}: leads outside the run {run}", code="outside")
     if not member.isreg() or member.issparse():
-        raise BundleError(f"{member.name}: not a plain file")
+        raise BundleError(f"{member.name}: not a plain file", code="not-a-file")
     return "/".join(parts[1:])
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader:
     content = tar.extractfile(member)
     if not isinstance(content, BufferedReader):
-        raise BundleError(f"{member.name}: not a plain file")
+        raise BundleError(f"{member.name}: not a plain file", code="not-a-file")
     return content

@@ -76,7 +76,7 @@ def runs_at(places: Sequence[Path]) -> list[Path]:
     for place in places:
         runs = [place] if is_run(place) else RunStore(place).runs()
         if not runs:
-            raise BundleError(f"{place}: neither a run nor a folder of runs: no {MANIFEST} in it")
+            raise BundleError(f"{place}: neither a run nor a folder of runs: no {MANIFEST} in it", code="not-a-run")
         gathered += runs
     return list(dict.fromkeys(gathered))
 
@@ -104,7 +104,9 @@ def export_all(
             archive = single or (output or run.parent) / (request.name(read_manifest(run).run) + SUFFIX)
             before = stands(archive, run, request)
             if single and single.exists() and not before:
-                raise BundleError(f"{single}: exists, and is not a complete bundle of this run; give another -o")
+                raise BundleError(
+                    f"{single}: exists, and is not a complete bundle of this run; give another -o", code="exists"
+                )
             yield Exported(run, archive if before else export(run, archive, request, begin), before)
         except (RuntimeError, OSError) as error:
             yield Exported(run, error=str(error))
@@ -124,11 +126,13 @@ def stands(archive: Path, run: Path, request: ExportRequest) -> bool:
     made, manifest = checked.manifest.bundle, manifest_file(run)
     wanted = request.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
-        raise BundleError(f"{archive}: a bundle of another run, or of an older state of this run; move it, or give -o")
+        raise BundleError(
+            f"{archive}: a bundle of another run, or of an older state of this run; move it, or give -o", code="exists"
+        )
     if not request.key or checked.key.endswith(f" {_fingerprint(request.key)}"):
         return True
     if checked.key:
-        raise BundleError(f"{archive}: signed by another key, the {checked.key}; move it, or give -o")
+        raise BundleError(f"{archive}: signed by another key, the {checked.key}; move it, or give -o", code="other-key")
     return False
 
 
@@ -198,11 +202,11 @@ def _fingerprint(key: Path) -> str:
     try:
         return fingerprint(key)
     except SignatureError as error:
-        raise BundleError(str(error)) from error
+        raise BundleError(str(error), code=error.code) from error
 
 
 def _signed(content: bytes, key: Path) -> bytes:
     try:
         return sign(content, key)
     except SignatureError as error:
-        raise BundleError(str(error)) from error
+        raise BundleError(str(error), code=error.code) from error

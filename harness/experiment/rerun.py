@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from sojourn.apps.base import Service
 from sojourn.hardware.lab.lab_file import LABS
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import Code, CodedError, printable
 from sojourn.hardware.machine.programs import FLAGS
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment.run import OPTIONS_FILE, perform
@@ -45,7 +45,7 @@ _MACHINE = (
 _CACHED = ("kernel source", "kernel build", "guest", "film", "second film")
 
 
-class RerunError(RuntimeError):
+class RerunError(CodedError):
     """The run cannot be repeated; one line that says why."""
 
 
@@ -68,18 +68,18 @@ def run_to_repeat(
     """
     manifest = repeatable(run)
     if OPTIONS_FILE not in manifest.files:
-        raise RerunError(f"{run}: has no {OPTIONS_FILE}, so its options are unknown")
+        raise RerunError(f"{run}: has no {OPTIONS_FILE}, so its options are unknown", code="missing")
     if manifest.files[OPTIONS_FILE].size > LARGEST or not (record := stored_object(run / OPTIONS_FILE)):
-        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file altered?")
+        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file altered?", code="damaged")
     if (lab := record.get("lab")) in LABS and lab != "sim":
-        raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}")
+        raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}", code="real-time")
     try:
         return manifest, restored(_with_yours(run, record, yours), services)
     except OptionsError as wrong:
         why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
         if isinstance(wrong, VersionError) and manifest.git:
             why += f"; recorded at commit {printable(manifest.git.commit[:12])}; rerun it there"
-        raise RerunError(why) from wrong
+        raise RerunError(why, code=wrong.code) from wrong
 
 
 def repeatable(run: Path) -> Manifest:
@@ -89,9 +89,12 @@ def repeatable(run: Path) -> Manifest:
     """
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
         why = f" ({joined(manifest.reasons)})" if manifest.reasons else ""
-        raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be repeated")
+        code: Code = "invalid-run" if manifest.status == "void" else "unfinished"
+        raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be repeated", code=code)
     if manifest.bundle and manifest.bundle.anonymised:
-        raise RerunError(f"{run}: is anonymised, so its files differ from the recorded ones; use the original run")
+        raise RerunError(
+            f"{run}: is anonymised, so its files differ from the recorded ones; use the original run", code="anonymised"
+        )
     verify_run(run)
     return manifest
 
@@ -104,16 +107,19 @@ def _with_yours(run: Path, record: Mapping[str, Any], yours: Mapping[str, Path])
         given = {}
     has = {name: str(text) for name in YOURS if (text := given.get(name)) and is_path(name, text)}
     if without := [name for name in yours if name not in has]:
-        raise RerunError(f"{run}: was recorded without --{without[0]}; omit it")
+        raise RerunError(f"{run}: was recorded without --{without[0]}; omit it", code="no-effect")
     if missing := [f"--{name}={shlex.quote(text)}" for name, text in has.items() if name not in yours]:
         raise RerunError(
             f"{run}: was recorded with files that it does not contain; if you trust them, add: "
-            f"{printable(' '.join(missing))[:_LONGEST]}"
+            f"{printable(' '.join(missing))[:_LONGEST]}",
+            code="confirm-files",
         )
     paths = {name: path.expanduser().resolve() for name, path in yours.items()}
     for name, path in paths.items():
         if folder := next((it for it in (run.absolute(), run.resolve()) if path.is_relative_to(it.parent)), None):
-            raise RerunError(f"--{name}: {path} is part of the run, in {folder.parent}; give your own file")
+            raise RerunError(
+                f"--{name}: {path} is part of the run, in {folder.parent}; give your own file", code="untrusted-file"
+            )
     return {**record, **{name.replace("-", "_"): str(path) for name, path in paths.items()}}
 
 

@@ -74,7 +74,8 @@ def rescored(run: Path) -> Rescored:
     manifest = verify_run(run, derived=(SCORES, REPORT))
     if manifest.pruned:
         raise NotComputedError(
-            f"{run}: cannot be rescored, because files were pruned to free space: {', '.join(manifest.pruned)}"
+            f"{run}: cannot be rescored, because files were pruned to free space: {', '.join(manifest.pruned)}",
+            code="pruned",
         )
     check_judges(run, manifest)
     scores, stored = scores_from_files(run, manifest), stored_object(run / SCORES)
@@ -140,7 +141,8 @@ def _window(run: Path) -> tuple[float, float]:
     if not all(isinstance(value, int | float) for value in window):
         raise NotComputedError(
             f"{run}: {CELL} does not hold the window of D_SS, as in runs of earlier versions; `sojourn matrix NAME` "
-            "scores such a run again"
+            "scores such a run again",
+            code="other-version",
         )
     return float(window[0] or 0), float(window[1] or 0)
 
@@ -150,7 +152,8 @@ def check_judges(run: Path, manifest: Manifest) -> None:
     here = package_versions()
     if missing := [name for name in manifest.versions if name.startswith("package ") and name not in here]:
         raise NotComputedError(
-            f"{run}: was judged with {', '.join(missing)}, which is not installed here; install it, then rescore"
+            f"{run}: was judged with {', '.join(missing)}, which is not installed here; install it, then rescore",
+            code="missing-program",
         )
 
 

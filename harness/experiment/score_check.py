@@ -92,7 +92,7 @@ def check_scores(run: Path, manifest: Manifest) -> None:
     there is nothing to compute them from, or nothing to compare them with.
     """
     if SCORES not in manifest.files or not manifest.files.keys() & _OF_EXPERIMENTS:
-        raise NotComputedError(f"{run}: has no {SCORES} of an experiment")
+        raise NotComputedError(f"{run}: has no {SCORES} of an experiment", code="missing")
     check_judges(run, manifest)
     stored = _stored(run, manifest)
     try:
@@ -100,7 +100,7 @@ def check_scores(run: Path, manifest: Manifest) -> None:
         fresh = _fresh(run, manifest)
     except RecordError as damaged:
         why = str(damaged).replace(f"{run}/", "")
-        raise ScoreError(f"{run}: {SCORES} cannot be computed from its raw files: {why}") from damaged
+        raise ScoreError(f"{run}: {SCORES} cannot be computed from its raw files: {why}", code="damaged") from damaged
     changes = [line.removeprefix("scores.") for line in differences(stored, fresh)]
     other = [line for line in changes if not line.startswith("scorer: ")]
     if not other and {**stored, "scorer": SCORER} != {**fresh, "scorer": SCORER}:
@@ -111,10 +111,13 @@ def check_scores(run: Path, manifest: Manifest) -> None:
     before, now = scorer_of(stored, manifest), scorer_now(run, manifest)
     if before != now:
         raise NotComputedError(
-            f"{run}: scores of scorer {before or 'none'}, this is {now}; `sojourn rescore --write {run}`"
+            f"{run}: scores of scorer {before or 'none'}, this is {now}; `sojourn rescore --write {run}`",
+            code="other-version",
         )
     more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
-    raise ScoreError(f"{run}: {SCORES} is not what its raw files give: {'; '.join(other[:_SHOWN])}{more}")
+    raise ScoreError(
+        f"{run}: {SCORES} is not what its raw files give: {'; '.join(other[:_SHOWN])}{more}", code="altered"
+    )
 
 
 def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:
@@ -125,7 +128,8 @@ def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:
             if isinstance(stored, dict):
                 return stored
     raise ScoreError(
-        f"{run}: {SCORES}: holds no scores; run `sojourn rescore --write` to compute them from the raw files"
+        f"{run}: {SCORES}: holds no scores; run `sojourn rescore --write` to compute them from the raw files",
+        code="missing",
     )
 
 
@@ -147,7 +151,9 @@ def _check_evidence(run: Path, manifest: Manifest) -> None:
     lost = [names for names in needed(Setting.read(run)) if not manifest.files.keys() & {*names}]
     removed = {*manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
     if known := [name for names in lost for name in names if name in removed]:
-        raise NotComputedError(f"{run}: {', '.join(known)}: pruned to free space, or excluded from the bundle")
+        raise NotComputedError(
+            f"{run}: {', '.join(known)}: pruned to free space, or excluded from the bundle", code="pruned"
+        )
     if manifest.status == "valid":
         check_complete(manifest, run, *(names[0] for names in lost))
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from sojourn.apps.options import Code
+from sojourn.hardware.machine.messages import Code
 
 
 class OptionsError(ValueError):

@@ -103,7 +103,7 @@ def verdicts(
             manifest = check_run(run.path, (REPORT,), signers).manifest
         except IntegrityError as wrong:
             why = str(wrong)
-            raise IntegrityError(why if str(run.path) in why else f"{run.path}: {why}") from wrong
+            raise IntegrityError(why if str(run.path) in why else f"{run.path}: {why}", code=wrong.code) from wrong
         if look:
             look(run.path, manifest)
     return [

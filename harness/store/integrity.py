@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.hardware.machine.files import FRESH
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import Code, CodedError, printable
 from sojourn.harness.store.manifest import (
     MANIFEST,
     MOST_FILES,
@@ -30,14 +30,14 @@ LONGEST_SIGNATURE = 64 << 10
 _MAX_TOTAL = 64 << 30
 
 
-class IntegrityError(RuntimeError):
+class IntegrityError(CodedError):
     """A run is not what its manifest says; the message names the first difference.
 
     The names in a run or a bundle are its maker's: the message shows them as one line without control characters.
     """
 
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+    def __init__(self, message: str, *, code: Code = "damaged") -> None:
+        super().__init__(printable(message), code=code)
 
 
 @dataclass(frozen=True)
@@ -85,27 +85,29 @@ def _compare(run: Path, manifest: Manifest, derived: Collection[str]) -> None:
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise IntegrityError(f"{name}: not a plain file")
+            raise IntegrityError(f"{name}: not a plain file", code="not-a-file")
         known = {manifest_file(run).name, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
         if path.is_file() and name not in known and not name.endswith(FRESH):
-            raise IntegrityError(f"{name}: not in the manifest")
+            raise IntegrityError(f"{name}: not in the manifest", code="unexpected-file")
     for name, entry in manifest.files.items():
         if name in derived:
             continue
         if not (run / name).is_file():
-            raise IntegrityError(f"{name}: missing")
+            raise IntegrityError(f"{name}: missing", code="missing")
         if hash_file(run / name) != entry:
-            raise IntegrityError(f"{name}: differs from the manifest")
+            raise IntegrityError(f"{name}: differs from the manifest", code="altered")
 
 
 def sealed(manifest: Manifest, name: str) -> Manifest:
     """Return the manifest of a finished run of a run's size. Raises IntegrityError, StoreError for any other."""
     if manifest.finished is None:
-        raise IntegrityError(f"{name}: the run was killed before its files were hashed: {joined(manifest.reasons)}")
+        raise IntegrityError(
+            f"{name}: the run was killed before its files were hashed: {joined(manifest.reasons)}", code="unfinished"
+        )
     if len(manifest.files) > MOST_FILES:
-        raise IntegrityError(f"{name}: {len(manifest.files)} files; a run has at most {MOST_FILES}")
+        raise IntegrityError(f"{name}: {len(manifest.files)} files; a run has at most {MOST_FILES}", code="too-large")
     if sum(entry.size for entry in manifest.files.values()) > _MAX_TOTAL:
-        raise IntegrityError(f"{name}: its files exceed {_MAX_TOTAL >> 30} GiB")
+        raise IntegrityError(f"{name}: its files exceed {_MAX_TOTAL >> 30} GiB", code="too-large")
     check_complete(manifest, name)
     return manifest
 
@@ -117,13 +119,13 @@ def signed_by(text: bytes, signature: bytes | None, path: Path, signers: Path | 
     """
     if signature is None:
         if signers:
-            raise IntegrityError(f"{path}: not signed")
+            raise IntegrityError(f"{path}: not signed", code="not-signed")
         return "", ""
     try:
         who = signer(text, signature, signers) if signers else ""
         return signing_key(text, signature), who
     except SignatureError as error:
-        raise IntegrityError(f"{MANIFEST}: {error}") from error
+        raise IntegrityError(f"{MANIFEST}: {error}", code=error.code) from error
 
 
 @contextmanager
@@ -131,8 +133,8 @@ def _one_line(run: Path) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise IntegrityError(str(error)) from error
+        raise IntegrityError(str(error), code=error.code) from error
     except OSError as error:
-        raise IntegrityError(f"{error.filename or run}: {error.strerror or error}") from error
+        raise IntegrityError(f"{error.filename or run}: {error.strerror or error}", code="unreadable-file") from error
     except (ValueError, OverflowError, RecursionError) as error:
         raise IntegrityError(f"{run}: damaged: {error}") from error

@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from sojourn.hardware.machine.json_text import content
-from sojourn.hardware.machine.messages import first_wrong
+from sojourn.hardware.machine.messages import Code, first_wrong
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
 from sojourn.scoring.schema.files import CELL, OPTIONS
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -53,15 +53,11 @@ class _CellFile(TypedDict):
 _PHASES, _CELL = TypeAdapter(list[_StoredPhase]), TypeAdapter(_CellFile)
 
 
-LoadCode = Literal["unreadable-run", "no-victim", "no-cell"]
-
-
 class LoadError(StoreError):
     """A run has no figures for a command; the text names it and the remedy. `code` is stable."""
 
-    def __init__(self, text: str, *, code: LoadCode = "unreadable-run") -> None:
-        super().__init__(text)
-        self.code = code
+    def __init__(self, text: str, *, code: Code = "unreadable-run") -> None:
+        super().__init__(text, code=code)
 
 
 @dataclass(frozen=True)
@@ -185,7 +181,10 @@ def load_run(path: Path) -> LoadedRun:
     manifest = read_manifest(path)
     if path.suffix == PARTIAL or manifest.status == "interrupted" or manifest.finished is None:
         why = f": {manifest.reasons[0]}" if manifest.reasons else ""
-        raise LoadError(f"{path}: the run is not finished{why}; it has no figures, but its recorded files are kept")
+        raise LoadError(
+            f"{path}: the run is not finished{why}; it has no figures, but its recorded files are kept",
+            code="unfinished",
+        )
     return _load_cell(path, manifest) if CELL in manifest.files else _load_victim(path, manifest)
 
 
@@ -249,7 +248,10 @@ def valid(run: AnyRun) -> AnyRun:
     """Return a valid run. Raises LoadError for an invalid one."""
     if run.reasons:
         why = "; ".join(run.reasons)
-        raise LoadError(f"{run.path}: an invalid run has no figures: {why}; its report.html shows what was recorded")
+        raise LoadError(
+            f"{run.path}: an invalid run has no figures: {why}; its report.html shows what was recorded",
+            code="invalid-run",
+        )
     return run
 
 
@@ -274,16 +276,16 @@ def check_seal(path: Path, name: str, manifest: Manifest) -> None:
     if sealed is None and not file.exists():
         return
     if not file.exists():
-        raise LoadError(f"{path}: {name} is missing, but the manifest lists it")
+        raise LoadError(f"{path}: {name} is missing, but the manifest lists it", code="missing")
     try:
         same = hash_file(file) == sealed
     except OSError as error:
-        raise LoadError(f"{path}: {name}: {error.strerror}") from error
+        raise LoadError(f"{path}: {name}: {error.strerror}", code="unreadable-file") from error
     if not same:
         remedy = (
             "run `sojourn rescore --write` to recompute it from the raw files" if name == SCORES else "it was altered"
         )
-        raise LoadError(f"{path}: {name} does not match the manifest; {remedy}")
+        raise LoadError(f"{path}: {name} does not match the manifest; {remedy}", code="altered")
 
 
 def load_scores(run: Path) -> Scores:

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from sojourn.hardware.machine.files import FRESH, flush, lock, plain, replace_file
 from sojourn.hardware.machine.json_text import content
-from sojourn.hardware.machine.messages import first_wrong, printable
+from sojourn.hardware.machine.messages import CodedError, first_wrong, printable
 from sojourn.harness.store.reasons import Reason, Text
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -34,7 +34,7 @@ FORMER = "run.json"
 """What the runs of cells had instead of a manifest until this release (`_former_manifest`)."""
 
 
-class StoreError(RuntimeError):
+class StoreError(CodedError):
     """The results folder or a run directory cannot be used; the message names it and the remedy."""
 
 
@@ -161,7 +161,7 @@ def check_complete(manifest: Manifest, where: object, *further: str) -> None:
     if gone := [name for name in dict.fromkeys((*manifest.required, *further)) if name not in known]:
         more = f" and {len(gone) - 1} more are" if len(gone) > 1 else " is"
         there = len(manifest.files)
-        raise StoreError(f"{where}: {there} of {there + len(gone)} files: {gone[0]}{more} missing")
+        raise StoreError(f"{where}: {there} of {there + len(gone)} files: {gone[0]}{more} missing", code="missing")
 
 
 def is_run(folder: Path) -> bool:
@@ -182,9 +182,9 @@ def read_manifest(run: Path) -> Manifest:
         with open(run / MANIFEST, "rb", opener=plain) as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
-        raise StoreError(f"{run}: not a run directory: {MANIFEST}: {error.strerror}") from error
+        raise StoreError(f"{run}: not a run directory: {MANIFEST}: {error.strerror}", code="not-a-run") from error
     if len(text) > LARGEST:
-        raise StoreError(f"{run}: {MANIFEST}: is larger than the allowed {LARGEST} bytes")
+        raise StoreError(f"{run}: {MANIFEST}: is larger than the allowed {LARGEST} bytes", code="too-large")
     return parse_manifest(text, str(run))
 
 
@@ -193,7 +193,7 @@ def parse_manifest(text: bytes, name: str) -> Manifest:
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as error:
-        raise StoreError(f"{name}: {MANIFEST}: {first_wrong(error, 'it')}") from error
+        raise StoreError(f"{name}: {MANIFEST}: {first_wrong(error, 'it')}", code="damaged") from error
 
 
 def manifest_text(manifest: Manifest) -> bytes:
@@ -219,18 +219,22 @@ def hash_files(
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_symlink():
-            refused = refused or StoreError(f"{printable(str(path))}: is a link; a run may hold only plain files")
+            refused = refused or StoreError(
+                f"{printable(str(path))}: is a link; a run may hold only plain files", code="not-a-file"
+            )
             continue
         if not path.is_file() or name in (MANIFEST, SIGNATURE, BALLAST) or name.endswith(FRESH):
             continue
         try:
             paths.add(name)
         except ValueError as wrong:
-            refused = refused or StoreError(f"{run}: {wrong}")
+            refused = refused or StoreError(f"{run}: {wrong}", code="invalid-value")
             continue
         if name not in entries:
             if len(entries) == MOST_FILES:
-                raise StoreError(f"{run}: more than {MOST_FILES} files; a run has at most {MOST_FILES}")
+                raise StoreError(
+                    f"{run}: more than {MOST_FILES} files; a run has at most {MOST_FILES}", code="too-large"
+                )
             entries[name] = hash_file(path, look)
     if refused:
         raise refused
@@ -291,7 +295,7 @@ def prune(run: Path, name: str) -> None:
             manifest.pruned[name] = manifest.files.pop(name)
             write_manifest(run, manifest)
         elif name not in manifest.pruned:  # a kill may have interrupted an earlier removal
-            raise StoreError(f"{run}: {name}: not in the manifest")
+            raise StoreError(f"{run}: {name}: not in the manifest", code="unexpected-file")
         (run / name).unlink(missing_ok=True)
 
 
@@ -304,7 +308,7 @@ def _former_manifest(run: Path) -> Manifest:
     try:
         about: dict[str, Any] = json.loads(content(run / FORMER, LARGEST))
         if about["result"] != _hash_of_raw_files(run):
-            raise StoreError(f"{run}: the raw files are not those that {FORMER} recorded")
+            raise StoreError(f"{run}: the raw files are not those that {FORMER} recorded", code="altered")
         files = hash_files(run)
         files["scores.json"] = FileEntry(
             sha256=about["scores"], size=files["scores.json"].size if "scores.json" in files else 0
@@ -327,7 +331,7 @@ def _former_manifest(run: Path) -> Manifest:
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as wrong:
         why = first_wrong(wrong) if isinstance(wrong, ValidationError) else f"{type(wrong).__name__}: {wrong}"
-        raise StoreError(f"{run}: {FORMER}: is damaged ({printable(why)})") from wrong
+        raise StoreError(f"{run}: {FORMER}: is damaged ({printable(why)})", code="damaged") from wrong
 
 
 def _hash_of_raw_files(run: Path) -> str:

@@ -56,10 +56,6 @@ _NOT_HASHED = "not all files were hashed: stopped by the user"
 _PATIENCE_S = 5.0
 
 
-class DiskFullError(StoreError):
-    """The disk of a run, or of the results folder, is full."""
-
-
 class _Hurried(RuntimeError):
     """Hashing took too long after Ctrl-C."""
 
@@ -223,7 +219,11 @@ class RunDirectory:
             self.fail(Reason.of("stopped", stopped_by(value)))
         else:
             text = f"{type(value).__name__}: {value}" if str(value) else type(value).__name__
-            self.fail(Reason.of("disk-full" if isinstance(value, DiskFullError) or is_full(value) else "failed", text))
+            self.fail(
+                Reason.of(
+                    "disk-full" if is_full(value) or getattr(value, "code", "") == "disk-full" else "failed", text
+                )
+            )
         if isinstance(value, OSError) and is_full(value):
             raise _explained(value, self.path) from value
 
@@ -231,9 +231,10 @@ class RunDirectory:
 def check_space(folder: Path, floor: int = FLOOR_BYTES) -> None:
     """Raise StoreError when fewer than `floor` bytes are free in the directory of a run that is recorded."""
     if (free := shutil.disk_usage(folder).free) < floor:
-        raise DiskFullError(
+        raise StoreError(
             f"disk full: {_mb(free)} left at {folder}, recording stops below {_mb(floor)}; "
-            "recorded files are kept; free some space or give another --results"
+            "recorded files are kept; free some space or give another --results",
+            code="disk-full",
         )
 
 
@@ -254,7 +255,8 @@ class RunStore:
         if free < needed:
             raise StoreError(
                 f"--results {self.results}: {_mb(free)} free, but a run needs {_mb(needed)}; "
-                "free some space or give another folder"
+                "free some space or give another folder",
+                code="disk-full",
             )
 
     def create(
@@ -316,7 +318,9 @@ class RunStore:
             except FileExistsError:
                 continue
             return path
-        raise StoreError(f"--results {self.results}: a thousand runs have the name {stem}; clear the folder")
+        raise StoreError(
+            f"--results {self.results}: a thousand runs have the name {stem}; clear the folder", code="exists"
+        )
 
     def runs(self) -> list[Path]:
         """Return the directories of all committed runs, oldest first; those of a matrix's cells by cell and seed."""
@@ -366,11 +370,15 @@ def _mb(count: int) -> str:
 def _explained(error: OSError, where: Path) -> StoreError:
     if is_full(error):
         text = f"disk full at {where}; recorded files are kept; free some space or give another --results"
-        return DiskFullError(text)
+        return StoreError(text, code="disk-full")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return StoreError(f"{where}: {error.strerror}; what was recorded is kept; raise the limit (`ulimit -n 4096`)")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreError(f"--results {where}: cannot be written ({error.strerror}); give a folder that you own")
+        return StoreError(
+            f"--results {where}: cannot be written ({error.strerror}); give a folder that you own", code="not-writable"
+        )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
-        return StoreError(f"--results {where}: is not a folder, or is inside a file; give a folder")
+        return StoreError(
+            f"--results {where}: is not a folder, or is inside a file; give a folder", code="not-a-folder"
+        )
     return StoreError(f"{where}: {error.strerror or error}")

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.hardware.machine.scratch import scratch_file
 
 #: The namespace of a signature: a signature of a git commit or an e-mail is not valid for a bundle.
@@ -19,7 +20,7 @@ NAMESPACE = "sojourn"
 _KEY_AT = len(b"SSHSIG") + 4
 
 
-class SignatureError(RuntimeError):
+class SignatureError(CodedError):
     """A key cannot sign, or a signature is not valid; the message is one line with ssh-keygen's reason."""
 
 
@@ -29,10 +30,10 @@ def sign(content: bytes, key: Path) -> bytes:
     ssh-keygen asks for a passphrase on the terminal. Raises SignatureError.
     """
     if not key.is_file():
-        raise SignatureError(f"--sign {key}: no such file; give an ssh key, such as ~/.ssh/id_ed25519")
+        raise SignatureError(f"--sign {key}: no such file; give an ssh key, such as ~/.ssh/id_ed25519", code="missing")
     done = _keygen(["sign", "-f", str(key)], content)
     if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
-        raise SignatureError(f"--sign {key}: {_reason(done)}")
+        raise SignatureError(f"--sign {key}: {_reason(done)}", code="bad-key")
     return done.stdout
 
 
@@ -42,7 +43,9 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
     Raises SignatureError if none of them did.
     """
     if not signers.is_file():
-        raise SignatureError(f"--signers {signers}: no such file; its lines are `NAME ssh-ed25519 AAAA…`")
+        raise SignatureError(
+            f"--signers {signers}: no such file; its lines are `NAME ssh-ed25519 AAAA…`", code="missing"
+        )
     file = scratch_file(".sig")
     try:
         file.write_bytes(signature)
@@ -51,13 +54,15 @@ def signer(content: bytes, signature: bytes, signers: Path) -> str:
         # It reports only the first line with the key, which may have another namespace or be expired.
         named = list(dict.fromkeys([*done.stdout.decode(errors="replace").splitlines(), *_named(signature, signers)]))
         if done.returncode or not named:
-            raise SignatureError(f"not signed, or signed by a key that is not in {signers}: {_reason(done)}")
+            raise SignatureError(
+                f"not signed, or signed by a key that is not in {signers}: {_reason(done)}", code="unknown-signer"
+            )
         for who in named:
             done = _keygen(["verify", "-I", who, *allowed], content)
             if done.returncode == 0:
                 break
         else:
-            raise SignatureError(f"differs from what {' or '.join(named)} signed: {_reason(done)}")
+            raise SignatureError(f"differs from what {' or '.join(named)} signed: {_reason(done)}", code="altered")
     finally:
         file.unlink()
     key = re.search(rb"with (\S+ key SHA256:\S+)", done.stdout)
@@ -89,7 +94,7 @@ def signing_key(content: bytes, signature: bytes) -> str:
         file.unlink()
     key = re.search(rb"with (\S+ key SHA256:\S+)", done.stdout)
     if done.returncode or not key:
-        raise SignatureError(f"its signature is not valid: {_reason(done)}")
+        raise SignatureError(f"its signature is not valid: {_reason(done)}", code="bad-signature")
     return key[1].decode(errors="replace")
 
 
@@ -98,7 +103,7 @@ def fingerprint(key: Path) -> str:
     done = subprocess.run(["ssh-keygen", "-l", "-f", str(key)], stdin=subprocess.DEVNULL, capture_output=True)
     match = re.search(rb"SHA256:\S+", done.stdout)
     if done.returncode or not match:
-        raise SignatureError(f"--sign {key}: {_reason(done)}")
+        raise SignatureError(f"--sign {key}: {_reason(done)}", code="bad-key")
     return match[0].decode()
 
 
@@ -109,7 +114,9 @@ def _keygen(arguments: Sequence[str], content: bytes) -> subprocess.CompletedPro
             ["ssh-keygen", "-Y", action, "-n", NAMESPACE, *rest], input=content, capture_output=True, check=False
         )
     except OSError as missing:
-        raise SignatureError(f"ssh-keygen: {missing.strerror}; apt install openssh-client") from missing
+        raise SignatureError(
+            f"ssh-keygen: {missing.strerror}; apt install openssh-client", code="missing-program"
+        ) from missing
 
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -29,11 +29,13 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
 
     manifest, made = repeatable(run), cell_of(run)
     if (lab := str(made.get("lab", "sim"))) != "sim":
-        raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}")
+        raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}", code="real-time")
     if without := [name for name in yours if name != "kernel-source"]:
-        raise RerunError(f"{run}: was recorded without --{without[0]}; omit it")
+        raise RerunError(f"{run}: was recorded without --{without[0]}; omit it", code="no-effect")
     if not {"window_s", "tail_s"} <= made.keys() or manifest.seed is None:
-        raise RerunError(f"{run}: was recorded by an earlier version; `sojourn matrix` repeats it")
+        raise RerunError(
+            f"{run}: was recorded by an earlier version; `sojourn matrix` repeats it", code="other-version"
+        )
     kernel = yours.get("kernel-source")
     endpoints: Endpoints = "iperf3" if made.get("endpoints") == "iperf3" else "bulk"
     browsers = "lab" in made  # recorded by the code of the labs in real time
@@ -42,7 +44,7 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
         cell = Cell.model_validate(made["cell"])
     except ValidationError as wrong:
         raise RerunError(
-            f"{run}: cell.json: {first_wrong(wrong)}; rerun it with the version that recorded it"
+            f"{run}: cell.json: {first_wrong(wrong)}; rerun it with the version that recorded it", code="other-version"
         ) from wrong
     job = CellJob(
         cell, manifest.seed, float(made["window_s"]), float(made["tail_s"]), inputs, endpoints,
@@ -51,7 +53,7 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
     )  # fmt: skip
     name = run_name(time.time(), manifest.test, f"{cell.name} seed {manifest.seed}")
     if not (claimed := claim((results or run.parent).resolve() / name)):
-        raise RerunError(f"{run}: another process repeats it now")
+        raise RerunError(f"{run}: another process repeats it now", code="in-use")
     try:
         perform(job, claimed.folder)
     except BaseException:

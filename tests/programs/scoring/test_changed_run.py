@@ -26,6 +26,7 @@ from sojourn.harness.store.manifest import SIGNATURE, hash_file, prune, read_man
 from sojourn.harness.store.runs import RunDirectory
 from sojourn.harness.store.signature import SignatureError
 from sojourn.scoring.schema.scores import SCORES
+from tests.refusals import refusal
 from tests.unit.harness.bundle.test_archive import keys as keys  # a fixture
 from tests.unit.harness.options.test_options import parse
 
@@ -194,7 +195,7 @@ def test_scores_of_another_scorer_are_not_compared(whole: Path) -> None:
     reseal(whole, SCORES)
     assert ask("bundle", "verify", whole).stdout.endswith("scores recomputed: unchanged\n")  # no value differs
     number(whole)
-    with pytest.raises(NotComputedError, match=r"scores of scorer 0\..*`sojourn rescore --write"):
+    with refusal(NotComputedError, "other-version", "scorer 0.", "`sojourn rescore --write"):
         check_scores(whole, read_manifest(whole))
 
 
@@ -222,7 +223,7 @@ def test_scores_that_are_none_are_refused(whole: Path) -> None:
     for text in ("[]", "{", "[" * 100_000):
         (whole / SCORES).write_text(text)
         reseal(whole, SCORES)
-        with pytest.raises(ScoreError, match="holds no scores"):
+        with refusal(ScoreError, "missing", SCORES):
             check_scores(whole, read_manifest(whole))
 
 
@@ -270,6 +271,6 @@ def test_a_bundle_is_signed_by_the_key_of_the_defaults(
 
 def test_a_key_that_cannot_sign_is_refused_before_anything_starts(tmp_path: Path, keys: Path) -> None:
     (key := keys / "lab").write_text("no key")
-    with pytest.raises(SignatureError, match=f"^--sign {key}: "):
+    with refusal(SignatureError, "bad-key", f"--sign {key}: "):
         perform("video-harm", parse(results=str(tmp_path / "results"), sign=str(key)), SERVICES, [], sys.stderr)
     assert not (tmp_path / "results").exists()

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.apps import SERVICES
-from sojourn.apps.options import DRIVERS, RECORDERS, Code
+from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.bottleneck.qdiscs import KINDS
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import Code, printable
 from sojourn.hardware.machine.programs import FLAGS, host_versions
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment import rerun
@@ -42,6 +42,7 @@ from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.contender import CONTENDERS
+from tests.refusals import refusal
 from tests.unit.damage import PART, TO, altered, fuzz
 
 
@@ -120,23 +121,22 @@ def test_a_valid_run_in_simulated_time_is_taken(make: Make) -> None:
 
 
 def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
-    with pytest.raises(RerunError, match=r"is void \(too late\): only a valid run can be repeated"):
+    with refusal(RerunError, "invalid-run", "too late"):
         run_to_repeat(make("too late"), SERVICES)
-    real_time = "was executed in the virtual lab: only simulated time can reproduce the bytes"
-    with pytest.raises(RerunError, match=real_time):
+    with refusal(RerunError, "real-time", "virtual"):
         run_to_repeat(make(lab="virtual"), SERVICES)
     with RunStore(tmp_path).create("video-harm", "cell") as left:
         (left.path / "player.jsonl").write_text("{}\n")
-    with pytest.raises(RerunError, match=r"is interrupted \(the run was left without a commit\): only a valid run"):
+    with refusal(RerunError, "unfinished", left.path):
         run_to_repeat(left.path, SERVICES)
     (edited := make()).joinpath("player.jsonl").write_text("[]\n")
-    with pytest.raises(IntegrityError, match=r"player\.jsonl: differs from the manifest"):
+    with refusal(IntegrityError, "altered", "player.jsonl: "):
         run_to_repeat(edited, SERVICES)
-    with pytest.raises(StoreError, match="not a run directory"):
+    with refusal(StoreError, "not-a-run", tmp_path):
         run_to_repeat(tmp_path, SERVICES)
     manifest = read_manifest(masked := make())
     write_manifest(masked, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=True)}))
-    with pytest.raises(RerunError, match="is anonymised"):
+    with refusal(RerunError, "anonymised", masked):
         run_to_repeat(masked, SERVICES)
 
 
@@ -225,7 +225,7 @@ def test_what_no_command_line_says_is_refused_by_name(
 ) -> None:
     run, record = own
     replaced(run, json.dumps(record | changed).encode())
-    with pytest.raises(RerunError, match=f"{run}: options.json: ") as refused:
+    with refusal(RerunError, code, f"{run}: options.json: ") as refused:
         run_to_repeat(run, SERVICES)
     why = refused.value.__cause__
     assert isinstance(why, OptionsError) and (why.option, why.code) == (option, code)
@@ -238,7 +238,7 @@ def test_a_lab_file_of_a_simulated_runs_record_is_never_read(own: tuple[Path, di
 @pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"[" * 100_000, b"\xff", b" " * (LARGEST + 1)])
 def test_a_record_that_is_none_is_refused(own: tuple[Path, dict[str, Any]], content: bytes) -> None:
     replaced(own[0], content)
-    with pytest.raises(RerunError, match=r"options\.json: holds no options; was the file altered\?$"):
+    with refusal(RerunError, "damaged", "options.json: "):
         run_to_repeat(own[0], SERVICES)
 
 
@@ -278,12 +278,12 @@ def test_a_path_in_a_record_counts_only_when_it_is_repeated(
         f"{run}: was recorded with files that it does not contain; if you trust them, add: --{name}={source}"
     )
     if field == "script":  # no option of this service
-        with pytest.raises(RerunError, match=r"script: .* is not possible for a youtube run in the sim lab"):
+        with refusal(RerunError, "altered-record", "options.json: script: ", "youtube", "sim"):
             run_to_repeat(run, SERVICES, {name: source})
     else:
         options = run_to_repeat(run, SERVICES, {name: source})[1]
         assert str(getattr(options, field)) == str(source)
-    with pytest.raises(RerunError, match=r"was recorded without --(clip|url); omit it"):
+    with refusal(RerunError, "no-effect", "--url" if field == "clip" else "--clip"):
         run_to_repeat(run, SERVICES, {name: source, "url" if field == "clip" else "clip": source})
 
 
@@ -298,7 +298,7 @@ def test_nothing_that_came_with_a_run_is_read_or_built(
     named = Path(inside.name) if where == "next to it" else inside
     if where == "by a link":
         (named := tmp_path / "yours" / "link").symlink_to(inside)
-    with pytest.raises(RerunError, match=f"^--kernel-source: .* is part of the run, in {run.parent}; give your own fi"):
+    with refusal(RerunError, "untrusted-file", "--kernel-source: ", run.parent):
         run_to_repeat(run, SERVICES, {"kernel-source": named})
 
 
@@ -306,7 +306,7 @@ def test_nothing_that_came_with_a_run_is_read_or_built(
 def test_a_program_or_account_in_a_record_is_refused_by_name(
     strangers: Callable[[str, Path], Path], source: Path, field: str
 ) -> None:
-    with pytest.raises(RerunError, match=f"options.json: {field}: .* is not possible for a youtube run in"):
+    with refusal(RerunError, "altered-record", f"options.json: {field}: ", "youtube"):
         run_to_repeat(strangers(field, source), SERVICES)
 
 
@@ -353,7 +353,7 @@ def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make
     replaced(run, json.dumps(json.loads((run / OPTIONS_FILE).read_text()) | {"weeks": 3}).encode())
     git = GitState(commit="a" * 40, dirty=False)
     write_manifest(run, read_manifest(run).model_copy(update={"git": git}))
-    with pytest.raises(RerunError, match=f"version of Sojourn: weeks; recorded at commit {'a' * 12}; rerun it there$"):
+    with refusal(RerunError, "other-version", "weeks", "a" * 12):
         run_to_repeat(run, SERVICES)
 
 

@@ -11,6 +11,7 @@ import pytest
 from sojourn.harness.report import opinion_scores
 from sojourn.harness.store.loaded import LoadError
 from sojourn.scoring.schema.scores import SCORES, Scores
+from tests.refusals import refusal
 from tests.unit.harness.sealed import seal
 
 ANSWER = """#!/bin/sh
@@ -62,5 +63,5 @@ def test_a_void_run_has_none(run: Path, scores: Scores) -> None:
     void = scores.model_copy(update={"validity": scores.validity.model_copy(update={"valid": False})})
     (run / SCORES).write_text(void.model_dump_json())
     seal(run)
-    with pytest.raises(LoadError, match="an invalid run"):
+    with refusal(LoadError, "invalid-run"):
         opinion_scores.scores(run)

@@ -34,6 +34,7 @@ from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
 from sojourn.harness.store.reasons import Reason
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
+from tests.refusals import refusal
 
 #: A soak as a process of its own, that can be killed.
 SOAK = """
@@ -280,7 +281,7 @@ def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place
     assert fresh.outcome == "valid" and (fresh.round, fresh.cell) == (damaged.round, damaged.cell)
     kept = folder.path / (attempt.run + PARTIAL)
     assert damaged.run == kept.name and kept.exists()
-    with pytest.raises(StoreError, match="not finished"):
+    with refusal(StoreError, "unfinished"):
         load_run(kept)
 
 

@@ -13,6 +13,7 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
+from sojourn.hardware.machine.messages import Code
 from sojourn.harness.bundle.archive import BundleError, claimed, import_bundle, verify
 from sojourn.harness.bundle.export import export, export_all, runs_at
 from sojourn.harness.bundle.research_object import CRATE
@@ -20,6 +21,7 @@ from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import MANIFEST, read_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
+from tests.refusals import refusal
 
 Members = dict[str, bytes]
 
@@ -140,13 +142,13 @@ def test_what_is_wrong_with_one_run_does_not_stop_the_others(runs: list[Path]) -
 
 def test_two_exports_of_one_archive_do_not_meet(run: Path, tmp_path: Path) -> None:
     archive = tmp_path / "a.tar.zst"
-    with claimed(archive), pytest.raises(BundleError, match="another export"):
+    with claimed(archive), refusal(BundleError, "in-use", archive):
         export(run, archive)
     assert export(run, archive) == archive
 
 
 def test_a_folder_without_runs_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="neither a run nor a folder of runs"):
+    with refusal(BundleError, "not-a-run", tmp_path):
         runs_at([tmp_path])
 
 
@@ -171,9 +173,9 @@ def test_import_gives_the_run_back(run: Path, tmp_path: Path) -> None:
         assert (imported / name).read_bytes() == (run / name).read_bytes()
     assert not [path for path in (imported, *imported.rglob("*")) if path.stat().st_mode & 0o077]
     assert verify(imported) == verify(archive)
-    with pytest.raises(BundleError, match="exists already; nothing was changed"):
+    with refusal(BundleError, "exists", imported):
         import_bundle(archive, imported.parent)
-    with pytest.raises(BundleError, match="exists already"):
+    with refusal(BundleError, "exists", run):
         import_bundle(archive, run.parent)
 
 
@@ -185,23 +187,22 @@ def test_an_interrupted_run_stays_partial(tmp_path: Path) -> None:
     assert imported.name == run.path.name and imported.suffix == ".partial"
 
 
-def damage(name: str) -> Callable[[Path], object]:
-    return {
-        "scores.json: differs": lambda run: (run / "scores.json").write_text("[]"),
-        "scores.json: missing": lambda run: (run / "scores.json").unlink(),
-        "more.txt: not in the manifest": lambda run: (run / "more.txt").write_text(""),
-        "link: not a plain file": lambda run: (run / "link").symlink_to("/etc/passwd"),
-    }[name]
-
-
 @pytest.mark.parametrize(
-    "says", ["scores.json: differs", "scores.json: missing", "more.txt: not in the manifest", "link: not a plain file"]
+    ("damage", "code", "file"),
+    [
+        (lambda run: (run / "scores.json").write_text("[]"), "altered", "scores.json"),
+        (lambda run: (run / "scores.json").unlink(), "missing", "scores.json"),
+        (lambda run: (run / "more.txt").write_text(""), "unexpected-file", "more.txt"),
+        (lambda run: (run / "link").symlink_to("/etc/passwd"), "not-a-file", "link"),
+    ],
 )
-def test_a_changed_run_names_the_first_file_and_is_not_exported(run: Path, says: str) -> None:
-    damage(says)(run)
-    with pytest.raises(BundleError, match=says):
+def test_a_changed_run_names_the_first_file_and_is_not_exported(
+    run: Path, damage: Callable[[Path], object], code: Code, file: str
+) -> None:
+    damage(run)
+    with refusal(BundleError, code, f"{file}: "):
         verify(run)
-    with pytest.raises(BundleError, match=says):
+    with refusal(BundleError, code, f"{file}: "):
         export(run)
 
 
@@ -212,7 +213,8 @@ def test_an_archive_that_passes_for_a_run_of_this_machine_is_refused(run: Path, 
     own = json.loads(good[key]) | {"bundle": None}
     refused(
         pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(own).encode()}),
-        rf"^{run.name}/manifest\.json: bundle is missing; `sojourn bundle export` writes it$",
+        "not-a-bundle",
+        f"{run.name}/manifest.json: bundle ",
     )
 
 
@@ -220,27 +222,29 @@ def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> No
     good = unpack(export(run))
     key = f"{run.name}/scores.json"
     without = {name: content for name, content in good.items() if name != key}
-    for members, says in [
-        (good | {key: b"[]"}, "scores.json: differs"),
-        (good | {key: b"{}" * 9}, "scores.json: differs from the manifest: 18 bytes, not 2"),
-        (without, "scores.json: missing"),
-        (good | {f"{run.name}/more": b""}, "more: not in the manifest"),
-        (good | {"../evil": b""}, "leads outside"),
-        (good | {f"{run.name}/../../evil": b""}, "leads outside"),
-        (good | {"/etc/evil": b""}, "leads outside"),
-        (dict(reversed(good.items())), "first member is not manifest.json"),
-        ({}, "first member is not manifest.json"),
+    members: dict[str, bytes]
+    why: tuple[Code, *tuple[str, ...]]
+    for members, why in [
+        (good | {key: b"[]"}, ("altered", "scores.json: ")),
+        (good | {key: b"{}" * 9}, ("altered", "scores.json: ", "18 bytes", " 2")),
+        (without, ("missing", "scores.json: ")),
+        (good | {f"{run.name}/more": b""}, ("unexpected-file", "more: ")),
+        (good | {"../evil": b""}, ("outside", "../evil: ")),
+        (good | {f"{run.name}/../../evil": b""}, ("outside", "../../evil: ")),
+        (good | {"/etc/evil": b""}, ("outside", "/etc/evil: ")),
+        (dict(reversed(good.items())), ("not-a-bundle", "first member", "manifest.json")),
+        ({}, ("not-a-bundle", "first member", "manifest.json")),
     ]:
-        refused(pack(tmp_path / "bad.tar.zst", members), says)
+        refused(pack(tmp_path / "bad.tar.zst", members), *why)
 
 
-def refused(archive: Path, says: str) -> None:
+def refused(archive: Path, code: Code, *mentioned: str) -> None:
     """Neither checked nor unpacked; nothing is left of the try."""
     results = archive.parent / "a" / "b" / "refused"
-    with pytest.raises(BundleError, match=says):
+    with refusal(BundleError, code, *mentioned):
         verify(archive)
     before = sorted(archive.parent.rglob("*"))
-    with pytest.raises(BundleError, match=says):
+    with refusal(BundleError, code, *mentioned):
         import_bundle(archive, results)
     assert not list(results.iterdir())
     assert {path for path in archive.parent.rglob("*") if path not in before} <= {results, *results.parents}
@@ -252,7 +256,7 @@ def test_links_and_devices_are_refused(run: Path, tmp_path: Path, kind: bytes) -
     info.type, info.linkname = kind, "/etc/passwd"
     members = unpack(export(run))
     del members[info.name]
-    refused(pack(tmp_path / "bad.tar.zst", members, info), "not a plain file")
+    refused(pack(tmp_path / "bad.tar.zst", members, info), "not-a-file", "scores.json: ")
 
 
 def test_a_link_and_a_file_through_it_are_refused(run: Path, tmp_path: Path) -> None:
@@ -266,7 +270,7 @@ def test_a_link_and_a_file_through_it_are_refused(run: Path, tmp_path: Path) -> 
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
     (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
-    refused(tmp_path / "bad.tar.zst", "logs: not a plain file|not in the manifest")
+    refused(tmp_path / "bad.tar.zst", "not-a-file", "logs: ")
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_SPARSE])
@@ -275,7 +279,7 @@ def test_headers_that_stand_for_more_are_refused_unread(run: Path, tmp_path: Pat
     info.type, info.size = kind, 7 << 30
     good = unpack(export(run))
     del good[f"{run.name}/screen.mp4"]
-    refused(pack(tmp_path / "bad.tar.zst", good, info), "head: not a bundle: a header of type")
+    refused(pack(tmp_path / "bad.tar.zst", good, info), "not-a-bundle", "head: ", "header")
 
 
 def test_a_name_twice_is_refused(run: Path, tmp_path: Path) -> None:
@@ -287,7 +291,7 @@ def test_a_name_twice_is_refused(run: Path, tmp_path: Path) -> None:
             info.size = len(good[name])
             tar.addfile(info, io.BytesIO(good[name]))
     (tmp_path / "bad.tar.zst").write_bytes(zstandard.compress(raw.getvalue()))
-    refused(tmp_path / "bad.tar.zst", "scores.json: occurs twice")
+    refused(tmp_path / "bad.tar.zst", "duplicate", "scores.json: ")
 
 
 def test_whatever_tar_would_find_behind_the_end_is_refused(run: Path, tmp_path: Path) -> None:
@@ -302,20 +306,20 @@ def test_whatever_tar_would_find_behind_the_end_is_refused(run: Path, tmp_path: 
     odd[136:148] = b"+AAAAAAAAAAA"  # a time that GNU tar reads and tarfile does not
     odd[148:156] = b" " * 8
     odd[148:156] = b"%06o\0 " % sum(odd[:512])
-    behind, invalid = "data after its end", "damaged archive"
-    for tail, says in [
-        (bytes(odd), invalid),
-        (b"x" * 512 + member, invalid),
-        (b"x" * 100, invalid),
+    behind: Code = "trailing-data"
+    for tail, code in [
+        (bytes(odd), "damaged"),
+        (b"x" * 512 + member, "damaged"),
+        (b"x" * 100, "damaged"),
         (bytes(512) + member, behind),
         (bytes(512 << 10) + member, behind),
         (bytes(2 << 20), behind),
     ]:
         bad.write_bytes(zstandard.compress(whole[:end] + tail))
-        refused(bad, says)
-    for first in (whole[:end], whole):
+        refused(bad, code)
+    for first, code in ((whole[:end], "duplicate"), (whole, behind)):
         bad.write_bytes(zstandard.compress(first) + zstandard.compress(member))
-        refused(bad, "scores.json: occurs twice|" + behind)
+        refused(bad, code)
     bad.write_bytes(zstandard.compress(whole[:end] + bytes(512 << 10)))
     assert verify(bad) == verify(good)
 
@@ -324,25 +328,25 @@ def test_a_manifest_that_announces_absurd_sizes_or_paths_is_refused(run: Path, t
     good = unpack(export(run))
     key = f"{run.name}/manifest.json"
     entry = {"sha256": "0" * 64, "size": 1}
-    for change, says in [
-        ({"a": entry | {"size": 1 << 50}}, "exceed 64 GiB"),
-        ({"a": entry | {"size": 60 << 30}}, "more than 1000 times its own size"),
-        ({"../../a": entry}, "leads outside"),
-        ({"/etc/a": entry}, "leads outside"),
-        ({"C:/a": entry}, "leads outside"),
-        ({"..\\a": entry}, "leads outside"),
-        ({"logs//a": entry}, "leads outside"),
-        ({"a\n": entry}, "leads outside"),
-        ({"SCORES.json": entry}, "when case is ignored"),
-        ({"Manifest.json": entry}, "when case is ignored"),
-        ({"logs": entry}, "when case is ignored"),
-        ({"scores.json/a": entry}, "when case is ignored"),
-        ({"caf\u00e9": entry, "cafe\u0301": entry}, "when case is ignored"),
-        ({f"{n}": entry for n in range(10_001)}, "files: Dictionary should have at most 10000 items"),
+    for change, why in [
+        ({"a": entry | {"size": 1 << 50}}, ("too-large", "64 GiB")),
+        ({"a": entry | {"size": 60 << 30}}, ("too-large", "1000 times")),
+        ({"../../a": entry}, ("damaged", "files: ", "outside")),
+        ({"/etc/a": entry}, ("damaged", "files: ", "outside")),
+        ({"C:/a": entry}, ("damaged", "files: ", "outside")),
+        ({"..\\a": entry}, ("damaged", "files: ", "outside")),
+        ({"logs//a": entry}, ("damaged", "files: ", "outside")),
+        ({"a\n": entry}, ("damaged", "files: ", "outside")),
+        ({"SCORES.json": entry}, ("damaged", "files: ", "case")),
+        ({"Manifest.json": entry}, ("damaged", "files: ", "case")),
+        ({"logs": entry}, ("damaged", "files: ", "case")),
+        ({"scores.json/a": entry}, ("damaged", "files: ", "case")),
+        ({"caf\u00e9": entry, "cafe\u0301": entry}, ("damaged", "files: ", "case")),
+        ({f"{n}": entry for n in range(10_001)}, ("damaged", "files: ", " 10000 ")),
     ]:
         manifest = json.loads(good[key])
         manifest["files"] |= change
-        refused(pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(manifest).encode()}), says)
+        refused(pack(tmp_path / "bad.tar.zst", good | {key: json.dumps(manifest).encode()}), *why)
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../x", "/x", "x.partial", "C:x", "-x", "x" * 300])
@@ -351,7 +355,11 @@ def test_a_run_whose_name_is_a_path_is_refused(run: Path, tmp_path: Path, name: 
     manifest = json.loads(good.pop(f"{run.name}/{MANIFEST}")) | {"run": name}
     members = {f"{name}/{MANIFEST}": json.dumps(manifest).encode()}
     members |= {f"{name}/{key.split('/', 1)[1]}": content for key, content in good.items()}
-    refused(pack(tmp_path / "bad.tar.zst", members), "is not a name of a run|not a bundle")
+    archive = pack(tmp_path / "bad.tar.zst", members)
+    if len(name) < 200:
+        refused(archive, "damaged", "run: ", repr(name))
+    else:  # tar has a header of its own for such a name
+        refused(archive, "not-a-bundle", "PaxHeader: ")
 
 
 def test_a_member_that_holds_more_than_announced_is_never_read(run: Path, tmp_path: Path) -> None:
@@ -359,7 +367,7 @@ def test_a_member_that_holds_more_than_announced_is_never_read(run: Path, tmp_pa
     bomb = good | {f"{run.name}/scores.json": bytes(200 << 20)}
     path = pack(tmp_path / "bomb.tar.zst", bomb)
     assert path.stat().st_size < 1 << 20
-    refused(path, "209715200 bytes, not 2")
+    refused(path, "altered", "209715200 bytes", " 2")
 
 
 def test_damaged_archives_are_one_clear_line(run: Path, tmp_path: Path) -> None:
@@ -369,11 +377,11 @@ def test_damaged_archives_are_one_clear_line(run: Path, tmp_path: Path) -> None:
         with pytest.raises(BundleError) as error:
             verify(tmp_path / "bad")
         assert "\n" not in str(error.value)
-    with pytest.raises(BundleError, match="No such file"):
+    with refusal(BundleError, "unreadable-file", tmp_path / "nothing", "No such file"):
         verify(tmp_path / "nothing")
 
 
 def test_an_unsealed_run_says_that_it_was_killed(tmp_path: Path) -> None:
     run = RunStore(tmp_path).create("t", "c")
-    with pytest.raises(BundleError, match="killed before its files were hashed"):
+    with refusal(BundleError, "unfinished", run.path):
         verify(run.path)

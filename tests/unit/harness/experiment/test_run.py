@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
-import pytest
-
 from sojourn.apps import SERVICES
 from sojourn.harness.experiment.run import Result, repeat, replacement
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.store.manifest import StoreError
 from sojourn.scoring.schema.scores import Scores
+from tests.refusals import refusal
 
 
 def asked(results: Path, repeat: str | None, **given: str) -> Options:
@@ -68,5 +67,5 @@ def test_two_attempts_more_than_asked_are_the_most(scores: Scores, tmp_path: Pat
 
 
 def test_a_disk_too_small_for_all_runs_is_refused_before_the_first(scores: Scores, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="free some space"):
+    with refusal(StoreError, "disk-full"):
         outcomes(asked(tmp_path, "1000", timeline="published", rate="900mbit"), scores, void=[])

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sojourn.apps import SERVICES
-from sojourn.apps.options import Code, Option
+from sojourn.apps.options import Option
+from sojourn.hardware.machine.messages import Code
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.options.rules import parse_options

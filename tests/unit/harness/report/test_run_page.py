@@ -19,6 +19,7 @@ from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import Frozen, run_series
+from tests.refusals import refusal
 
 
 class Page(HTMLParser):
@@ -239,7 +240,7 @@ def test_a_contender_is_drawn_only_while_it_competes(scores: Scores, tmp_path: P
 
 
 def test_scores_that_are_none_are_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=r"No such file.*sojourn rescore"):
+    with refusal(LoadError, "unreadable-run", "No such file", "sojourn rescore"):
         load_scores(tmp_path)
     (tmp_path / "scores.json").write_text("{}")
     with pytest.raises(LoadError, match="Field required") as error:

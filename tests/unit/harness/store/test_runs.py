@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.hardware.machine.messages import Code
 from sojourn.harness.report.index import unfinished
 from sojourn.harness.store.manifest import StoreError, read_manifest, reseal
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
+from tests.refusals import refusal
 
 
 def test_a_committed_run_holds_the_hash_of_every_file(tmp_path: Path) -> None:
@@ -92,17 +94,14 @@ def test_commit_never_replaces_another_run(tmp_path: Path) -> None:
     assert (taken / "old").read_text() == "precious" and run.path.is_dir()
 
 
-@pytest.mark.parametrize(
-    ("folder", "says"), [("/sys/sojourn", "cannot be written"), ("/etc/hostname/x", "is not a folder")]
-)
-def test_an_unwritable_folder_is_one_clear_line(folder: str, says: str) -> None:
-    with pytest.raises(StoreError, match=says) as error:
+@pytest.mark.parametrize(("folder", "code"), [("/sys/sojourn", "not-writable"), ("/etc/hostname/x", "not-a-folder")])
+def test_an_unwritable_folder_is_one_clear_line(folder: str, code: Code) -> None:
+    with refusal(StoreError, code, f"--results {folder}: "):
         RunStore(Path(folder)).create("t", "c")
-    assert folder in str(error.value) and "\n" not in str(error.value)
 
 
 def test_too_little_space_is_told_before_anything_is_made(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="a run needs"):
+    with refusal(StoreError, "disk-full", f"--results {tmp_path / 'r'}: "):
         RunStore(tmp_path / "r").create("t", "c", needed=1 << 60)
     assert list((tmp_path / "r").iterdir()) == []
 
@@ -126,7 +125,7 @@ def test_links_are_refused_and_what_they_lead_to_is_left_as_it_was(tmp_path: Pat
     run = RunStore(tmp_path / "results").create("t", "c")
     os.symlink(file, run.path / "x")
     os.symlink(others, run.path / "y")
-    with pytest.raises(StoreError, match="a link"):
+    with refusal(StoreError, "not-a-file", run.path / "x"):
         run.commit()
     assert (others.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o755, 0o644)
 
@@ -169,5 +168,5 @@ def test_a_manifest_holds_no_file_that_is_being_written(tmp_path: Path, name: st
     manifest = json.loads((final / "manifest.json").read_text())
     manifest["files"][name] = manifest["files"]["recorded"]
     (final / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match=r"files: .* is the name of a file that is being written$"):
+    with refusal(StoreError, "damaged", "files: ", "being written"):
         read_manifest(final)
