@@ -22,6 +22,7 @@ import psutil
 from sojourn.apps.browsers import account, shown
 from sojourn.apps.browsers.profile import ProfileError, check_profile, copy_profile
 from sojourn.hardware.machine.ip import as_host
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.hardware.machine.place import LOCAL, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.hardware.machine.viewer import sandbox_refusal, viewer, viewer_folder
@@ -35,7 +36,7 @@ _ANSWER_S, _START_S = 20.0, 70.0
 _LOG = logging.getLogger("sojourn.browser")
 
 
-class BrowserError(RuntimeError):
+class BrowserError(CodedError):
     """The browser is missing, did not start, or could not load a page."""
 
 
@@ -120,12 +121,14 @@ def named(program: Path) -> str:
     except CommandError as error:
         raise BrowserError(
             f"--browser={program}: does not run as the viewer, who is not a user of this machine ({error}); give one "
-            "that everybody can read and run, such as /usr/bin/google-chrome"
+            "that everybody can read and run, such as /usr/bin/google-chrome",
+            code="not-executable",
         ) from error
     if not (name := re.search(r"^\s*(\S.*?) (\d+(?:\.\d+){3})", said, re.MULTILINE)):
         raise BrowserError(
             f"--browser={program}: is not Chromium, it prints {said.strip()[:80] or 'nothing'!r}; give Chrome, Edge or "
-            "another Chromium-based browser: Firefox has no protocol to set cameras, accounts and certificates"
+            "another Chromium-based browser: Firefox has no protocol to set cameras, accounts and certificates",
+            code="unsupported",
         )
     return f"{name[1]} {name[2]}"
 
@@ -163,10 +166,12 @@ class Browser(ABC):
         except self.errors as error:
             said = _reason(error, self._log.read_text(errors="replace"))
             self.close()
-            raise BrowserError(f"{self._name} did not start on display {display}: {said}") from error
+            raise BrowserError(
+                f"{self._name} did not start on display {display}: {said}", code="not-started"
+            ) from error
         except ProfileError as error:
             self.close()
-            raise BrowserError(str(error)) from error
+            raise BrowserError(str(error), code=error.code) from error
         except BaseException:
             self.close()
             raise
@@ -181,14 +186,16 @@ class Browser(ABC):
         if program:
             named(program)
         elif not os.access(CHROMIUM, os.X_OK):
-            raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)")
+            raise BrowserError(f"the browser is missing: {CHROMIUM} (apt install chromium)", code="missing-program")
         if profile:
             try:
                 check_profile(profile)
             except ProfileError as error:
-                raise BrowserError(str(error)) from error
+                raise BrowserError(str(error), code=error.code) from error
         if stranger and (refusal := sandbox_refusal()):
-            raise BrowserError(f"--live, --url=https://…: {refusal}; allow them, or run on a machine that does")
+            raise BrowserError(
+                f"--live, --url=https://…: {refusal}; allow them, or run on a machine that does", code="insecure"
+            )
 
     def _start(self, place: Place, display: str, arguments: list[str], scripts: Sequence[Path]) -> None:
         self._log.touch()
@@ -244,13 +251,15 @@ class Browser(ABC):
         limit = _ANSWER_S + more
         with self._turn:
             if self._closed or self._hung:
-                raise BrowserEndedError(self._hung or "the browser is closed")
+                raise BrowserEndedError(
+                    self._hung or "the browser is closed", code="no-answer" if self._hung else "closed"
+                )
             pending = self._thread.submit(job)
             if not wait([pending], limit).done:
                 self._hung = f"the page did not answer for {limit:g} s, so its browser was killed"
                 _LOG.warning("%s", self._hung)
                 self._kill_rest()
-                raise BrowserEndedError(self._hung)
+                raise BrowserEndedError(self._hung, code="no-answer")
             return pending.result()
 
     def open(self, url: str, timeout: float = 30) -> None:
@@ -266,7 +275,7 @@ class Browser(ABC):
                 if again and time.monotonic() < deadline:
                     time.sleep(0.3)
                     continue
-                raise BrowserError(f"{url} is not reachable: {_reason(error)}") from error
+                raise BrowserError(f"{url} is not reachable: {_reason(error)}", code="unreachable") from error
 
     def evaluate(self, script: str) -> Any:
         """Run a JavaScript function in the page and return its JSON-like result.
@@ -277,9 +286,9 @@ class Browser(ABC):
             answer = self._do(lambda: self._evaluate(f"async () => __sojournAnswer(await (\n{script}\n)())"))
             return json.loads(answer)
         except self.errors as error:
-            raise BrowserError(f"the page did not answer: {_reason(error)}") from error
+            raise BrowserError(f"the page did not answer: {_reason(error)}", code="no-answer") from error
         except (TypeError, ValueError, RecursionError) as error:  # the page changed the prototypes of its answers
-            raise BrowserError(f"the page's answer is not JSON: {_reason(error)}") from error
+            raise BrowserError(f"the page's answer is not JSON: {_reason(error)}", code="damaged") from error
 
     def click(self, selector: str, timeout: float = 2) -> bool:
         """Click the first visible match with the real pointer; return False without a match within `timeout` s."""
@@ -326,7 +335,7 @@ class Browser(ABC):
         try:
             return self._do(job)
         except self.errors:  # its message may show the secret
-            raise BrowserError("the page closed while the account was filled in") from None
+            raise BrowserError("the page closed while the account was filled in", code="closed") from None
 
     def keep_shown(self, run: Path, of: str = "", secrets: Collection[str] = ()) -> str:
         """Save what the page shows, to diagnose a failure, see `shown.keep_shown`; never raises."""

@@ -50,7 +50,7 @@ class PlaywrightBrowser(Browser):
     @property
     def _page(self) -> Page:
         if self._context is None:
-            raise BrowserError("the browser is closed")
+            raise BrowserError("the browser is closed", code="closed")
         return self._context.pages[0] if self._context.pages else self._context.new_page()
 
     def _goto(self, url: str, timeout: float) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.hardware.machine.viewer import give
 
 #: A folder with this file is a profile.
@@ -23,27 +24,32 @@ _LEFT_OUT = ("Singleton*", "lockfile", "DevToolsActivePort", "Sessions", "*Cache
 _WIDEVINE = Path("WidevineCdm", "latest-component-updated-widevine-cdm")
 
 
-class ProfileError(RuntimeError):
+class ProfileError(CodedError):
     """A folder is not a usable profile; the message names the option and says what would be right."""
 
 
 def check_profile(folder: Path) -> None:
     """Raise ProfileError for a folder that is not a browser profile, or that a browser has open."""
     if not folder.is_dir():
-        raise ProfileError(f"--profile: no such folder: {folder}; give the one that --user-data-dir names")
+        raise ProfileError(
+            f"--profile: no such folder: {folder}; give the one that --user-data-dir names", code="missing"
+        )
     if not (folder / _STATE).is_file():
         raise ProfileError(
             f"--profile: {folder} is not a profile: it has no {_STATE!r}; give the folder that --user-data-dir names, "
-            "which holds Default"
+            "which holds Default",
+            code="invalid-value",
         )
     try:
         host, _, pid = os.readlink(folder / _LOCK).rpartition("-")
     except OSError:
         return
     if host != socket.gethostname():
-        raise ProfileError(f"--profile: {folder} is in use at {host}; close the browser there, or remove {_LOCK}")
+        raise ProfileError(
+            f"--profile: {folder} is in use at {host}; close the browser there, or remove {_LOCK}", code="in-use"
+        )
     if pid.isdecimal() and psutil.pid_exists(int(pid)):
-        raise ProfileError(f"--profile: {folder} is in use by process {pid}; close that browser")
+        raise ProfileError(f"--profile: {folder} is in use by process {pid}; close that browser", code="in-use")
 
 
 def copy_profile(folder: Path, into: Path) -> None:
@@ -65,5 +71,7 @@ def copy_profile(folder: Path, into: Path) -> None:
         if (hint := into / _WIDEVINE).is_file():
             hint.write_text(hint.read_text().replace(str(folder), str(into)))
     except (OSError, ValueError) as error:  # shutil.Error is an OSError too
-        raise ProfileError(f"--profile: {folder} cannot be copied: {str(error)[:300]}") from error
+        raise ProfileError(
+            f"--profile: {folder} cannot be copied: {str(error)[:300]}", code="unreadable-file"
+        ) from error
     give(into)

@@ -59,13 +59,15 @@ class SeleniumBrowser(Browser):
     def check(cls, *, stranger: bool = False, program: Path | None = None, profile: Path | None = None) -> None:
         super().check(stranger=stranger, program=program, profile=profile)
         if not os.access(CHROMEDRIVER, os.X_OK):
-            raise BrowserError(f"--driver=selenium: {CHROMEDRIVER} is missing (apt install chromium-driver)")
+            raise BrowserError(
+                f"--driver=selenium: {CHROMEDRIVER} is missing (apt install chromium-driver)", code="missing-program"
+            )
 
     def _launch(self, place: Place, arguments: list[str], scripts: Sequence[Path]) -> None:
         try:
             self._chromedriver = PrivateChromeDriver(place, self._program, self._home, self._log)
         except ProcessError as error:
-            raise BrowserError(f"--driver=selenium: {error}") from error
+            raise BrowserError(f"--driver=selenium: {error}", code="not-started") from error
         options = ChromeOptions()
         options.binary_location = str(self._chromedriver.stand_in)
         for argument in (*_AS_PLAYWRIGHT, *arguments, f"--user-data-dir={self._profile}", "--remote-debugging-pipe"):
@@ -84,7 +86,7 @@ class SeleniumBrowser(Browser):
     @property
     def _page(self) -> Remote:
         if self._session is None:
-            raise BrowserError("the browser is closed")
+            raise BrowserError("the browser is closed", code="closed")
         return self._session
 
     def _goto(self, url: str, timeout: float) -> None:

@@ -24,7 +24,7 @@ from pydantic_core import ErrorDetails
 
 from sojourn.hardware.machine.files import distrust, expanded
 from sojourn.hardware.machine.ip import IpVersion, ip_version
-from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.messages import CodedError, did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError, read_toml
 
 ROUTER_LAB, BOX_LAB = "apu", "black-box"
@@ -39,7 +39,7 @@ ACTION = "{action}"
 """Placeholder for the action in a power command."""
 
 
-class LabFileError(RuntimeError):
+class LabFileError(CodedError):
     """A lab file is missing or wrong; the message is one line with the entry, what is wrong and what would be right."""
 
 
@@ -248,22 +248,25 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
     """Read and check a lab file. Raises `LabFileError`, also if it describes another lab than `lab`, if given."""
     try:
         if not path.is_absolute() and (why := distrust(path)):
-            raise LabFileError(f"--lab-file: {path}: {why}")
+            raise LabFileError(f"--lab-file: {path}: {why}", code="untrusted-file")
         raw = read_toml(path)
         file = LabFile.model_validate(raw, context={"folder": path.absolute().parent})
     except OSError as missing:
-        raise LabFileError(f"--lab-file: {path}: {missing.strerror}; create one with `sojourn lab init`") from missing
+        raise LabFileError(
+            f"--lab-file: {path}: {missing.strerror}; create one with `sojourn lab init`", code="unreadable-file"
+        ) from missing
     except TomlError as broken:
-        raise LabFileError(f"--lab-file: {path}: {broken}") from broken
+        raise LabFileError(f"--lab-file: {path}: {broken}", code="unreadable-file") from broken
     except ValidationError as wrong:
         errors = [_error_text(error) for error in wrong.errors()]
         if any(error.endswith(_NO_TABLE) for error in errors):
             errors.append("`sojourn lab init` creates a complete file; see docs/physical-lab.md")
-        raise LabFileError(f"--lab-file: {path}: {'; '.join(errors)}") from wrong
+        raise LabFileError(f"--lab-file: {path}: {'; '.join(errors)}", code="invalid-value") from wrong
     if lab and file.lab != lab:
         has, needed = ("[box]", "[router]") if file.box else ("[router]", "[box]")
         raise LabFileError(
-            f"--lab-file: {path}: describes a {has}; use --lab={file.lab}, or give a file with a {needed}"
+            f"--lab-file: {path}: describes a {has}; use --lab={file.lab}, or give a file with a {needed}",
+            code="conflict",
         )
     return file
 

@@ -10,13 +10,14 @@ from typing import Literal
 from pydantic import ValidationError
 
 Code = Literal[
-    "altered", "altered-record", "anonymised", "bad-key", "bad-signature", "confirm-account", "confirm-files",
-    "conflict", "damaged", "disk-full", "duplicate", "exists", "failed", "in-use", "invalid-run", "invalid-value",
-    "missing", "missing-program", "no-cell", "no-effect", "no-victim", "not-a-bundle", "not-a-file", "not-a-folder",
-    "not-a-run", "not-from-file", "not-signed", "not-writable", "other-key", "other-version", "out-of-range",
-    "outside", "pruned", "real-time", "removed-option", "too-large", "trailing-data", "unexpected-file",
-    "unfinished", "unknown-option", "unknown-signer", "unknown-value", "unreadable-file", "unreadable-run",
-    "unsupported", "untrusted-file",
+    "altered", "altered-record", "anonymised", "bad-key", "bad-signature", "closed", "confirm-account",
+    "confirm-files", "conflict", "damaged", "disk-full", "duplicate", "exists", "failed", "in-use", "insecure",
+    "invalid-run", "invalid-value", "missing", "missing-program", "no-answer", "no-cell", "no-effect", "no-memory",
+    "no-victim", "not-a-bundle", "not-a-file", "not-a-folder", "not-a-run", "not-executable", "not-from-file",
+    "not-signed", "not-started", "not-writable", "other-key", "other-version", "out-of-range", "outside", "pruned",
+    "real-time", "removed-option", "too-large", "trailing-data", "unexpected-file", "unfinished", "unknown-option",
+    "unknown-signer", "unknown-value", "unreachable", "unreadable-file", "unreadable-run", "unsupported",
+    "untrusted-file",
 ]  # fmt: skip
 """Why something is refused, for programs and tests: texts may change, codes stay."""
 

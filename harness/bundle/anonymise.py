@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sojourn.hardware.confine.decoder import trusted_files
 from sojourn.hardware.machine.json_text import bounded
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.harness.bundle.capture import mask_capture
 from sojourn.harness.bundle.declared import declared
 from sojourn.harness.bundle.pseudonyms import Pseudonyms
@@ -52,7 +53,7 @@ _OPTIONS, _RECORDINGS = "options.json", ("screen.mp4", "screen.mkv")
 _WITHHELD = Reason.of("withheld", "withheld: this bundle is anonymised")
 
 
-class AnonymiseError(RuntimeError):
+class AnonymiseError(CodedError):
     """A run of which no anonymised bundle can be made; one line that says why."""
 
 
@@ -65,7 +66,9 @@ def anonymise(
     their names, the others by their number. Raises AnonymiseError, RecordError.
     """
     if "timeline.json" not in files:
-        raise AnonymiseError(f"{manifest.run}: only runs with a victim can be anonymised: it has no timeline.json")
+        raise AnonymiseError(
+            f"{manifest.run}: only runs with a victim can be anonymised: it has no timeline.json", code="no-victim"
+        )
     names, made, damaged = Pseudonyms(), dict[str, Path](), list[str]()
     keepers = _keepers(secrets.token_bytes(_KEY_BYTES))
     for name, source in files.items():

@@ -102,7 +102,7 @@ def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
     from sojourn.hardware.machine.messages import printable
 
     if lab_file.exists():
-        raise LabFileError(f"--lab-file: {lab_file} exists already; move it, or give another file")
+        raise LabFileError(f"--lab-file: {lab_file} exists already; move it, or give another file", code="exists")
     tables = ask_lab(
         lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
         lambda text: print(printable(text)),
@@ -127,10 +127,10 @@ def lab_check(
     known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
     for kind in wanted:
         if kind not in KINDS:
-            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known: {known}")
+            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known: {known}", code="unknown-value")
     file = read_lab_file(lab_file)
     if wanted and file.box:
-        raise LabFileError("--qdisc: the queue of a black box is fixed; omit --qdisc")
+        raise LabFileError("--qdisc: the queue of a black box is fixed; omit --qdisc", code="no-effect")
     _print_findings(examine(file, wanted), f"runs with {lab_file} do not work yet", as_json)
 
 

@@ -74,13 +74,13 @@ def matrix(
     from sojourn.scoring.validity import Limits
 
     if beside is not None:
-        raise MatrixError("--beside: this option was renamed; use --compare-with=RESULTS")
+        raise MatrixError("--beside: this option was renamed; use --compare-with=RESULTS", code="removed-option")
     known = matrices()
     if as_json and name and not listed:
-        raise MatrixError("--json applies to lists; add --list, or omit the matrix")
+        raise MatrixError("--json applies to lists; add --list, or omit the matrix", code="conflict")
     if table:
         if name or listed or as_json:
-            raise MatrixError("--table covers all matrices; omit the matrix, --list and --json")
+            raise MatrixError("--table covers all matrices; omit the matrix, --list and --json", code="conflict")
         from sojourn.harness.matrix.pages import published_summary
 
         for written in published_summary.write(known, results, table):
@@ -88,7 +88,7 @@ def matrix(
         return
     if not name:
         if compare_with:
-            raise MatrixError("--compare-with applies to one matrix; give its name")
+            raise MatrixError("--compare-with applies to one matrix; give its name", code="conflict")
         print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
         return
     chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)

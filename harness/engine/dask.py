@@ -37,7 +37,9 @@ def connected(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as missing:
-        raise EngineError("--engine=dask needs the extra: pip install 'sojourn[dask]'") from missing
+        raise EngineError(
+            "--engine=dask needs the extra: pip install 'sojourn[dask]'", code="missing-program"
+        ) from missing
     untyped: Any = Client
 
     class Closing(untyped):  # type: ignore[misc]
@@ -57,9 +59,13 @@ def connected(address: str) -> Any:
         with _closed_on_error(client):
             client.wait_for_workers(1, timeout=_CONNECT_S)
     except (TypeError, ValueError) as wrong:  # not a valid address, or without the certificates that it needs
-        raise EngineError(f"--engine: {address}: {str(wrong).splitlines()[0]} (docs/matrix.md)") from wrong
+        raise EngineError(
+            f"--engine: {address}: {str(wrong).splitlines()[0]} (docs/matrix.md)", code="unreachable"
+        ) from wrong
     except OSError as silent:  # TimeoutError is one
-        raise EngineError(f"--engine: {address}: no Dask scheduler with workers answers ({silent})") from silent
+        raise EngineError(
+            f"--engine: {address}: no Dask scheduler with workers answers ({silent})", code="unreachable"
+        ) from silent
     return client
 
 
@@ -81,9 +87,11 @@ def check_workers(client: Any, inputs: str, digest: Digest) -> None:
         if isinstance(theirs, CommClosedError):
             continue
         if isinstance(theirs, BaseException):
-            raise EngineError(f"--engine: worker {worker} cannot run this: {type(theirs).__name__}: {theirs}")
+            raise EngineError(
+                f"--engine: worker {worker} cannot run this: {type(theirs).__name__}: {theirs}", code="failed"
+            )
         if theirs != inputs:
-            raise EngineError(f"--engine: worker {worker}: {_DIFFERENT}")
+            raise EngineError(f"--engine: worker {worker}: {_DIFFERENT}", code="other-version")
 
 
 def places(client: Any, memory_bytes: int) -> int:
@@ -95,7 +103,7 @@ def places(client: Any, memory_bytes: int) -> int:
         try:
             client.wait_for_workers(1, timeout=_CONNECT_S)
         except OSError as silent:
-            raise EngineError("--engine: no Dask worker is left") from silent
+            raise EngineError("--engine: no Dask worker is left", code="unreachable") from silent
     return sum(
         int(min(it["nthreads"], max(1, it["memory_limit"] // memory_bytes)) if it["memory_limit"] else it["nthreads"])
         for it in workers
@@ -105,7 +113,7 @@ def places(client: Any, memory_bytes: int) -> int:
 def check_inputs(inputs: str, digest: Digest) -> None:
     """Raise EngineError on a worker, which may have joined later, that would give other results."""
     if digest() != inputs:
-        raise EngineError(f"this worker: {_DIFFERENT}")
+        raise EngineError(f"this worker: {_DIFFERENT}", code="other-version")
 
 
 def packed(folder: Path) -> bytes:
@@ -123,20 +131,23 @@ def unpack(archived: object, folder: Path) -> None:
         with zipfile.ZipFile(io.BytesIO(archived if isinstance(archived, bytes) else b"")) as archive:
             entries = archive.infolist()
             if odd := next((it.filename for it in entries if not _is_inside(it.filename)), None):
-                raise EngineError(f"a worker returned a file that leads out of its run: {odd[:80]!r}")
+                raise EngineError(f"a worker returned a file that leads out of its run: {odd[:80]!r}", code="outside")
             if any(it.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for it in entries):
-                raise EngineError("a worker returned an archive that is packed in another way than workers do")
+                raise EngineError(
+                    "a worker returned an archive that is packed in another way than workers do", code="unsupported"
+                )
             need, room = sum(it.file_size for it in entries), shutil.disk_usage(folder).free
             if len(entries) > _MOST_FILES or need > min(_MOST_BYTES, room):
                 what = f"{len(entries)} files of {need >> 20} MB"
                 raise EngineError(
-                    f"a worker returned {what}; the limit is {_MOST_FILES} files, {min(_MOST_BYTES, room) >> 20} MB"
+                    f"a worker returned {what}; the limit is {_MOST_FILES} files, {min(_MOST_BYTES, room) >> 20} MB",
+                    code="too-large",
                 )
             archive.extractall(folder)
     except EngineError:
         raise
     except (zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, OSError) as wrong:
-        raise EngineError(f"a worker returned no valid archive of a run ({wrong})") from wrong
+        raise EngineError(f"a worker returned no valid archive of a run ({wrong})", code="damaged") from wrong
 
 
 def _is_inside(name: str) -> bool:

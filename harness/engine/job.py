@@ -8,8 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
+from sojourn.hardware.machine.messages import CodedError
 
-class EngineError(RuntimeError):
+
+class EngineError(CodedError):
     """An engine cannot run jobs; one line that says why."""
 
 

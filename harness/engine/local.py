@@ -55,7 +55,9 @@ class LocalEngine:
         self._memory_bytes, self._tries = memory_bytes, tries
         if (free := free_bytes(memory_bytes)) < memory_bytes:
             need, have = memory_bytes >> 20, free >> 20
-            raise EngineError(f"a simulated node needs {need} MB of memory, {have} MB are free; free some first")
+            raise EngineError(
+                f"a simulated node needs {need} MB of memory, {have} MB are free; free some first", code="no-memory"
+            )
         self.workers = capacity(len(os.sched_getaffinity(0)), free // memory_bytes, workers)
         self._idle: list[_Worker] = []
         self._busy: dict[Connection, _Worker] = {}

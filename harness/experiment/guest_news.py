@@ -81,7 +81,9 @@ class GuestNews:
         self._looked = now
         with suppress(FileNotFoundError):
             if self._file.lstat().st_size > _ALL_NEWS:
-                raise SimulatedError(f"{self._file.name}: the simulated machine wrote more than {_ALL_NEWS >> 20} MiB")
+                raise SimulatedError(
+                    f"{self._file.name}: the simulated machine wrote more than {_ALL_NEWS >> 20} MiB", code="too-large"
+                )
         if fresh := _more(self._file, self._read):
             self._read += len(fresh)
             *lines, self._rest = (self._rest + fresh).split(b"\n")
@@ -89,16 +91,18 @@ class GuestNews:
                 self._silent_s = 0.0
                 self._forward(line)
             if len(self._rest) > _MOST_NEWS:
-                raise SimulatedError(f"{self._file.name}: the simulated machine wrote an endless line")
+                raise SimulatedError(
+                    f"{self._file.name}: the simulated machine wrote an endless line", code="too-large"
+                )
         if self._silent_s > SILENCE_S:
-            raise SimulatedError(f"the simulated machine hangs: no news for {self._silent_s:.0f} s")
+            raise SimulatedError(f"the simulated machine hangs: no news for {self._silent_s:.0f} s", code="no-answer")
 
     def _forward(self, line: bytes) -> None:
         """Forward a line. Raises SimulatedError for invalid news."""
         try:
             now, _, what = _NEWS.validate_json(line)
         except ValidationError as wrong:
-            raise SimulatedError(f"{self._file.name}: no news: {line[:_LONGEST]!r}") from wrong
+            raise SimulatedError(f"{self._file.name}: no news: {line[:_LONGEST]!r}", code="damaged") from wrong
         self._clock.now = now
         if isinstance(what, dict):
             self._progress.update(**what)
@@ -107,7 +111,7 @@ class GuestNews:
         elif what < self._phases:
             self._progress.phase(what)
         else:
-            raise SimulatedError(f"{self._file.name}: no news: phase {what} of {self._phases}")
+            raise SimulatedError(f"{self._file.name}: no news: phase {what} of {self._phases}", code="damaged")
 
 
 def _more(file: Path, start: int) -> bytes:
@@ -121,5 +125,5 @@ def _more(file: Path, start: int) -> bytes:
         return b""
     except OSError as error:
         raise SimulatedError(
-            f"{file.name}: {error.strerror}; the simulated machine did not write a file there"
+            f"{file.name}: {error.strerror}; the simulated machine did not write a file there", code="not-a-file"
         ) from error

@@ -258,7 +258,8 @@ def _machines(options: Options) -> LabFile | None:
     if options.ip_version not in (None, file.ip_version):
         raise LabFileError(
             f"--ip-version: the addresses of {options.lab_file} are IPv{file.ip_version}; omit it, or give every "
-            f"host there an IPv{options.ip_version} address"
+            f"host there an IPv{options.ip_version} address",
+            code="conflict",
         )
     return file
 

@@ -190,4 +190,6 @@ def _add_versions(run: RecordedRun, job: Path, known: Mapping[str, str]) -> None
         try:
             run.add_versions({**_VERSIONS.validate_json(error), **known})
         except ValidationError as wrong:
-            raise SimulatedError(f"{VERSIONS}: {first_wrong(wrong)}; the machine wrote invalid versions") from wrong
+            raise SimulatedError(
+                f"{VERSIONS}: {first_wrong(wrong)}; the machine wrote invalid versions", code="damaged"
+            ) from wrong

@@ -89,7 +89,8 @@ def require_reached(file: LabFile) -> None:
             if finding.verdict != "ok":
                 raise LabFileError(
                     f"--lab-file: {name} is not reachable: {finding.found}; {finding.fix} "
-                    "(`sojourn lab check` checks the rest)"
+                    "(`sojourn lab check` checks the rest)",
+                    code="unreachable",
                 )
 
 

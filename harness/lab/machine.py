@@ -13,7 +13,7 @@ from sojourn.hardware import simulation
 from sojourn.hardware.images.desktop import Desktop
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import CodedError, printable
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, PACKAGES
 
@@ -78,7 +78,7 @@ class Machine:
         return cache.digest((str(n), text.encode()) for n, text in enumerate(parts))
 
 
-class SimulatedError(RuntimeError):
+class SimulatedError(CodedError):
     """The experiment ended early; one line that says why."""
 
 

@@ -100,7 +100,9 @@ def _check(job: CellJob, folder: Path) -> None:
     """Score a collected run here if other sources have scored it. Raises EngineError if it is not a run of the job."""
     state = cache_state(job, folder)
     if state == "stale":
-        raise EngineError("a worker returned files that are not a run of this cell and seed; run the matrix again")
+        raise EngineError(
+            "a worker returned files that are not a run of this cell and seed; run the matrix again", code="damaged"
+        )
     if state == "unscored":
         rescore(job, folder)
 

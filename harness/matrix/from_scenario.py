@@ -59,7 +59,8 @@ def scenario_matrix(file: Path) -> Matrix:
             "rates near the end; goodput where the senders report none.",
         )
     except (OptionsError, ValueError) as wrong:
-        raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong)) from wrong
+        code = wrong.code if isinstance(wrong, OptionsError) else "unsupported"
+        raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong), code=code) from wrong
 
 
 def _called(probe: LatencyProbe, cells: Sequence[Cell]) -> str:

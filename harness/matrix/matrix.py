@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import DeliveryTrace, DeliveryTraceError
 from sojourn.hardware.machine.files import EXPERIMENTS
-from sojourn.hardware.machine.messages import did_you_mean, first_wrong
+from sojourn.hardware.machine.messages import CodedError, did_you_mean, first_wrong
 from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
 from sojourn.scoring.reference.published import Tolerance
 from sojourn.traffic.contender import CONTENDERS
@@ -25,7 +25,7 @@ from sojourn.traffic.program import PROGRAMS
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
 
 
-class MatrixError(RuntimeError):
+class MatrixError(CodedError):
     """A matrix or cell does not exist, or its file is invalid; the message is one line."""
 
 
@@ -223,14 +223,16 @@ class Matrix(_Frozen):
         old, _, new = text.partition("=")
         for name in (old, new):
             if name not in (known := (*CONTENDERS, *PROGRAMS)):
-                raise MatrixError(f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(known)}")
+                raise MatrixError(
+                    f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(known)}", code="unknown-value"
+                )
         try:
             cells = tuple(cell.swapped(old, new) for cell in self.cells)
         except ValidationError as wrong:
-            raise MatrixError(f"--swap={text}: {first_wrong(wrong)}") from None
+            raise MatrixError(f"--swap={text}: {first_wrong(wrong)}", code="unsupported") from None
         if cells == self.cells:
             those = ", ".join(dict.fromkeys(flow.contender for cell in self.cells for flow in cell.flows))
-            raise MatrixError(f"--swap: matrix {self.name} has no flow {old}; known: {those}")
+            raise MatrixError(f"--swap: matrix {self.name} has no flow {old}; known: {those}", code="no-effect")
         changed = f"{new} in place of {old}, which cells are named after"
         return self._with(f"{self.name}-{new}-for-{old}", cells, changed, expectations=())
 
@@ -243,11 +245,11 @@ class Matrix(_Frozen):
             link = DeliveryTrace.of_file(file)
             cells = tuple(cell.traced(link) for cell in self.cells)
         except DeliveryTraceError as wrong:
-            raise MatrixError(f"--trace: {wrong}") from None
+            raise MatrixError(f"--trace: {wrong}", code="invalid-value") from None
         except ValidationError as wrong:
-            raise MatrixError(f"--trace: {first_wrong(wrong)}") from None
+            raise MatrixError(f"--trace: {first_wrong(wrong)}", code="invalid-value") from None
         if cells == self.cells:
-            raise MatrixError(f"--trace: no cell of matrix {self.name} has a delivery trace")
+            raise MatrixError(f"--trace: no cell of matrix {self.name} has a delivery trace", code="no-effect")
         stem = re.sub("[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "trace"
         return self._with(f"{self.name}-{stem}", cells, f"delivery trace {file.name}")
 
@@ -261,7 +263,10 @@ class Matrix(_Frozen):
         words = text.lower().split()
         cells = tuple(cell for cell in self.runnable if all(word in cell.name.lower() for word in words))
         if not cells:
-            raise MatrixError(f"matrix {self.name}: no cell's name contains {text!r}; one is {self.cells[0].name!r}")
+            raise MatrixError(
+                f"matrix {self.name}: no cell's name contains {text!r}; one is {self.cells[0].name!r}",
+                code="unknown-value",
+            )
         return cells
 
 
@@ -288,7 +293,7 @@ def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:
             continue
         matrix = _load(path)
         if matrix.name in by_name:
-            raise MatrixError(f"{path}: a second matrix {matrix.name}")
+            raise MatrixError(f"{path}: a second matrix {matrix.name}", code="duplicate")
         by_name[matrix.name] = matrix
     return dict(sorted(by_name.items()))
 
@@ -300,11 +305,11 @@ def _load(path: Path) -> Matrix:
     try:
         spec.loader.exec_module(module)
     except ValidationError as wrong:
-        raise MatrixError(f"{path}: {first_wrong(wrong)}") from wrong
+        raise MatrixError(f"{path}: {first_wrong(wrong)}", code="invalid-value") from wrong
     except Exception as wrong:
-        raise MatrixError(f"{path}: {type(wrong).__name__}: {wrong}") from wrong
+        raise MatrixError(f"{path}: {type(wrong).__name__}: {wrong}", code="unreadable-file") from wrong
     if not isinstance(module.MATRIX, Matrix):
-        raise MatrixError(f"{path}: MATRIX is not a Matrix")
+        raise MatrixError(f"{path}: MATRIX is not a Matrix", code="invalid-value")
     return module.MATRIX
 
 
@@ -314,4 +319,4 @@ def named(name: str, known: Mapping[str, Matrix]) -> Matrix:
         return known[name]
     meant = did_you_mean(name, known, most=3, alike=0.4)
     hint = "; ".join(filter(None, (f"known: {', '.join(known) or 'none'}", meant)))
-    raise MatrixError(f"unknown matrix {name!r}; {hint}")
+    raise MatrixError(f"unknown matrix {name!r}; {hint}", code="unknown-value")

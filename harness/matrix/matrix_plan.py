@@ -101,7 +101,7 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     if not cells:
         reasons = "; ".join(plan.left_out)
         others = " or ".join(f"--lab={lab}" for lab in matrix.labs)
-        raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; give {others}")
+        raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; give {others}", code="unsupported")
     # All of its cells by the same code: the cost of a call is measured against cells without one.
     real_calls = (
         plan.lab == "sim"
@@ -124,14 +124,17 @@ def _refuse(plan: MatrixPlan, *, real_calls: bool) -> None:
     """Raise EngineError for an option that such cells do not accept."""
     real_time = plan.lab != "sim"
     if plan.engine != LOCAL and real_time:
-        raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none")
+        raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none", code="no-effect")
     if real_calls and plan.endpoints != "bulk":
-        raise EngineError(f"--endpoints: matrix {plan.matrix.name} has browser calls, so iperf3 always sends; omit it")
+        raise EngineError(
+            f"--endpoints: matrix {plan.matrix.name} has browser calls, so iperf3 always sends; omit it",
+            code="conflict",
+        )
     if plan.pcap and (real_time or real_calls):
         which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with browser calls,"
-        raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it")
+        raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it", code="no-effect")
     if plan.kernel_source and plan.lab == "apu":
-        raise EngineError("--kernel-source: a physical router has its own kernel; omit it")
+        raise EngineError("--kernel-source: a physical router has its own kernel; omit it", code="no-effect")
 
 
 _Way = tuple[dict[str, Any], Callable[[], Engine]]
@@ -197,13 +200,15 @@ def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
     machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
     if len(versions := {cell.ip_version for cell in plan.cells}) > 1:
         raise MatrixError(
-            f"matrix {plan.matrix.name}: needs IPv4 and IPv6; the {plan.lab} lab has one: select cells, or --lab=sim"
+            f"matrix {plan.matrix.name}: needs IPv4 and IPv6; the {plan.lab} lab has one: select cells, or --lab=sim",
+            code="unsupported",
         )
     (version,) = versions
     if machines and machines.ip_version != version:
         raise LabFileError(
             f"--lab-file: the addresses of {plan.lab_file} are IPv{machines.ip_version}, and the cells IPv{version}; "
-            f"give the hosts IPv{version} addresses"
+            f"give the hosts IPv{version} addresses",
+            code="conflict",
         )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
     make = lab_maker(
@@ -279,11 +284,11 @@ def endpoints_named(text: str) -> Endpoints:
     for name in known:
         if name == text:
             return name
-    raise EngineError(f"--endpoints: unknown {text!r}; known: {', '.join(known)}")
+    raise EngineError(f"--endpoints: unknown {text!r}; known: {', '.join(known)}", code="unknown-value")
 
 
 def lab_named(text: str) -> str:
     """Return the lab of that name; empty stays empty. Raises EngineError when it is unknown."""
     if text and text not in MATRIX_LABS:
-        raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(MATRIX_LABS)}")
+        raise EngineError(f"--lab: unknown {text!r}; known: {', '.join(MATRIX_LABS)}", code="unknown-value")
     return text

@@ -130,15 +130,17 @@ def compare(a: Path, b: Path) -> Comparison:
     no two experiments match.
     """
     if a.resolve() == b.resolve():
-        raise ReportError(f"A and B are the same path ({a}); give two different runs or folders")
+        raise ReportError(f"A and B are the same path ({a}); give two different runs or folders", code="conflict")
     kinds = ["a run" if is_run(place) else "a folder" for place in (a, b)]
     sides = _side("A", a), _side("B", b)
     if kinds[0] != kinds[1]:
-        raise ReportError(f"{a} is {kinds[0]}, {b} is {kinds[1]}; give two runs or two folders of runs")
+        raise ReportError(
+            f"{a} is {kinds[0]}, {b} is {kinds[1]}; give two runs or two folders of runs", code="conflict"
+        )
     for side in sides:
         if not side.runs:
             why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
-            raise ReportError(f"{side.place}: no valid run to compare: {why}")
+            raise ReportError(f"{side.place}: no valid run to compare: {why}", code="invalid-run")
     ours, theirs = (_by_definition(side) for side in sides)
     if len(ours) == len(theirs) == 1:
         couples = [(*ours.values(), *theirs.values())]
@@ -147,7 +149,8 @@ def compare(a: Path, b: Path) -> Comparison:
     if not couples:
         raise ReportError(
             f"{a} has {len(ours)} experiments, {b} {len(theirs)}, and none of them have the same options; "
-            "give folders with one experiment each, or two runs"
+            "give folders with one experiment each, or two runs",
+            code="conflict",
         )
     known = {id(one) for couple in couples for one in couple}
     alone = [f"{one.title}: only in {side.name}" for side, all_ in zip(sides, (ours, theirs), strict=True)
@@ -163,7 +166,9 @@ def _side(name: str, place: Path) -> Side:
     else:
         runs, left = read_folder(place, whole=True)
         if not runs and not left:
-            raise ReportError(f"{place}: neither a run nor a folder with runs of experiments; give one of the two")
+            raise ReportError(
+                f"{place}: neither a run nor a folder with runs of experiments; give one of the two", code="not-a-run"
+            )
     valid = []
     for run in runs:
         if run.reasons:
@@ -181,7 +186,8 @@ def _by_definition(side: Side) -> dict[str, Experiment]:
         key = repr(sorted((name, value) for name, value in one.runs[0].definition.items() if name != "scorer"))
         if key in by_definition:
             raise ReportError(
-                f"{side.place}: its runs were scored by different scorers; run `sojourn rescore --write` on them"
+                f"{side.place}: its runs were scored by different scorers; run `sojourn rescore --write` on them",
+                code="other-version",
             )
         by_definition[key] = one
     return by_definition

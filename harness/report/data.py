@@ -96,7 +96,9 @@ def write_tables(data: RunData, folder: Path, names: Sequence[str] = ()) -> list
     """
     for name in names:
         if name not in data.tables:
-            raise ReportError(f"--table {name}: unknown table for this kind of run; {_known(name, data.tables)}")
+            raise ReportError(
+                f"--table {name}: unknown table for this kind of run; {_known(name, data.tables)}", code="unknown-value"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name in names or data.tables:

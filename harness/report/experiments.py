@@ -139,7 +139,7 @@ def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
         else:
             paths = experiment_runs(place)
         if not paths:
-            raise ReportError(f"{place}: no finished run in it; give a run or a folder of runs")
+            raise ReportError(f"{place}: no finished run in it; give a run or a folder of runs", code="not-a-run")
         runs = (load_run(path.resolve()) for path in paths)
         by_path |= {run.path: run.whole(REPORT) if whole else run for run in runs}
     once = {(run.manifest.run, run.manifest.created): run for _, run in sorted(by_path.items(), reverse=True)}
@@ -151,7 +151,7 @@ def _summarised(folder: Path) -> list[Path]:
     try:
         return [folder / run["path"] for one in _json(folder / SUMMARY) for run in one["runs"]]
     except (LookupError, TypeError) as wrong:
-        raise ReportError(f"{folder / SUMMARY}: not a summary of runs: {wrong!r}") from wrong
+        raise ReportError(f"{folder / SUMMARY}: not a summary of runs: {wrong!r}", code="damaged") from wrong
 
 
 def experiment_runs(folder: Path) -> list[Path]:
@@ -233,4 +233,4 @@ def _json(file: Path) -> Any:
     try:
         return json.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise ReportError(f"{file}: cannot be read: {error}") from error
+        raise ReportError(f"{file}: cannot be read: {error}", code="damaged") from error

@@ -51,7 +51,9 @@ def write_index(folder: Path) -> Path:
     """
     runs, left = read_folder(folder)
     if not runs and not left:
-        raise ReportError(f"{folder}: neither a run nor a folder with runs of experiments; give one of the two")
+        raise ReportError(
+            f"{folder}: neither a run nor a folder with runs of experiments; give one of the two", code="not-a-run"
+        )
     return write_index_of(folder, experiments(runs), left)
 
 

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, valid
 from sojourn.scoring.picture import p1203
@@ -22,7 +23,7 @@ SHORTEST_S = 60
 _TIMEOUT_S = 120
 
 
-class MosError(RuntimeError):
+class MosError(CodedError):
     """A run has no opinion score; the message says why and what to do."""
 
 
@@ -34,7 +35,7 @@ def inputs(run: Path) -> dict[str, dict[str, object]]:
         rates = dict(zip(clip.get("heights", []), clip.get("rates_bps", []), strict=True))
         return {phase.name: p1203.report(scores, phase, rates, float(clip.get("fps", 30))) for phase in scores.phases}
     except (OSError, ValueError) as error:
-        raise MosError(f"{run}: {error}") from error
+        raise MosError(f"{run}: {error}", code="missing") from error
 
 
 def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, float]]:
@@ -54,7 +55,8 @@ def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, floa
             kept = f"; its inputs are in {folder}" if folder else ""
             raise MosError(
                 f"{PROGRAM} is missing: the reference software of ITU-T P.1203, for non-commercial research only; "
-                f"docs/scoring.md says where to get it{kept}"
+                f"docs/scoring.md says where to get it{kept}",
+                code="missing-program",
             )
         return {name: _ask(program, file) for name, file in files.items()}
 
@@ -66,4 +68,6 @@ def _ask(program: str, file: Path) -> tuple[float, float]:
         return float(answer["O35"]), float(answer["O46"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise MosError(f"{PROGRAM} printed no score for {file.name}: {said[-1] if said else 'no output'}") from error
+        raise MosError(
+            f"{PROGRAM} printed no score for {file.name}: {said[-1] if said else 'no output'}", code="failed"
+        ) from error

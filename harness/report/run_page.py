@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.harness.report.grids import (
     bottleneck,
     far_table,
@@ -39,7 +40,7 @@ _FRAME_AXIS = "from the camera to the screen (ms)"
 _SOJOURN_AXIS = "sojourn time in the router, without the path's delay (ms)"
 
 
-class ReportError(RuntimeError):
+class ReportError(CodedError):
     """A run has no scores that a report could show."""
 
 

@@ -125,14 +125,17 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
     if len(folders) < 2:
         raise ReportError(
             f"{', '.join(map(str, places))}: fewer than two versions; give a folder with one folder of runs per "
-            "version, or these folders"
+            "version, or these folders",
+            code="missing",
         )
     if len(set(names)) < len(names):
         names = [str(folder) for folder in folders]
     versions = [_version(name, folder) for name, folder in zip(names, folders, strict=True)]
     for version in versions:
         if not version.experiments and not version.left:
-            raise ReportError(f"{version.place}: no run of an experiment in it; give one folder of runs per version")
+            raise ReportError(
+                f"{version.place}: no run of an experiment in it; give one folder of runs per version", code="not-a-run"
+            )
     return versions
 
 

@@ -72,16 +72,16 @@ def read_thresholds(file: Path) -> list[Threshold]:
     try:
         document = read_toml(file)
     except OSError as missing:
-        raise ReportError(f"--thresholds {file}: {missing.strerror}") from missing
+        raise ReportError(f"--thresholds {file}: {missing.strerror}", code="unreadable-file") from missing
     except TomlError as broken:
-        raise ReportError(f"--thresholds {file}: {broken}") from broken
+        raise ReportError(f"--thresholds {file}: {broken}", code="unreadable-file") from broken
     lines = document.get("thresholds")
     if set(document) != {"thresholds"} or not isinstance(lines, list) or not lines:
-        raise ReportError(f'--thresholds {file}: give only a list, thresholds = ["stalls == 0"]')
+        raise ReportError(f'--thresholds {file}: give only a list, thresholds = ["stalls == 0"]', code="invalid-value")
     try:
         return [parse(str(line)) for line in lines]
     except ThresholdError as wrong:
-        raise ReportError(f"--thresholds {file}: {wrong}") from wrong
+        raise ReportError(f"--thresholds {file}: {wrong}", code="invalid-value") from wrong
 
 
 def verdicts(

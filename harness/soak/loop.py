@@ -98,17 +98,19 @@ def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> NightDir
         if night.plan != plan.digest:
             raise PlanError(
                 f"{plan.path}: the batch {last.path.name} was started with another plan ({last.path / state.PLAN}); "
-                "give that plan, or --new for a new batch"
+                "give that plan, or --new for a new batch",
+                code="conflict",
             )
         return last
     if hours is None:
         return None
     if not hours <= _MOST_H:  # nor nan
-        raise PlanError(f"--hours: {hours:g}: give at most {_MOST_H}")
+        raise PlanError(f"--hours: {hours:g}: give at most {_MOST_H}", code="out-of-range")
     if (need := _round_s(plan)) > hours * 3600:
         raise PlanError(
             f"{plan.path}: one round of its {len(plan.cells)} cells takes about {need / 3600:.2g} h; "
-            f"give more --hours than {hours:g}, or fewer cells or shorter phases"
+            f"give more --hours than {hours:g}, or fewer cells or shorter phases",
+            code="out-of-range",
         )
     return state.create(plan, hours)
 

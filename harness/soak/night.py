@@ -29,7 +29,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
     try:
         at, planned = address(page), read_plan(plan, SERVICES)
         if resume and new:
-            raise PlanError("--resume and --new are mutually exclusive; give one")
+            raise PlanError("--resume and --new are mutually exclusive; give one", code="conflict")
         for cell in planned.cells:
             require_programs(cell.options)
         with state.held(planned.results):
@@ -40,7 +40,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
                 print(f"{planned.results}: no interrupted batch with time left")
                 return SoakExit.ALL_VALID
             if folder is None:
-                raise PlanError("--hours is required for a new batch, for example --hours=10")
+                raise PlanError("--hours is required for a new batch, for example --hours=10", code="missing")
             cache.doubt()
             adopt_orphans()
             stop = Stop()

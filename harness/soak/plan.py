@@ -24,7 +24,7 @@ from pydantic import (
 
 from sojourn.apps.base import Service
 from sojourn.hardware.lab.lab_file import PHYSICAL
-from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.messages import CodedError, did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError, parse_toml
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, OPTIONS, Options
@@ -42,7 +42,7 @@ _KEPT = ("manifest.json", "scores.json", "report.html", "options.json", "timelin
 Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
 
-class PlanError(RuntimeError):
+class PlanError(CodedError):
     """A plan cannot work; one line that names file, table and key and says what would be right."""
 
 
@@ -168,10 +168,13 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
         _check_names(path, _table(name), table)
         for cell in _expanded(path, folder, name, table, file.options, services):
             if cell.name in cells:
-                raise PlanError(f"{path}: {_table(name)}: two cells are named {cell.name!r}; rename one")
+                raise PlanError(
+                    f"{path}: {_table(name)}: two cells are named {cell.name!r}; rename one", code="duplicate"
+                )
             if twin := next((other for other in cells.values() if other.options == cell.options), None):
                 raise PlanError(
-                    f"{path}: {_table(name)}: {cell.name!r} and {twin.name!r} have identical options; remove one"
+                    f"{path}: {_table(name)}: {cell.name!r} and {twin.name!r} have identical options; remove one",
+                    code="duplicate",
                 )
             cells[cell.name] = cell
     return SoakPlan(path, folder, results, text, file, tuple(cells.values()))
@@ -183,13 +186,13 @@ def read_file(path: Path) -> tuple[str, PlanFile]:
         text = path.read_text()
         return text, PlanFile.model_validate(parse_toml(text.encode()))
     except OSError as missing:
-        raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan") from missing
+        raise PlanError(f"{path}: {missing.strerror}; docs/soak.md shows a plan", code="unreadable-file") from missing
     except UnicodeDecodeError as broken:
-        raise PlanError(f"{path}: not valid TOML: {broken}") from broken
+        raise PlanError(f"{path}: not valid TOML: {broken}", code="unreadable-file") from broken
     except TomlError as broken:
-        raise PlanError(f"{path}: {broken}") from broken
+        raise PlanError(f"{path}: {broken}", code="unreadable-file") from broken
     except ValidationError as wrong:
-        raise PlanError(f"{path}: {_error_text(wrong)}") from wrong
+        raise PlanError(f"{path}: {_error_text(wrong)}", code="invalid-value") from wrong
 
 
 def _expanded(
@@ -202,11 +205,13 @@ def _expanded(
 ) -> Iterator[PlannedCell]:
     """Yield the cells of a table: one, or one per combination of the values in its lists."""
     if empty := next((key for key, value in table.items() if value == []), None):
-        raise PlanError(f"{path}: {_table(name)} {empty}: an empty list; give one value or several")
+        raise PlanError(
+            f"{path}: {_table(name)} {empty}: an empty list; give one value or several", code="invalid-value"
+        )
     try:
         combinations = combined(table)
     except OptionsError as many:
-        raise PlanError(f"{path}: {_table(name)}: {many}") from many
+        raise PlanError(f"{path}: {_table(name)}: {many}", code=many.code) from many
     for chosen, single in combinations:
         given = {**shared, **single}
         if given.get("lab") in PHYSICAL:
@@ -214,7 +219,7 @@ def _expanded(
         try:
             texts = {key: toml_value(_where(key, name, table), key, value) for key, value in given.items()}
         except OptionsError as wrong:
-            raise PlanError(f"{path}: {wrong}") from wrong
+            raise PlanError(f"{path}: {wrong}", code=wrong.code) from wrong
         for key in [key for key, text in texts.items() if is_path(key, text)]:
             texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
         try:
@@ -224,9 +229,11 @@ def _expanded(
             options = parse_options(own, services, texts)
             services[options.service].from_options(options)
         except OptionsError as wrong:
-            raise PlanError(f"{path}: {_located(wrong, name, table)}") from wrong
+            raise PlanError(f"{path}: {_located(wrong, name, table)}", code=wrong.code) from wrong
         except (RuntimeError, OSError) as wrong:
-            raise PlanError(f"{path}: {_table(name)}: {wrong}") from wrong
+            raise PlanError(
+                f"{path}: {_table(name)}: {wrong}", code=wrong.code if isinstance(wrong, CodedError) else "failed"
+            ) from wrong
         yield PlannedCell(" ".join([name, *chosen]), texts, options)
 
 
@@ -236,9 +243,9 @@ def _placed(folder: Path, text: str, where: str) -> Path:
         path = folder / Path(text).expanduser()
         path.resolve()  # a path at all, and no loop of links
     except ValueError as wrong:  # which each Python tells in words of its own
-        raise PlanError(f"{where}: {text!r}: a path cannot contain a null character") from wrong
+        raise PlanError(f"{where}: {text!r}: a path cannot contain a null character", code="invalid-value") from wrong
     except (RuntimeError, OSError) as wrong:
-        raise PlanError(f"{where}: {text!r}: {wrong}") from wrong
+        raise PlanError(f"{where}: {text!r}: {wrong}", code="invalid-value") from wrong
     return path
 
 
@@ -247,13 +254,16 @@ def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
     for name in given:
         if name in _OWN:
             raise PlanError(
-                f"{path}: {table} {name}: the soak sets it for every run; the plan's own keys are at the top"
+                f"{path}: {table} {name}: the soak sets it for every run; the plan's own keys are at the top",
+                code="conflict",
             )
         if name not in known:
             why = (
                 f"this option was removed: {FORMER[name]}" if name in FORMER else f"no such option{_near(name, known)}"
             )
-            raise PlanError(f"{path}: {table} {name}: {why}")
+            raise PlanError(
+                f"{path}: {table} {name}: {why}", code="removed-option" if name in FORMER else "unknown-option"
+            )
 
 
 def _located(wrong: OptionsError, name: str, table: Mapping[str, Any]) -> str:

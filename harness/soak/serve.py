@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.harness.report.html import render
 from sojourn.harness.soak.state import NightDirectory
 from sojourn.harness.soak.status import clock, lines, status
@@ -32,7 +33,7 @@ _HEADERS = {
 }
 
 
-class AddressError(RuntimeError):
+class AddressError(CodedError):
     """A status page cannot be served at this address; one line that says what would be right."""
 
 
@@ -57,15 +58,20 @@ def address(text: str) -> Address | None:
     host, _, port = text.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
     if not port.isdecimal() or int(port) > 65535:
-        raise AddressError(f"--status: {text!r} has no port; give {DEFAULT}, a port of 0 to 65535, or off")
+        raise AddressError(
+            f"--status: {text!r} has no port; give {DEFAULT}, a port of 0 to 65535, or off", code="invalid-value"
+        )
     try:
         loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        raise AddressError(f"--status: {host!r} is not an address; give {DEFAULT}, [::1]:8470 or off") from None
+        raise AddressError(
+            f"--status: {host!r} is not an address; give {DEFAULT}, [::1]:8470 or off", code="invalid-value"
+        ) from None
     if not loopback:
         raise AddressError(
             f"--status: {host} is reachable from other machines, and the page has no password; give {DEFAULT} or "
-            "off, and use `ssh -L`"
+            "off, and use `ssh -L`",
+            code="insecure",
         )
     return Address(host, int(port))
 
@@ -99,7 +105,7 @@ class StatusPage:
         try:
             self._loop.run_until_complete(self._main())
         except OSError as error:
-            self._ready.set_exception(AddressError(f"--status: {self.at}: {error.strerror or error}"))
+            self._ready.set_exception(AddressError(f"--status: {self.at}: {error.strerror or error}", code="in-use"))
         finally:
             self._loop.close()
 

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sojourn.hardware.machine.files import flush, is_full, lock, replace_file, sync_folder
-from sojourn.hardware.machine.messages import first_wrong
+from sojourn.hardware.machine.messages import CodedError, first_wrong
 from sojourn.harness.soak.plan import SoakPlan
 from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest
 from sojourn.harness.store.reasons import Reason
@@ -35,11 +35,11 @@ T = TypeVar("T", bound=BaseModel)
 Outcome = Literal["running", "valid", "void", "failed", "killed", "stopped"]
 
 
-class StateError(RuntimeError):
+class StateError(CodedError):
     """A folder is not a batch, or one of its files cannot be read; the message names it."""
 
 
-class BusyError(RuntimeError):
+class BusyError(CodedError):
     """The folder is in use by another soak."""
 
 
@@ -177,7 +177,9 @@ def opened(place: Path) -> NightDirectory:
         return NightDirectory(place)
     if folders := nights(place):
         return folders[-1]
-    raise StateError(f"{place}: neither a batch nor a folder of batches; give the plan's results folder")
+    raise StateError(
+        f"{place}: neither a batch nor a folder of batches; give the plan's results folder", code="not-a-run"
+    )
 
 
 @contextmanager
@@ -190,7 +192,9 @@ def held(results: Path) -> Iterator[None]:
                 break
             time.sleep(0.1)  # a check of the lock holds it for a moment
         else:
-            raise BusyError(f"{results}: another soak is running here; see `sojourn soak status {results}`")
+            raise BusyError(
+                f"{results}: another soak is running here; see `sojourn soak status {results}`", code="in-use"
+            )
         yield
 
 
@@ -227,6 +231,6 @@ def _read(file: Path, kind: type[T]) -> T:
     try:
         return kind.model_validate_json(file.read_bytes())
     except OSError as missing:
-        raise StateError(f"{file}: {missing.strerror}") from missing
+        raise StateError(f"{file}: {missing.strerror}", code="unreadable-file") from missing
     except ValidationError as wrong:
-        raise StateError(f"{file}: {first_wrong(wrong, 'it')}") from wrong
+        raise StateError(f"{file}: {first_wrong(wrong, 'it')}", code="damaged") from wrong

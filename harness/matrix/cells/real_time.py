@@ -17,6 +17,7 @@ from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
 from sojourn.hardware.machine.clock import clock_offsets
 from sojourn.hardware.machine.command_log import command_log
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab.contract import SIDES, Lab, Side
 from sojourn.harness.lab.instruments import Instruments, bulk_flow, first_failure
@@ -46,7 +47,7 @@ _DRAIN_S = 10.0
 _QUEUES, _JITTER = "qdisc.jsonl", "jitter.json.gz"
 
 
-class RealTimeError(RuntimeError):
+class RealTimeError(CodedError):
     """A cell cannot run in this lab, or its run is invalid; the message is one line."""
 
 
@@ -67,7 +68,7 @@ def run_cell(
     """
     missing, router = cell.needs or missing_capability(cell, lab.name), lab.router
     if missing or not router:
-        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {missing or 'no router'}")
+        raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {missing or 'no router'}", code="unsupported")
     evidence = folder / EVIDENCE
     evidence.mkdir()
     path = ManagedRouter(router, bottleneck(cell))
@@ -95,7 +96,7 @@ def run_cell(
     }
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     if not verdict.valid:
-        raise RealTimeError(f"cell {cell.name}: invalid: {'; '.join(verdict.reasons)}")
+        raise RealTimeError(f"cell {cell.name}: invalid: {'; '.join(verdict.reasons)}", code="invalid-run")
 
 
 def bottleneck(cell: Cell) -> Bottleneck:

@@ -53,7 +53,9 @@ def run_page(run: Path, scores: Mapping[str, Any], manifest: Manifest) -> str:
         view = cell_page(manifest.test, cell, {seed: scores}, {seed: run}, "")
     except (ValueError, LookupError, TypeError, AttributeError, PolarsError) as wrong:  # files of any version
         why = first_wrong(wrong) if isinstance(wrong, ValidationError) else f"{type(wrong).__name__}: {wrong}"
-        raise ReportError(f"{run}: cannot be shown by this version: {printable(why.splitlines()[0])}") from wrong
+        raise ReportError(
+            f"{run}: cannot be shown by this version: {printable(why.splitlines()[0])}", code="other-version"
+        ) from wrong
     return render("cell.html.j2", view)
 
 

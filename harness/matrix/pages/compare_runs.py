@@ -100,7 +100,8 @@ def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
     """
     if not place.is_dir():
         raise MatrixError(
-            f"--compare-with: no such folder: {place}; give the results of other runs of matrix {matrix.name}"
+            f"--compare-with: no such folder: {place}; give the results of other runs of matrix {matrix.name}",
+            code="missing",
         )
     with_runs = [
         folder
@@ -111,14 +112,19 @@ def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
         if folder.resolve() != own.resolve():
             return folder
     if with_runs:
-        raise MatrixError(f"--compare-with: {place} is the folder of these runs; give another results folder")
+        raise MatrixError(
+            f"--compare-with: {place} is the folder of these runs; give another results folder", code="conflict"
+        )
     if odd := _redefined(matrix.cells, place / matrix.name) or _redefined(matrix.cells, place):
         raise MatrixError(
             f"--compare-with: {place}: all of its cells have another definition, e.g. {odd[0]!r}: another version of "
-            f"matrix {matrix.name}"
+            f"matrix {matrix.name}",
+            code="other-version",
         )
     there = ", ".join(sorted(path.name for path in place.iterdir() if RunStore(path).runs()))
-    raise MatrixError(f"--compare-with: {place} no finished run of matrix {matrix.name}; found {there or 'none'}")
+    raise MatrixError(
+        f"--compare-with: {place} no finished run of matrix {matrix.name}; found {there or 'none'}", code="not-a-run"
+    )
 
 
 def other_results(matrix: Matrix, folder: Path) -> Results:
@@ -134,14 +140,16 @@ def other_results(matrix: Matrix, folder: Path) -> Results:
         if (manifest := recorded(run)) and manifest.cache:
             builds.setdefault(manifest.cache.inputs, []).append((cell, seed, run))
     if not builds:
-        raise MatrixError(f"--compare-with: {folder}: every run was changed after it was recorded")
+        raise MatrixError(f"--compare-with: {folder}: every run was changed after it was recorded", code="altered")
     inputs, chosen = max(builds.items(), key=lambda build: len(build[1]))
     gathered = Results(matrix, folder, left_out=whole - len(chosen))
     for cell, seed, run in chosen:
         try:
             scores = current_scores(CellJob(cell, seed, matrix.window_s, matrix.tail_s, inputs), run)
         except Exception as error:  # files of any version
-            raise MatrixError(f"--compare-with: {run}: cannot be scored: {type(error).__name__}: {error}") from error
+            raise MatrixError(
+                f"--compare-with: {run}: cannot be scored: {type(error).__name__}: {error}", code="damaged"
+            ) from error
         gathered.take(cell, seed, run, scores)
     gathered.derive()
     return gathered

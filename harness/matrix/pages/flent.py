@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.machine.messages import CodedError
 from sojourn.harness.matrix.cells.cell_run import recorded
 from sojourn.harness.store.loaded import LoadError
 from sojourn.harness.store.manifest import is_run, read_manifest
@@ -23,7 +24,7 @@ SUFFIX = ".flent.gz"
 _VERSION = 4
 
 
-class ExportError(RuntimeError):
+class ExportError(CodedError):
     """A folder contains no run of a cell; the message is one line."""
 
 
@@ -40,7 +41,7 @@ def export(results: Path, to: Path) -> list[Path]:
         )
     runs = sorted(path.parent for path in results.rglob("cell.json") if recorded(path.parent))
     if not runs:
-        raise ExportError(f"{results}: no finished run of a cell whose files are as recorded")
+        raise ExportError(f"{results}: no finished run of a cell whose files are as recorded", code="not-a-run")
     to.mkdir(parents=True, exist_ok=True)
     return [_write(run, to) for run in runs]
 

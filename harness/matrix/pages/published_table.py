@@ -77,7 +77,7 @@ def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
     gathered = {}
     for name in dict.fromkeys(one.matrix for one in tables() if one.metrics):
         if not (matrix := known.get(name)):
-            raise MatrixError(f"{TABLES}: unknown matrix {name!r}")
+            raise MatrixError(f"{TABLES}: unknown matrix {name!r}", code="unknown-value")
         plan = MatrixPlan(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
         if not plan.folder.is_dir():  # nothing has run; do not create the folder by reading
             gathered[name] = Results(matrix, plan.folder)
@@ -115,7 +115,9 @@ def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
     page = file.read_text() if file.is_file() else ""
     for (begin, end), text in texts.items():
         if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-            raise MatrixError(f"--table: {file} does not contain the line `{begin}`, followed by `{end}`")
+            raise MatrixError(
+                f"--table: {file} does not contain the line `{begin}`, followed by `{end}`", code="missing"
+            )
         before, after = page.partition(begin)[0], page.partition(end)[2]
         page = f"{before}{begin}\n\n{text}\n{end}{after}"
     replace_file(file, page.encode())

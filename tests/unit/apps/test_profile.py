@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.apps.browsers.profile import ProfileError, check_profile, copy_profile
+from tests.refusals import refusal
 
 
 @pytest.fixture
@@ -51,9 +52,9 @@ def test_what_a_login_needs_is_copied_and_nothing_else(profile: Path, tmp_path: 
 
 
 def test_a_folder_that_is_no_profile_is_refused(profile: Path, tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"^--profile: no such folder: .*/none; give"):
+    with refusal(ProfileError, "missing", "--profile: ", tmp_path / "none"):
         check_profile(tmp_path / "none")
-    with pytest.raises(ProfileError, match=r"^--profile: .*/Default is not a profile: .*which holds Default$"):
+    with refusal(ProfileError, "invalid-value", "--profile: ", profile / "Default"):
         check_profile(profile / "Default")
 
 
@@ -62,22 +63,20 @@ def test_a_folder_that_is_no_profile_is_refused(profile: Path, tmp_path: Path) -
     [
         pytest.param(
             f"{socket.gethostname()}-{os.getpid()}",
-            f"is in use by process {os.getpid()}; close that browser",
+            f" process {os.getpid()}",
             id="here",  # pids would tell the workers' tests apart
         ),
-        pytest.param(
-            "far-away-77", r"is in use at far-away; close the browser there, or remove SingletonLock", id="far"
-        ),
+        pytest.param("far-away-77", " far-away", id="far"),
     ],
 )
 def test_a_profile_in_use_is_refused(profile: Path, tmp_path: Path, holder: str, said: str) -> None:
     (profile / "SingletonLock").unlink()
     (profile / "SingletonLock").symlink_to(holder)
-    with pytest.raises(ProfileError, match=said):
+    with refusal(ProfileError, "in-use", "--profile: ", said):
         copy_profile(profile, tmp_path / "copy")
 
 
 def test_a_profile_that_cannot_be_copied_is_told(profile: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").touch()
-    with pytest.raises(ProfileError, match=r"^--profile: .* cannot be copied: .*File exists"):
+    with refusal(ProfileError, "unreadable-file", "--profile: ", "File exists"):
         copy_profile(profile, tmp_path / "copy")

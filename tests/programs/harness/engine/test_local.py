@@ -15,6 +15,7 @@ import pytest
 from sojourn.hardware.machine.cores import Lease
 from sojourn.harness.engine.job import Channel, EngineError
 from sojourn.harness.engine.local import LocalEngine, capacity
+from tests.refusals import refusal
 
 _BYTES = 1 << 20
 
@@ -131,7 +132,7 @@ def test_no_job_begins_while_memory_is_short(monkeypatch: pytest.MonkeyPatch) ->
     assert (engine.free(0), engine.free(1), engine.free(2)) == (2, 1, 0)
     monkeypatch.setattr("sojourn.harness.engine.local.free_bytes", lambda _: _BYTES - 1)
     assert (engine.free(0), engine.free(1)) == (2, 0)
-    with pytest.raises(EngineError, match="needs 1 MB of memory, 0 MB are free"):
+    with refusal(EngineError, "no-memory", "1 MB", "0 MB"):
         LocalEngine(_BYTES)
 
 

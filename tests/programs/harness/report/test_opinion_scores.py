@@ -49,13 +49,13 @@ def test_each_phase_is_asked_for_and_its_input_is_kept(
 
 
 def test_a_missing_program_is_told_with_its_terms(run: Path) -> None:
-    with pytest.raises(opinion_scores.MosError, match="for non-commercial research only"):
+    with refusal(opinion_scores.MosError, "missing-program", "ITU-T P.1203"):
         opinion_scores.scores(run)
 
 
 def test_a_program_that_fails_is_told(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "#!/bin/sh\necho 'no display size' >&2\nexit 1\n", monkeypatch)
-    with pytest.raises(opinion_scores.MosError, match="no display size"):
+    with refusal(opinion_scores.MosError, "failed", "solo-1.json: ", "display size"):
         opinion_scores.scores(run)
 
 

@@ -23,6 +23,7 @@ from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.schema import records
+from tests.refusals import refusal
 from tests.unit.harness.bundle import frames
 from tests.unit.harness.bundle.contents import unpacked
 
@@ -352,5 +353,5 @@ def test_a_run_without_a_victim_is_refused(tmp_path: Path) -> None:
     with RunStore(tmp_path).create("s6", "cell", command_line=["sojourn", "matrix", "s6"]) as run:
         (run.path / "flows.csv").write_text("t\n1\n")
         path = run.commit()
-    with pytest.raises(AnonymiseError, match=r"only runs with a victim"):
+    with refusal(AnonymiseError, "no-victim"):
         export(path, request=ExportRequest(anonymise=True))

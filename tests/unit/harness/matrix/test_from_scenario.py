@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.messages import Code
 from sojourn.harness.matrix.from_scenario import scenario_matrix
 from sojourn.harness.matrix.matrix import MatrixError
 from sojourn.traffic.web import MEAN_GAP_S
+from tests.refusals import refusal
 
 EXAMPLES = sorted((CHECKOUT / "docs" / "examples" / "scenarios").glob("*.toml"))
 
@@ -84,15 +86,16 @@ def test_a_cell_has_one_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('timeline = "solo:20"', "no phase of the timeline has a contender"),
-        ('rate = "fast"', r"^\S*/At home\.toml: rate: "),
-        ('lab = "sim"', "lab: only you name programs"),
+        ('timeline = "solo:20"', ("invalid-value", "timeline", "contender")),
+        ('rate = "fast"', ("invalid-value", "At home.toml: rate: ")),
+        ('lab = "sim"', ("not-from-file", "lab: ")),
     ],
 )
-def test_what_gives_no_cell_is_refused_with_the_file(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(MatrixError, match=why) as refused:
+def test_what_gives_no_cell_is_refused_with_the_file(
+    tmp_path: Path, text: str, why: tuple[Code, *tuple[str, ...]]
+) -> None:
+    with refusal(MatrixError, *why, tmp_path / "At home.toml"):
         scenario_matrix(written(tmp_path, text))
-    assert str(tmp_path / "At home.toml") in str(refused.value)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=[file.stem for file in EXAMPLES])
@@ -104,7 +107,5 @@ def test_lists_that_nobody_waits_for_are_refused_at_once(tmp_path: Path) -> None
     lists = {name: [f"{n + 1}{unit}" for n in range(40)] for name, unit in (("rate", "mbit"), ("rtt", "ms"))}
     text = "".join(f"{name} = {values}\n" for name, values in {**lists, "rate-up": lists["rate"]}.items())
     (tmp_path / "many.toml").write_text(text)
-    with pytest.raises(
-        MatrixError, match=r"many\.toml: rate, rtt, rate-up: 64000 combinations; give lists with at most 10000"
-    ):
+    with refusal(MatrixError, "out-of-range", "many.toml: rate, rtt, rate-up: 64000 ", " 10000"):
         scenario_matrix(tmp_path / "many.toml")

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from sojourn.hardware.machine.messages import Code
 from sojourn.harness.cli import app
 from sojourn.harness.report.compare import Comparison, compare
 from sojourn.harness.report.comparison_page import grids, lines, setup_grid, write_comparison
@@ -19,6 +20,7 @@ from sojourn.harness.report.terminal import print_comparison
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import reseal
 from sojourn.scoring.schema.scores import Scores
+from tests.refusals import refusal
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]
@@ -135,14 +137,17 @@ def test_what_cannot_be_compared_is_one_line(series: Series, tmp_path: Path) -> 
     void, valid = series([1], void=[9])
     empty = tmp_path / "empty"
     empty.mkdir()
-    for a, b, wrong in (
-        (void, valid, f"{void}: no valid run to compare: {void.name} is invalid: jitter: 9 ms, at most 2 ms"),
-        (valid, valid, "A and B are the same path"),
-        (valid, valid.parent, "is a run, .* a folder; give two runs or two folders"),
-        (valid.parent, empty, "neither a run nor a folder with runs"),
-        (valid, tmp_path / "absent", "neither a run nor a folder with runs"),
+    a: Path
+    b: Path
+    why: tuple[Code, *tuple[object, ...]]
+    for a, b, why in (
+        (void, valid, ("invalid-run", f"{void}: ", f"{void.name} is invalid: jitter: 9 ms, at most 2 ms")),
+        (valid, valid, ("conflict", valid)),
+        (valid, valid.parent, ("conflict", f"{valid} is a run, {valid.parent} is a folder")),
+        (valid.parent, empty, ("not-a-run", f"{empty}: ")),
+        (valid, tmp_path / "absent", ("not-a-run", f"{tmp_path / 'absent'}: ")),
     ):
-        with pytest.raises(ReportError, match=wrong):
+        with refusal(ReportError, *why):
             compare(a, b)
     done = CliRunner().invoke(app, ["compare", str(void), str(valid), "-o", str(tmp_path / "x.html")])
     assert done.exit_code == 1 and done.stderr.count("\n") == 1 and not (tmp_path / "x.html").exists()

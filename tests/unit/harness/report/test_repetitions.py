@@ -23,6 +23,7 @@ from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_summary
 from sojourn.harness.store.manifest import reseal
 from sojourn.scoring.statistics.summary import summarise
+from tests.refusals import refusal
 from tests.unit.harness.report.test_run_page import Page
 
 Series = Callable[..., list[Path]]
@@ -171,7 +172,7 @@ def test_a_folder_is_summarised_again_to_the_same_bytes(series: Series, tmp_path
 
 
 def test_a_place_without_runs_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="no finished run"):
+    with refusal(ReportError, "not-a-run"):
         find_runs([tmp_path])
     done = CliRunner().invoke(app, ["summary", str(tmp_path)])
     assert done.exit_code == 1 and done.stderr.count("\n") == 1 and str(tmp_path) in done.stderr
@@ -215,7 +216,7 @@ def test_runs_of_one_name_are_told_apart(series: Series, tmp_path: Path) -> None
 
 def test_a_summary_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("[7]")
-    with pytest.raises(ReportError, match=r"summary\.json: not a summary of runs"):
+    with refusal(ReportError, "damaged", "summary.json: "):
         find_runs([tmp_path])
 
 

@@ -14,6 +14,7 @@ from sojourn.harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
 from sojourn.harness.soak.rounds import expected_s, next_batch, next_run, order, quarantined
 from sojourn.harness.soak.state import Attempt, Outcome
 from sojourn.harness.store.reasons import Reason
+from tests.refusals import refusal
 
 PLAN = """
 seed = 7
@@ -57,7 +58,7 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
     assert (first.options.loss_percent, second.options.loss_percent) == (1, 2)
     assert [cell.options.phases[1].contender for cell in (first, second)] == ["cubic*4"] * 2
     assert first.given["rate"] == "20mbit,30s:5mbit" and "scenario" not in first.given
-    with pytest.raises(PlanError, match=r"cells.a.*evening.toml: repeat: it determines where"):
+    with refusal(PlanError, "not-from-file", "[cells.a]", "evening.toml: repeat: "):
         (tmp_path / "evening.toml").write_text("repeat = 3\n")
         read(tmp_path, text)
 
@@ -123,7 +124,7 @@ def test_what_cannot_work_names_file_table_and_key(tmp_path: Path, text: str, er
 
 
 def test_no_plan(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"no\.toml: No such file"):
+    with refusal(PlanError, "unreadable-file", "no.toml: No such file"):
         read_plan(tmp_path / "no.toml", SERVICES)
 
 
@@ -245,7 +246,5 @@ def test_lists_that_nobody_waits_for_are_refused_at_once(tmp_path: Path) -> None
     times = [f"{n + 1}ms" for n in range(40)]
     lists = f"rate = {rates}\nrate-up = {rates}\nrtt = {times}\n"
     (tmp_path / "plan.toml").write_text(f'results = "night"\n[cells.many]\n{lists}')
-    with pytest.raises(
-        PlanError, match=r"\[cells.many\]: rate, rate-up, rtt: 64000 combinations; give lists with at most 10000"
-    ):
+    with refusal(PlanError, "out-of-range", "[cells.many]: rate, rate-up, rtt: 64000 ", " 10000"):
         read_plan(tmp_path / "plan.toml", SERVICES)

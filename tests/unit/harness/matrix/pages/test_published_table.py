@@ -14,6 +14,7 @@ from sojourn.harness.matrix.pages import published_summary, published_table
 from sojourn.harness.matrix.pages.published_table import MARKS, PublishedTable, markdown, tables
 from sojourn.harness.matrix.results import Results
 from sojourn.scoring.reference import published
+from tests.refusals import refusal
 
 BEGIN, END = MARKS
 RATES = ("flows.0.d_ss_mbps", "flows.1.d_ss_mbps")
@@ -75,7 +76,7 @@ def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
     assert page.read_text() == f"before\n{BEGIN}\n\ntwice\n\n{END}\nafter\n"
     for without in ("", END + BEGIN, BEGIN):
         page.write_text(without)
-        with pytest.raises(MatrixError, match=r"--table: .*page\.md does not contain the line `<!-- published"):
+        with refusal(MatrixError, "missing", "--table: ", "page.md", "`<!-- published"):
             published_table.write({MARKS: "x"}, page)
 
 
@@ -86,7 +87,7 @@ def test_looking_makes_no_folder(known: dict[str, Matrix], tmp_path: Path) -> No
 
 def test_a_page_that_lacks_one_place_stays_as_it_is(tmp_path: Path) -> None:
     (page := tmp_path / "page.md").write_text(f"{BEGIN}\n{END}\n")
-    with pytest.raises(MatrixError, match="does not contain the line `<!-- summary"):
+    with refusal(MatrixError, "missing", "--table: ", "`<!-- summary"):
         published_table.write({MARKS: "x", published_summary.MARKS: "y"}, page)
     assert page.read_text() == f"{BEGIN}\n{END}\n"
 
