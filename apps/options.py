@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from sojourn.apps.standins.ladder import LADDER, parse_ladder
 from sojourn.bottleneck.units import rate_option
 from sojourn.hardware.lab.lab_file import LABS, read_lab_file
+from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.files import expanded
-from sojourn.hardware.machine.messages import Code
 
 Group = Literal["victim", "path", "contenders", "recording", "lab", "evidence"]
 Subject = Literal["what", "content", "how", "who"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sojourn.hardware.machine.messages import Code, CodedError
+from sojourn.hardware.machine.errors import Code, CodedError
 
 
 @contextmanager

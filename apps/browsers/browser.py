@@ -21,8 +21,8 @@ import psutil
 
 from sojourn.apps.browsers import account, shown
 from sojourn.apps.browsers.profile import ProfileError, check_profile, copy_profile
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.ip import as_host
-from sojourn.hardware.machine.messages import CodedError
 from sojourn.hardware.machine.place import LOCAL, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.hardware.machine.viewer import sandbox_refusal, viewer, viewer_folder

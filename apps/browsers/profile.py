@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from sojourn.hardware.machine.messages import CodedError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.viewer import give
 
 #: A folder with this file is a profile.

@@ -22,9 +22,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import distrust, expanded
 from sojourn.hardware.machine.ip import IpVersion, ip_version
-from sojourn.hardware.machine.messages import CodedError, did_you_mean
+from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError, read_toml
 
 ROUTER_LAB, BOX_LAB = "apu", "black-box"

@@ -1,33 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One-line errors: their codes, and parts of their texts: suggestions, the first error of a model, printable text."""
+"""Parts of one-line errors: suggestions, the first error of a model, printable foreign text."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Literal
 
 from pydantic import ValidationError
-
-Code = Literal[
-    "altered", "altered-record", "anonymised", "bad-key", "bad-signature", "closed", "confirm-account",
-    "confirm-files", "conflict", "damaged", "disk-full", "duplicate", "exists", "failed", "in-use", "insecure",
-    "invalid-run", "invalid-value", "missing", "missing-program", "no-answer", "no-cell", "no-effect", "no-memory",
-    "no-victim", "not-a-bundle", "not-a-file", "not-a-folder", "not-a-run", "not-executable", "not-from-file",
-    "not-signed", "not-started", "not-writable", "other-key", "other-version", "out-of-range", "outside", "pruned",
-    "real-time", "removed-option", "too-large", "trailing-data", "unexpected-file", "unfinished", "unknown-option",
-    "unknown-signer", "unknown-value", "unreachable", "unreadable-file", "unreadable-run", "unsupported",
-    "untrusted-file",
-]  # fmt: skip
-"""Why something is refused, for programs and tests: texts may change, codes stay."""
-
-
-class CodedError(RuntimeError):
-    """An error in one line, with a code that stays when the text changes."""
-
-    def __init__(self, text: str, *, code: Code = "failed") -> None:
-        super().__init__(text)
-        self.code = code
 
 
 def did_you_mean(word: str, known: Iterable[str], *, most: int = 1, alike: float = 0.6) -> str:

@@ -21,8 +21,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sojourn.hardware.confine.decoder import trusted_files
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.json_text import bounded
-from sojourn.hardware.machine.messages import CodedError
 from sojourn.harness.bundle.capture import mask_capture
 from sojourn.harness.bundle.declared import declared
 from sojourn.harness.bundle.pseudonyms import Pseudonyms

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from sojourn.hardware.machine.messages import CodedError
+from sojourn.hardware.machine.errors import CodedError
 
 
 class EngineError(CodedError):

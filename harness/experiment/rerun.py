@@ -12,7 +12,8 @@ from typing import Any, TextIO
 
 from sojourn.apps.base import Service
 from sojourn.hardware.lab.lab_file import LABS
-from sojourn.hardware.machine.messages import Code, CodedError, printable
+from sojourn.hardware.machine.errors import Code, CodedError
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment.run import OPTIONS_FILE, perform

@@ -13,7 +13,8 @@ from sojourn.hardware import simulation
 from sojourn.hardware.images.desktop import Desktop
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.messages import CodedError, printable
+from sojourn.hardware.machine.errors import CodedError
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, PACKAGES
 

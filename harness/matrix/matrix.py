@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import DeliveryTrace, DeliveryTraceError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import EXPERIMENTS
-from sojourn.hardware.machine.messages import CodedError, did_you_mean, first_wrong
+from sojourn.hardware.machine.messages import did_you_mean, first_wrong
 from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
 from sojourn.scoring.reference.published import Tolerance
 from sojourn.traffic.contender import CONTENDERS

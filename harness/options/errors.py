@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 
 
 class OptionsError(ValueError):

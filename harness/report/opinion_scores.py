@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from sojourn.hardware.machine.messages import CodedError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, valid
 from sojourn.scoring.picture import p1203

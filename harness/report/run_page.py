@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import replace_file
-from sojourn.hardware.machine.messages import CodedError
 from sojourn.harness.report.grids import (
     bottleneck,
     far_table,

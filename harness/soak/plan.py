@@ -24,7 +24,8 @@ from pydantic import (
 
 from sojourn.apps.base import Service
 from sojourn.hardware.lab.lab_file import PHYSICAL
-from sojourn.hardware.machine.messages import CodedError, did_you_mean
+from sojourn.hardware.machine.errors import CodedError
+from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError, parse_toml
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, OPTIONS, Options

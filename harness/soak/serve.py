@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from sojourn.hardware.machine.messages import CodedError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.harness.report.html import render
 from sojourn.harness.soak.state import NightDirectory
 from sojourn.harness.soak.status import clock, lines, status

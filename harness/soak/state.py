@@ -17,8 +17,9 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import flush, is_full, lock, replace_file, sync_folder
-from sojourn.hardware.machine.messages import CodedError, first_wrong
+from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.soak.plan import SoakPlan
 from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest
 from sojourn.harness.store.reasons import Reason

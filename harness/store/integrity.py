@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sojourn.hardware.machine.errors import Code, CodedError
 from sojourn.hardware.machine.files import FRESH
-from sojourn.hardware.machine.messages import Code, CodedError, printable
+from sojourn.hardware.machine.messages import printable
 from sojourn.harness.store.manifest import (
     MANIFEST,
     MOST_FILES,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.json_text import content
-from sojourn.hardware.machine.messages import Code, first_wrong
+from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, hash_file, read_manifest
 from sojourn.scoring.schema.files import CELL, OPTIONS
 from sojourn.scoring.schema.scores import SCORES, Scores

@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import FRESH, flush, lock, plain, replace_file
 from sojourn.hardware.machine.json_text import content
-from sojourn.hardware.machine.messages import CodedError, first_wrong, printable
+from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.store.reasons import Reason, Text
 
 SCHEMA_VERSION: Literal[1] = 1

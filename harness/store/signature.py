@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn.hardware.machine.messages import CodedError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.scratch import scratch_file
 
 #: The namespace of a signature: a signature of a git commit or an e-mail is not valid for a bundle.

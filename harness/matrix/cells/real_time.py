@@ -17,7 +17,7 @@ from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
 from sojourn.hardware.machine.clock import clock_offsets
 from sojourn.hardware.machine.command_log import command_log
-from sojourn.hardware.machine.messages import CodedError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab.contract import SIDES, Lab, Side
 from sojourn.harness.lab.instruments import Instruments, bulk_flow, first_failure

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.bottleneck.cell import Cell
-from sojourn.hardware.machine.messages import CodedError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.harness.matrix.cells.cell_run import recorded
 from sojourn.harness.store.loaded import LoadError
 from sojourn.harness.store.manifest import is_run, read_manifest

@@ -24,7 +24,7 @@ from sojourn.apps.browsers.browser import Browser, BrowserError, flags, named
 from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.browsers.playwright_driver import PlaywrightBrowser
 from sojourn.apps.browsers.selenium_driver import SeleniumBrowser
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.scratch import scratch_file
 from tests.refusals import refusal

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from sojourn.apps import SERVICES
 from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.bottleneck.qdiscs import KINDS
-from sojourn.hardware.machine.messages import Code, printable
+from sojourn.hardware.machine.errors import Code
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS, host_versions
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment import rerun

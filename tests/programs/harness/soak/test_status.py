@@ -18,8 +18,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.hardware.machine.messages import Code
 from sojourn.harness.cli import app
 from sojourn.harness.soak import loop, night
 from sojourn.harness.soak.loop import SoakExit

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.bundle.archive import BundleError, claimed, import_bundle, verify
 from sojourn.harness.bundle.export import export, export_all, runs_at
 from sojourn.harness.bundle.research_object import CRATE

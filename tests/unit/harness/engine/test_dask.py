@@ -15,7 +15,7 @@ import pytest
 from distributed.comm import CommClosedError
 from rich.console import Console
 
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.engine import dask
 from sojourn.harness.engine.dask import DaskEngine, check_workers, packed, unpack

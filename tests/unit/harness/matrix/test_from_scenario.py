@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.hardware.machine.messages import Code
 from sojourn.harness.matrix.from_scenario import scenario_matrix
 from sojourn.harness.matrix.matrix import MatrixError
 from sojourn.traffic.web import MEAN_GAP_S

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.hardware.lab.lab_file import LabFileError
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.matrix.complete import JobOutcome
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare

@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.apps import SERVICES
 from sojourn.apps.options import Option
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.options.rules import parse_options

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sojourn.apps import SERVICES
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.record import restored
 from sojourn.harness.options.rules import parse_options

@@ -7,8 +7,8 @@ import pytest
 
 from sojourn.apps import SERVICES
 from sojourn.apps.options import Option
+from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.hardware.machine.messages import Code
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import combined, read_scenario, with_scenario

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.cli import app
 from sojourn.harness.report.compare import Comparison, compare
 from sojourn.harness.report.comparison_page import grids, lines, setup_grid, write_comparison

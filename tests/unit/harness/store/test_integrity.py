@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.store.integrity import IntegrityError, check_run, verify_run
 from sojourn.harness.store.runs import RunStore
 from tests.refusals import refusal

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.hardware.machine.messages import Code
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.report.index import unfinished
 from sojourn.harness.store.manifest import StoreError, read_manifest, reseal
 from sojourn.harness.store.reasons import Reason
