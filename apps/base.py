@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sojourn.apps.options import ServiceOptions
 from sojourn.captures.player import PlayerSample
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.place import Place
 from sojourn.traffic import ports
 
@@ -22,7 +23,7 @@ Mode = Literal["stand-in", "own", "stream", "live"]
 """What is watched: Sojourn's stand-in, the user's own folder, a stream at an address, or the real site."""
 
 
-class ServiceError(RuntimeError):
+class ServiceError(CodedError):
     """The service cannot be played: not reachable, refused, or a program is missing."""
 
 

@@ -78,13 +78,18 @@ def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[
         if not any(given.values()):
             return None
     if unknown := given.keys() - set(_KEYS):
-        raise ServiceError(f"{source}: unknown {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}")
+        raise ServiceError(
+            f"{source}: unknown {', '.join(sorted(unknown))}; known: {', '.join(_KEYS)}", code="unknown-option"
+        )
     if any(not isinstance(value, str) for value in given.values()):
-        raise ServiceError(f"{source}: every value must be a string in quotes")
+        raise ServiceError(f"{source}: every value must be a string in quotes", code="invalid-value")
     if wrong := [name for name in given.get("origins", "").split() if not re.fullmatch(r"https://[^/\s]+", name)]:
-        raise ServiceError(f"{source}: origins: {wrong[0]!r}is not an origin; give https://host or https://host:port")
+        raise ServiceError(
+            f"{source}: origins: {wrong[0]!r}is not an origin; give https://host or https://host:port",
+            code="invalid-value",
+        )
     if not any(all(given.get(key) for key in keys) for keys in enough):
-        raise ServiceError(f"{source}: give {', or '.join(' and '.join(keys) for keys in enough)}")
+        raise ServiceError(f"{source}: give {', or '.join(' and '.join(keys) for keys in enough)}", code="missing")
     named_state = given.pop("storage-state", "")
     return Credentials(source, **given, state=_state(source, file, named_state) if named_state else NOTHING)
 
@@ -107,7 +112,7 @@ def let_in(browser: Driver, credentials: Credentials | None, url: str) -> None:
         if credentials.state != NOTHING:
             browser.keep_state(credentials.state, credentials.sites(url))
     except AccountError as error:
-        raise ServiceError(f"{credentials.source}: {error}") from error
+        raise ServiceError(f"{credentials.source}: {error}", code=error.code) from error
 
 
 def _prefix(service: str) -> str:
@@ -124,7 +129,8 @@ def _state(source: str, base: Path | None, name: str) -> StorageState:
         return StorageState.model_validate_json(_private(file, f"{source}: storage-state"))
     except ValidationError:  # its message would show the file's content
         raise ServiceError(
-            f"{source}: storage-state: {file}: not a storage state; create one with Playwright's storage_state()"
+            f"{source}: storage-state: {file}: not a storage state; create one with Playwright's storage_state()",
+            code="invalid-value",
         ) from None
 
 
@@ -132,7 +138,9 @@ def _toml(file: Path) -> dict[str, Any]:
     try:
         return parse_toml(_private(file, "--credentials"))
     except TomlError:  # its message would show the file's content
-        raise ServiceError(f'--credentials={file}: not valid TOML; write user = "…" and password = "…"') from None
+        raise ServiceError(
+            f'--credentials={file}: not valid TOML; write user = "…" and password = "…"', code="unreadable-file"
+        ) from None
 
 
 def _private(file: Path, what: str) -> bytes:
@@ -141,10 +149,12 @@ def _private(file: Path, what: str) -> bytes:
         with file.open("rb") as opened:
             mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
             if mode & 0o077:
-                raise ServiceError(f"{what}={file}: others can read it (mode {mode:04o}); run chmod 600 {file}")
+                raise ServiceError(
+                    f"{what}={file}: others can read it (mode {mode:04o}); run chmod 600 {file}", code="not-private"
+                )
             content = opened.read(_LARGEST + 1)
     except OSError as error:
-        raise ServiceError(f"{what}={file}: {error.strerror}") from error
+        raise ServiceError(f"{what}={file}: {error.strerror}", code="unreadable-file") from error
     if len(content) > _LARGEST:
-        raise ServiceError(f"{what}={file}: larger than the allowed {_LARGEST} bytes")
+        raise ServiceError(f"{what}={file}: larger than the allowed {_LARGEST} bytes", code="too-large")
     return content

@@ -65,9 +65,11 @@ class Iptv(PageService):
         For `of_page` see PageService. Raises ServiceError for options that do not fit.
         """
         if live and not url:
-            raise ServiceError(f"--service={self.name} --live: give the channel's page, --url=https://…")
+            raise ServiceError(
+                f"--service={self.name} --live: give the channel's page, --url=https://…", code="missing"
+            )
         if url and "own" not in of_page and not is_address(url):
-            raise ServiceError(f"--url={url}: is not an http or https address")
+            raise ServiceError(f"--url={url}: is not an http or https address", code="invalid-value")
         super().__init__(standin=not url or "own" in of_page, **of_page)
         url = Path(url).name if self.standin else url  # its folder does not matter inside a lab
         self.live, self.url = live, url
@@ -106,7 +108,10 @@ class Iptv(PageService):
             wait_playing(browser, self.url if self.live else "", self.credentials)
         except StreamError as error:
             unreachable = self.url and "no answer" in str(error)
-            raise ServiceError(f"--url={self.url}: {error}" if unreachable else str(error)) from error
+            raise ServiceError(
+                f"--url={self.url}: {error}" if unreachable else str(error),
+                code="unreachable" if unreachable else error.code,
+            ) from error
 
     @property
     def port(self) -> int:
@@ -200,7 +205,7 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
             return
         waiting = bool(given) and state["login"] and time.monotonic() < given + _LOGIN_S and not state["refused"]
         if not waiting and (why := refusal(state, credentials, logged_in=bool(given))):
-            raise StreamError(why) if state["error"] else ServiceError(why)
+            raise StreamError(why, code="no-stream") if state["error"] else ServiceError(why, code="refused")
         if credentials and credentials.password and not given and (state["login"] or (state["asks"] and not named)):
             alone = not state["login"]
             log_in(browser, credentials, credentials.sites(url), alone=alone, named=named)
@@ -209,7 +214,7 @@ def wait_playing(browser: Driver, url: str, credentials: Credentials | None, tim
             browser.open(url)  # many sites open their front page after a login
         elif state["paused"]:
             browser.evaluate(PLAY)
-    raise ServiceError(f"no picture after {timeout:g} s: {_diagnosis(state, credentials)}")
+    raise ServiceError(f"no picture after {timeout:g} s: {_diagnosis(state, credentials)}", code="no-picture")
 
 
 def _diagnosis(state: Mapping[str, Any], credentials: Credentials | None) -> str:
@@ -235,6 +240,10 @@ def log_in(
         user = browser.fill_secret(site.user_first if alone else site.user, credentials.user, origins)
         filled = alone or browser.fill_secret(site.password, credentials.password, origins)
     except AccountError as error:
-        raise ServiceError(f"{error} (to allow more sites, set origins in {credentials.source})") from error
+        raise ServiceError(
+            f"{error} (to allow more sites, set origins in {credentials.source})", code=error.code
+        ) from error
     if not (user or named) or not filled or not browser.click(site.submit_first if alone else site.submit):
-        raise ServiceError("the login form is unknown; log in by hand and give the browser's storage state instead")
+        raise ServiceError(
+            "the login form is unknown; log in by hand and give the browser's storage state instead", code="unsupported"
+        )

@@ -72,7 +72,9 @@ class Meeting(TwoParty):
         host = parts.hostname or ""
         known = not self.hosts or any(host == name or host.endswith(f".{name}") for name in self.hosts)
         if parts.scheme not in ("http", "https") or not host or not known or not parts.path.strip("/"):
-            raise ServiceError(f"--url={url}: is not a {self.name} meeting link; give one such as {self.example}")
+            raise ServiceError(
+                f"--url={url}: is not a {self.name} meeting link; give one such as {self.example}", code="invalid-value"
+            )
         self.url, self.credentials = url, credentials
         self._paths: list[dict[str, Any]] = []
         self._height, self._since = 0, 0.0
@@ -82,11 +84,13 @@ class Meeting(TwoParty):
     def from_options(cls, options: ServiceOptions) -> Self:
         option = f"--service={cls.name}"
         if not options.live:
-            raise ServiceError(f"{option} is a real service; add --live --url={cls.example}, or use --service=call")
+            raise ServiceError(
+                f"{option} is a real service; add --live --url={cls.example}, or use --service=call", code="conflict"
+            )
         if not options.url:
-            raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}")
+            raise ServiceError(f"{option} --live: give the link to the meeting, --url={cls.example}", code="missing")
         if why := options.far_end_problem:
-            raise ServiceError(why)
+            raise ServiceError(why, code="unsupported")
         account = read_credentials(cls.name, options.credentials, _ENOUGH)
         return cls(
             options.url, credentials=account, driver=options.driver, recorder=options.recorder, browser=options.browser,
@@ -118,7 +122,7 @@ class Meeting(TwoParty):
             end.browser.allow(origin(url), ("videoCapture", "audioCapture"))
             end.browser.open(self.address(guest_name(end)))
         except BrowserError as error:
-            raise ServiceError(f"--url={url}: {error}") from error
+            raise ServiceError(f"--url={url}: {error}", code=error.code) from error
         end.recorder.start()
 
     def meet(self) -> None:
@@ -133,7 +137,7 @@ class Meeting(TwoParty):
                 except StopIteration:
                     del ways[name]
                 except (ServiceError, BrowserError) as error:
-                    raise ServiceError(f"--url={self.url}: {name}: {error}") from error
+                    raise ServiceError(f"--url={self.url}: {name}: {error}", code=error.code) from error
             time.sleep(POLL_S)
         super().meet()
 
@@ -179,7 +183,9 @@ def fill_screen(end: Party) -> None:
     """Show the picture over the whole screen. Raises ServiceError if a press does not reach the page."""
     end.browser.evaluate(FILL)
     if not end.browser.click(COVER, timeout=START_S):
-        raise ServiceError(f"{end.name}: its picture does not fill the screen, because the page received no press")
+        raise ServiceError(
+            f"{end.name}: its picture does not fill the screen, because the page received no press", code="no-picture"
+        )
     end.browser.evaluate(FILLED)
 
 
@@ -228,12 +234,14 @@ def join(
         if state.get("receives"):
             return
         if state and not state["secure"]:
-            raise ServiceError("the page uses plain http; browsers allow the camera only over https")
+            raise ServiceError("the page uses plain http; browsers allow the camera only over https", code="insecure")
         if state.get("secret"):
             if not (credentials and credentials.password):
-                raise ServiceError("the meeting requires a password; give it as password in --credentials")
+                raise ServiceError(
+                    "the meeting requires a password; give it as password in --credentials", code="login-required"
+                )
             if given and time.monotonic() > given + _PASSWORD_S:
-                raise ServiceError(f"the password of {credentials.source} was not accepted")
+                raise ServiceError(f"the password of {credentials.source} was not accepted", code="login-refused")
             if not given:
                 give_password(browser, site, url, credentials)
                 given = time.monotonic()
@@ -246,16 +254,23 @@ def join(
         yield
     said = hidden(state.get("shown") or "") or "nothing"
     if state.get("refused"):
-        raise ServiceError(f"not admitted: {state['advice']}; the page says: {hidden(state['refused'])}")
+        raise ServiceError(
+            f"not admitted: {state['advice']}; the page says: {hidden(state['refused'])}", code="not-admitted"
+        )
     if state.get("lobby"):
         raise ServiceError(
-            f"not admitted after {lobby:g} s; the host must admit guests; the page says: {hidden(state['lobby'])}"
+            f"not admitted after {lobby:g} s; the host must admit guests; the page says: {hidden(state['lobby'])}",
+            code="not-admitted",
         )
     if state.get("press"):
-        raise ServiceError(f"not in the meeting after {timeout:g} s: the button {state['press']!r} has no effect")
+        raise ServiceError(
+            f"not in the meeting after {timeout:g} s: the button {state['press']!r} has no effect", code="not-admitted"
+        )
     if state.get("inside"):
-        raise ServiceError(f"no participant's picture arrived within {lobby:g} s; the page shows {said!r}")
-    raise ServiceError(f"not in the meeting after {timeout:g} s: the page shows {said!r}")
+        raise ServiceError(
+            f"no participant's picture arrived within {lobby:g} s; the page shows {said!r}", code="no-picture"
+        )
+    raise ServiceError(f"not in the meeting after {timeout:g} s: the page shows {said!r}", code="not-admitted")
 
 
 def give_password(browser: Driver, site: MeetingPage, url: str, credentials: Credentials) -> None:
@@ -263,9 +278,9 @@ def give_password(browser: Driver, site: MeetingPage, url: str, credentials: Cre
     try:
         given = browser.fill_secret(site.secret, credentials.password, credentials.sites(url))
     except AccountError as error:
-        raise ServiceError(f"{credentials.source}: {error}") from error
+        raise ServiceError(f"{credentials.source}: {error}", code=error.code) from error
     if not given or not browser.click(site.submit):
-        raise ServiceError("the page requires a password in an unknown form")
+        raise ServiceError("the page requires a password in an unknown form", code="unsupported")
 
 
 def left(browser: Driver, site: MeetingPage) -> str | None:

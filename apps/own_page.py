@@ -42,9 +42,11 @@ class OwnPage(PageService):
         For `of_page` see PageService. Raises ServiceError for options that do not fit.
         """
         if not url:
-            raise ServiceError("--service=page: give the page, --url=https://… or --url=FOLDER/index.html")
+            raise ServiceError(
+                "--service=page: give the page, --url=https://… or --url=FOLDER/index.html", code="missing"
+            )
         if "own" not in of_page and not is_address(url):
-            raise ServiceError(f"--url={url}: is not an http or https address")
+            raise ServiceError(f"--url={url}: is not an http or https address", code="invalid-value")
         super().__init__(standin="own" in of_page, **of_page)
         self.url, self.script = (Path(url).name if self.standin else url), script
         self.buffer = 0.0  # unknown for a third-party page
@@ -54,7 +56,7 @@ class OwnPage(PageService):
         try:
             script = options.script.read_text() if options.script else ""
         except (OSError, UnicodeDecodeError) as error:
-            raise ServiceError(f"--script={options.script}: {error}") from error
+            raise ServiceError(f"--script={options.script}: {error}", code="unreadable-file") from error
         return {"url": options.url, "script": script} | ({"own": Path(options.url)} if options.own_folder else {})
 
     @property
@@ -66,7 +68,7 @@ class OwnPage(PageService):
         self.script = prepared["script"]
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
-        raise ServiceError("--service=page has no stand-in film")
+        raise ServiceError("--service=page has no stand-in film", code="unsupported")
 
     def own_site(self, own: OwnFolder) -> tuple[Site, str]:
         return Site(own.folder, own.folder / "media"), f"/{own.path}"
@@ -109,6 +111,6 @@ def wait_playing(browser: Browser, script: str, timeout: float = 60) -> None:
         except BrowserError as error:  # a navigation, or the script is not valid
             thrown, said = "", f"; {error}"
         if thrown:
-            raise ServiceError(f"--script: {thrown}")
+            raise ServiceError(f"--script: {thrown}", code="script-failed")
     shown = "a video that does not play" if state.get("video") else "no video"
-    raise ServiceError(f"no picture after {timeout:g} s: the page has {shown}{said}")
+    raise ServiceError(f"no picture after {timeout:g} s: the page has {shown}{said}", code="no-picture")

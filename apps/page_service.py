@@ -72,9 +72,9 @@ class PageService(Service):
         initial profile; None: the default. Raises ServiceError for options that do not fit.
         """
         if http not in ("h2", "h3"):
-            raise ServiceError(f"http={http!r} is invalid; give h2 or h3")
+            raise ServiceError(f"http={http!r} is invalid; give h2 or h3", code="invalid-value")
         if not 2 <= buffer <= 120:
-            raise ServiceError(f"buffer={buffer:g} is out of range; give 2 to 120 s")
+            raise ServiceError(f"buffer={buffer:g} is out of range; give 2 to 120 s", code="out-of-range")
         self.standin, self.buffer, self.http = standin, buffer, http
         self.congestion_control, self.film_seconds = congestion_control, film_seconds
         self._rungs, self._film, self._entry = tuple(rungs), film, own
@@ -124,7 +124,7 @@ class PageService(Service):
 
     def own_site(self, own: OwnFolder) -> tuple[Site, str]:
         """The same for the user's folder. Raises ServiceError if the service cannot play one."""
-        raise ServiceError(f"--service={self.name} cannot play a local folder; give an address")
+        raise ServiceError(f"--service={self.name} cannot play a local folder; give an address", code="unsupported")
 
     @abstractmethod
     def address(self) -> tuple[str, tuple[str, ...]]:
@@ -152,7 +152,7 @@ class PageService(Service):
                 self._clip = ensure_clip(progress, ladder=self._rungs, film_seconds=self.film_seconds, own=film)
                 self._film = None  # the same for the clip
         except (ClipError, FolderError, OriginError) as error:
-            raise ServiceError(str(error)) from error
+            raise ServiceError(str(error), code=error.code) from error
 
     @property
     def prepared(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class PageService(Service):
         except (ServiceError, BrowserError, OriginError, ProcessError, CommandError) as error:
             said = f"{error}{self.keep_shown()}"
             self.stop()
-            raise ServiceError(said) from error
+            raise ServiceError(said, code=error.code) from error
         except BaseException:
             self.stop()
             raise

@@ -96,14 +96,16 @@ class TwoParty(Service):
             self.prepare()
         for film in (camera.file for camera in self._cameras):
             if not film.is_file():
-                raise ServiceError(f"the camera's clip is missing: {film}; remove its folder to paint it again")
+                raise ServiceError(
+                    f"the camera's clip is missing: {film}; remove its folder to paint it again", code="missing"
+                )
         self._run = stage.run
         try:
             self.call(stage)
         except (ServiceError, BrowserError, ProcessError, CommandError) as error:
             said = f"{error}{self.keep_shown()}"
             self.stop()
-            raise ServiceError(said) from error
+            raise ServiceError(said, code=error.code) from error
         except BaseException:
             self.stop()
             raise
@@ -155,10 +157,10 @@ class TwoParty(Service):
         deadline = time.monotonic() + START_S
         while not all(end.frames for end in self._ends):
             if (reason := self.failure) is not None:
-                raise ServiceError(f"no call: {reason}")
+                raise ServiceError(f"no call: {reason}", code="failed")
             if time.monotonic() > deadline:
                 states = ", ".join(f"{end.name} {end.browser.evaluate(_STATE)}" for end in self._ends)
-                raise ServiceError(f"no picture {START_S:g} s after the call began: {states}")
+                raise ServiceError(f"no picture {START_S:g} s after the call began: {states}", code="no-picture")
             time.sleep(POLL_S)
 
     def _path(self, end: Party) -> dict[str, Any]:
@@ -168,7 +170,9 @@ class TwoParty(Service):
             if path := end.browser.evaluate(_PATH):
                 return dict(path)
             time.sleep(POLL_S)
-        raise ServiceError(f"{end.name} reported no transport within {START_S:g} s of the start of the call")
+        raise ServiceError(
+            f"{end.name} reported no transport within {START_S:g} s of the start of the call", code="no-picture"
+        )
 
     def _hang_up(self) -> None:
         with contextlib.ExitStack() as each:

@@ -49,7 +49,9 @@ class YouTube(PageService):
         Raises ServiceError for options that do not fit.
         """
         if live and not re.fullmatch(r"[\w-]{11}", video_id):
-            raise ServiceError(f"--video-id={video_id!r}: a YouTube video id has 11 letters, digits, - or _")
+            raise ServiceError(
+                f"--video-id={video_id!r}: a YouTube video id has 11 letters, digits, - or _", code="invalid-value"
+            )
         super().__init__(standin=not live, **of_page)
         self.video_id = video_id or "sojourn"
 
@@ -104,7 +106,7 @@ def wait_playing(browser: Driver, *, live: bool, timeout: float = _START_S, ads:
     clicked, site = False, watch_page()
     for state in states(browser, asking(), timeout, more=ads, while_="ad"):
         if state["error"]:
-            raise ServiceError(f"the player reports: {state['error']}{_advice(site, state['error'])}")
+            raise ServiceError(f"the player reports: {state['error']}{_advice(site, state['error'])}", code="refused")
         if state["consent"]:
             any(browser.click(selector, timeout=0.5) for selector in site.consent)
         elif state["ad"]:
@@ -117,7 +119,9 @@ def wait_playing(browser: Driver, *, live: bool, timeout: float = _START_S, ads:
             return
         elif state["player"] and state["paused"]:
             browser.evaluate(PLAY)
-    raise ServiceError(f"no film after {timeout:g} s: {_diagnosis(state)}{_advice(site, state.get('shown', ''))}")
+    raise ServiceError(
+        f"no film after {timeout:g} s: {_diagnosis(state)}{_advice(site, state.get('shown', ''))}", code="no-picture"
+    )
 
 
 def _advice(site: WatchPage, said: str) -> str:

@@ -64,7 +64,10 @@ class ScreenRecorder:
     def check(cls) -> None:
         """Raise ProcessError with the fix if the recording program is missing."""
         if find(cls.program) is None:
-            raise ProcessError(f"--recorder={cls.program}: {cls.program} is missing (apt install {cls.package})")
+            raise ProcessError(
+                f"--recorder={cls.program}: {cls.program} is missing (apt install {cls.package})",
+                code="missing-program",
+            )
 
     @classmethod
     def start(

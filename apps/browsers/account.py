@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
+from sojourn.hardware.machine.errors import CodedError
+
 #: Sends a command of the DevTools protocol to the page's target and returns its result.
 Command = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 
@@ -84,7 +86,7 @@ NOTHING = StorageState()
 """The state of a browser that has visited no site."""
 
 
-class AccountError(RuntimeError):
+class AccountError(CodedError):
     """The page, or the target of its form, does not belong to the account; the message names the origin."""
 
 
@@ -120,12 +122,14 @@ def fill_secret(command: Command, selector: str, text: str, origins: Collection[
     use https.
     """
     if plain := [name for name in origins if not name.startswith("https://")]:
-        raise AccountError(f"{plain[0]} uses plain http; an account is sent only over https")
+        raise AccountError(f"{plain[0]} uses plain http; an account is sent only over https", code="insecure")
     answer = in_isolated_world(command, _FILL, selector, text, list(origins))
     if answer is None:
         return False
     if answer:
-        raise AccountError(f"the login form submits to {answer}, but the account belongs to {', '.join(origins)}")
+        raise AccountError(
+            f"the login form submits to {answer}, but the account belongs to {', '.join(origins)}", code="other-site"
+        )
     return True
 
 
@@ -135,12 +139,14 @@ def set_cookies(command: Command, url: str, cookie: str) -> None:
     Raises AccountError for plain http and for a cookie that the browser refuses.
     """
     if not url.startswith("https://"):
-        raise AccountError(f"{url} uses plain http; a session cookie is sent only over https")
+        raise AccountError(f"{url} uses plain http; a session cookie is sent only over https", code="insecure")
     for name, equals, value in (pair.strip().partition("=") for pair in cookie.split(";") if pair.strip()):
         # Without a domain, the cookie is not sent to subdomains.
         about = {"name": name, "value": value, "url": url, "path": "/", "secure": True}
         if not equals or not command("Network.setCookie", about).get("success"):
-            raise AccountError("the browser rejects the session cookie; give it as name=value; name=value")
+            raise AccountError(
+                "the browser rejects the session cookie; give it as name=value; name=value", code="invalid-value"
+            )
 
 
 def keep_state(command: Command, state: StorageState, origins: Collection[str]) -> None:
@@ -150,12 +156,12 @@ def keep_state(command: Command, state: StorageState, origins: Collection[str]) 
     to `origins`, and for a cookie that the browser rejects.
     """
     if plain := [name for name in origins if not name.startswith("https://")]:
-        raise AccountError(f"{plain[0]} uses plain http; a login is sent only over https")
+        raise AccountError(f"{plain[0]} uses plain http; a login is sent only over https", code="insecure")
     hosts = [urlsplit(name).hostname or "" for name in origins]
     cookies = [cookie for cookie in state.cookies if any(_belongs(cookie.domain, host) for host in hosts)]
     kept = {site.origin: site.model_dump()["localStorage"] for site in state.origins if site.origin in origins}
     if not cookies and not any(kept.values()):
-        raise AccountError(f"the storage state holds nothing for {', '.join(origins)}")
+        raise AccountError(f"the storage state holds nothing for {', '.join(origins)}", code="missing")
     for cookie in cookies:
         about = cookie.model_dump(exclude_none=True, exclude={"expires", "domain"})
         about |= {"expires": cookie.expires} if cookie.expires > 0 else {}
@@ -163,7 +169,7 @@ def keep_state(command: Command, state: StorageState, origins: Collection[str]) 
             about["domain"] = cookie.domain
         url = f"https://{cookie.domain.removeprefix('.')}/"
         if not command("Network.setCookie", about | {"url": url, "secure": True}).get("success"):
-            raise AccountError(f"the browser rejects the cookie {cookie.name} of {cookie.domain}")
+            raise AccountError(f"the browser rejects the cookie {cookie.name} of {cookie.domain}", code="invalid-value")
     if kept:
         command("Page.enable", {})  # otherwise the script does not run
         script = {"source": _KEEP % json.dumps(kept), "worldName": "account", "runImmediately": True}

@@ -98,6 +98,6 @@ def _read(name: str, kind: type[_Site]) -> _Site:
     try:
         return kind.model_validate(tomllib.loads(file.read_text()))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ServiceError(f"{file}: {error}") from error
+        raise ServiceError(f"{file}: {error}", code="unreadable-file") from error
     except ValidationError as error:
-        raise ServiceError(f"{file}: {first_wrong(error)}") from error
+        raise ServiceError(f"{file}: {first_wrong(error)}", code="invalid-value") from error

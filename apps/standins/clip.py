@@ -21,6 +21,7 @@ from sojourn.apps.standins.film import Film, FilmError
 from sojourn.apps.standins.ladder import DEFAULT, Rung
 from sojourn.hardware.build_tool import started
 from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.scoring.picture import strip
 
 FPS = 30
@@ -28,7 +29,7 @@ SEGMENT_SECONDS = 2
 Progress = Callable[[float], None]  # share done, 0..1
 
 
-class ClipError(RuntimeError):
+class ClipError(CodedError):
     """The clip cannot be made: ffmpeg is missing or failed."""
 
 
@@ -74,7 +75,7 @@ def ensure_clip(
         seconds = own.seconds if own else seconds
         return _ensured(progress or (lambda share: None), seconds, tuple(ladder), film_seconds, own)
     except FilmError as wrong:
-        raise ClipError(str(wrong)) from wrong
+        raise ClipError(str(wrong), code=wrong.code) from wrong
 
 
 def _ensured(progress: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None) -> Clip:
@@ -149,7 +150,9 @@ def _encode(
     log = folder / "ffmpeg.log"
     with open(log, "wb") as errors:
         if not shutil.which("ffmpeg"):
-            raise ClipError("ffmpeg is missing, which encodes the test clip (apt install ffmpeg)")
+            raise ClipError(
+                "ffmpeg is missing, which encodes the test clip (apt install ffmpeg)", code="missing-program"
+            )
         command = _command(folder, ladder, size)
         with started(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors, text=False) as ffmpeg:
             assert ffmpeg.stdin

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.hardware.confine.decoder import decoder
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.scoring.picture.frames import QUIET
 
 MOST_S = 300
@@ -37,7 +38,7 @@ _ONLY = ("-protocol_whitelist", "file", "-format_whitelist", _KINDS, "-codec_whi
 _NOT_LISTED = re.compile(r"Codec \((\S+)\) not on whitelist")
 
 
-class FilmError(RuntimeError):
+class FilmError(CodedError):
     """A film that cannot be played; one line that names it."""
 
 
@@ -54,12 +55,12 @@ class Film:
 
     def _digest(self) -> str:
         if self.path.exists() and not self.path.is_file():
-            raise FilmError(f"{self.path}: not a film: not a regular file")
+            raise FilmError(f"{self.path}: not a film: not a regular file", code="not-a-file")
         try:
             with self.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            raise FilmError(f"{self.path}: {error.strerror}") from error
+            raise FilmError(f"{self.path}: {error.strerror}", code="unreadable-file") from error
 
     @cached_property
     def seconds(self) -> int:
@@ -79,9 +80,9 @@ class Film:
         except (IndexError, ValueError):
             length = 0.0
         if output.returncode or not lines or lines[0].strip(",") != "video":
-            raise FilmError(f"{self.path}: not a film: {why}")
+            raise FilmError(f"{self.path}: not a film: {why}", code="unsupported")
         if length < _LEAST_S:
-            raise FilmError(f"{self.path}: {length:g} s long; give at least {_LEAST_S} s")
+            raise FilmError(f"{self.path}: {length:g} s long; give at least {_LEAST_S} s", code="too-short")
         return min(MOST_S, int(length) // 2 * 2)
 
     def pictures(self, width: int, height: int, fps: int) -> Iterator[bytes]:
@@ -105,11 +106,16 @@ class Film:
                 finally:
                     ffmpeg.kill()
         if count - made > _SHORT_S * fps:
-            raise FilmError(f"{self.path}: its pictures end at {made / fps:g} s of {self.seconds} s; is it complete?")
+            raise FilmError(
+                f"{self.path}: its pictures end at {made / fps:g} s of {self.seconds} s; is it complete?",
+                code="truncated",
+            )
         for _ in range(count - made):
             yield last
         if self._digest() != self.digest:
-            raise FilmError(f"{self.path}: changed while it was read; try again when the file no longer changes")
+            raise FilmError(
+                f"{self.path}: changed while it was read; try again when the file no longer changes", code="altered"
+            )
 
     def colours(self, width: int, height: int, fps: int) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield the same as RGB pictures (rows, columns, 3)."""

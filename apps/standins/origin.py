@@ -23,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from sojourn.hardware.build_tool import ended
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.ip import IpVersion, as_host
 from sojourn.hardware.machine.place import ENVIRONMENT, CommandError, Place
 from sojourn.hardware.machine.process import Process
@@ -44,7 +45,7 @@ PLAYERS = {
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
-class OriginError(RuntimeError):
+class OriginError(CodedError):
     """The origin cannot be set up: a program is missing or a setting had no effect."""
 
 
@@ -138,10 +139,10 @@ def _npm_ci(folder: Path) -> None:
     try:
         npm = ended([*_npm(), *options], env=environment, longest_s=300)
     except BuildError as error:
-        raise OriginError(f"npm could not install the pinned players: {error}") from error
+        raise OriginError(f"npm could not install the pinned players: {error}", code="unreachable") from error
     if npm.returncode:
         said = [line for line in npm.stderr.splitlines() if "rror" in line] or [npm.stderr.strip()]
-        raise OriginError(f"npm could not install the pinned players: {' '.join(said[:3])}")
+        raise OriginError(f"npm could not install the pinned players: {' '.join(said[:3])}", code="unreachable")
 
 
 def _npm() -> list[str]:
@@ -184,7 +185,7 @@ class Origin:
         origin.jsonl to `run`. Raises OriginError without Caddy, ProcessError if it does not start.
         """
         if not shutil.which("caddy"):
-            raise OriginError("Caddy is missing, which serves the stand-in (apt install caddy)")
+            raise OriginError("Caddy is missing, which serves the stand-in (apt install caddy)", code="missing-program")
         certificate = ensure_certificate()
         config = run / "Caddyfile"
         log = run / "origin.jsonl"
@@ -268,10 +269,14 @@ def set_congestion_control(place: Place, name: str, destination: str = "default"
     try:
         place.run([*command, "congctl", name])
     except CommandError as error:
-        raise OriginError(f"congestion control {name}: not available in this kernel ({error})") from error
+        raise OriginError(
+            f"congestion control {name}: not available in this kernel ({error})", code="unsupported"
+        ) from error
     control = congestion_control(place, destination, version)
     if control != name:
-        raise OriginError(f"{place.name}'s route to {destination}: requested congctl {name}, found {control}")
+        raise OriginError(
+            f"{place.name}'s route to {destination}: requested congctl {name}, found {control}", code="unsupported"
+        )
 
 
 def congestion_control(place: Place, destination: str = "default", version: IpVersion = 4) -> str | None:
@@ -285,7 +290,7 @@ def congestion_control(place: Place, destination: str = "default", version: IpVe
 def _route(place: Place, destination: str, version: IpVersion) -> dict[str, Any]:
     routes = json.loads(place.run(["ip", "-j", f"-{version}", "route", "show", destination]) or "[]")
     if not routes:
-        raise OriginError(f"{place.name} has no route to {destination}")
+        raise OriginError(f"{place.name} has no route to {destination}", code="unreachable")
     return dict(routes[0])
 
 

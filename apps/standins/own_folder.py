@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.errors import CodedError
 
 MOST_FILES, MOST_BYTES = 20_000, 4 << 30
 
 
-class FolderError(RuntimeError):
+class FolderError(CodedError):
     """A folder that cannot be served; one line that names it."""
 
 
@@ -42,9 +43,11 @@ def ensure_own_folder(entry: Path) -> OwnFolder:
         digest = _digest(source, files)
         copy = cache.build_once(cache.root() / "own" / digest, lambda work: _copy(files, source, work, digest))
     except OSError as error:
-        raise FolderError(f"{source}: {error.filename or source}: {error.strerror}") from error
+        raise FolderError(f"{source}: {error.filename or source}: {error.strerror}", code="unreadable-file") from error
     except UnicodeEncodeError as error:
-        raise FolderError(f"{source}: a file name is not UTF-8: {error.object!r}; rename the file") from error
+        raise FolderError(
+            f"{source}: a file name is not UTF-8: {error.object!r}; rename the file", code="invalid-value"
+        ) from error
     return OwnFolder(copy, PurePosixPath(entry.name), digest)
 
 
@@ -65,7 +68,8 @@ def _files(folder: Path) -> Iterator[Path]:
             if number > MOST_FILES or size > MOST_BYTES:
                 raise FolderError(
                     f"{folder}: more than {MOST_FILES} files or {MOST_BYTES >> 30} GiB; "
-                    "give a folder that holds only the page or the stream"
+                    "give a folder that holds only the page or the stream",
+                    code="too-large",
                 )
             yield file
 
@@ -84,5 +88,7 @@ def _copy(files: list[Path], source: Path, target: Path, digest: str) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copy)  # with its mode
     if _digest(target, (target / file.relative_to(source) for file in files)) != digest:
-        raise FolderError(f"{source}: changed while it was copied; try again when the file no longer changes")
+        raise FolderError(
+            f"{source}: changed while it was copied; try again when the file no longer changes", code="altered"
+        )
     cache.normalise_mtimes(target)

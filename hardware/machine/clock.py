@@ -66,5 +66,7 @@ def _sampled_offset(shell: Process) -> Offset:
         answered = time.time()
         there = seconds(answer)
     except (OSError, ValueError) as failed:
-        raise ProcessError(f"{shell.place.name}: its clock gave no answer: {shell.log_tail() or failed}") from failed
+        raise ProcessError(
+            f"{shell.place.name}: its clock gave no answer: {shell.log_tail() or failed}", code="no-answer"
+        ) from failed
     return Offset(there - (sent + answered) / 2, (answered - sent) / 2)

@@ -85,7 +85,8 @@ class Namespaces:
             raise ProcessError(
                 f"user namespaces are refused here ({refused}); allow them with "
                 "`sysctl kernel.unprivileged_userns_clone=1` or `kernel.apparmor_restrict_unprivileged_userns=0`, "
-                "or run as root"
+                "or run as root",
+                code="unsupported",
             ) from refused
         self.pids = {m[1]: int(m[2]) for m in re.finditer(r"^holds (\S+) (\d+)$", self._log.read_text(), re.MULTILINE)}
         self._log.unlink()

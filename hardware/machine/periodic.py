@@ -73,12 +73,15 @@ class PeriodicSampler:
         while not answer.endswith(last):
             # A router that hangs or loses power closes no connection: only its silence shows it.
             if not select.select([stdout], [], [], _SILENCE_S)[0]:
-                raise ProcessError(f"{self.place.name}: {self.command[0]} gave no answer for {_SILENCE_S:g} s")
+                raise ProcessError(
+                    f"{self.place.name}: {self.command[0]} gave no answer for {_SILENCE_S:g} s", code="no-answer"
+                )
             part = os.read(stdout.fileno(), 1 << 16)
             if not part:
                 raise ProcessError(
                     f"{self.place.name}: {self.command[0]} stopped answering: "
-                    + (self._process.log_tail() or "its connection ended")
+                    + (self._process.log_tail() or "its connection ended"),
+                    code="no-answer",
                 )
             answer += part
         return (sent + time.time()) / 2, answer

@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sojourn.hardware.machine.errors import CodedError
+
 COMMANDS = logging.getLogger("sojourn.commands")
 
 #: Variables that may hold an account (apps/credentials.py). No started program needs them, and one might log them.
@@ -22,7 +24,7 @@ ENVIRONMENT = {
 }
 
 
-class CommandError(RuntimeError):
+class CommandError(CodedError):
     """A command ended with a non-zero exit code, was not found, or took too long."""
 
     def __init__(self, place: str, command: Sequence[str], returncode: int | None, stderr: str) -> None:

@@ -16,6 +16,7 @@ from typing import IO, Literal
 
 import psutil
 
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.orphans import mark
 from sojourn.hardware.machine.place import COMMANDS, ENVIRONMENT, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_file
@@ -25,7 +26,7 @@ _POLL_S = 0.01
 _REMOTE_PID = re.compile(r"^sojourn-pid (\d+)$", re.MULTILINE)
 
 
-class ProcessError(RuntimeError):
+class ProcessError(CodedError):
     """A program died early, was not ready in time, or could not be started; the end of its log is in the text."""
 
 
@@ -92,7 +93,7 @@ class Process:
                     start_new_session=True,
                 )
         except OSError as missing:
-            raise ProcessError(f"{place.name}: {shlex.join(command)}: {missing}") from missing
+            raise ProcessError(f"{place.name}: {shlex.join(command)}: {missing}", code="missing-program") from missing
         finally:
             if not isinstance(out, int):
                 out.close()
@@ -117,7 +118,7 @@ class Process:
                 what = f"ended with exit code {self.popen.returncode} before it was ready" if ended else ""
                 failure = self._failure(what or f"was not ready within {timeout:g} s")
                 self.stop(signal.SIGKILL)
-                raise ProcessError(failure)
+                raise ProcessError(failure, code="not-started" if ended else "no-answer")
             time.sleep(_POLL_S)
 
     def _failure(self, what: str) -> str:
@@ -144,7 +145,7 @@ class Process:
         try:
             return self.popen.wait(timeout)
         except subprocess.TimeoutExpired as late:
-            raise ProcessError(self._failure(f"still runs after {timeout:g} s")) from late
+            raise ProcessError(self._failure(f"still runs after {timeout:g} s"), code="not-ended") from late
 
     def send(self, sig: int) -> None:
         """Send `sig` to the program itself, through nsenter and ssh."""

@@ -116,4 +116,4 @@ def _await_interface(pasta: Process, outside: Place) -> None:
             continue
         return
     words = pasta.last_words() or f"no interface within {_START_S} s"
-    raise ProcessError(f"--lab=virtual: no internet access: pasta: {words}")
+    raise ProcessError(f"--lab=virtual: no internet access: pasta: {words}", code="unreachable")

@@ -43,7 +43,7 @@ def call_shown(parts: Instruments, requested: spec.Call, folder: Path) -> Browse
     while not call.settled:
         parts.check()
         if time.monotonic() > deadline:
-            raise ServiceError(f"call: no full picture after {_SETTLED_S:g} s")
+            raise ServiceError(f"call: no full picture after {_SETTLED_S:g} s", code="no-picture")
         time.sleep(_POLL_S)
     return call
 

@@ -15,6 +15,7 @@ from sojourn.captures.obs import Edge, ObsRecorder, first_frame
 from sojourn.captures.obs_control import EDGES, SLATE, STAYS, files
 from sojourn.hardware.machine.process import ProcessError
 from sojourn.scoring.picture.frames import RecordingError
+from tests.refusals import refusal
 
 FPS = 30
 
@@ -84,6 +85,6 @@ def test_a_recording_without_a_readable_slate_is_refused() -> None:
 
 def test_missing_obs_names_the_option_and_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ObsRecorder, "program", "obs-that-is-not-there")
-    with pytest.raises(ProcessError, match=r"^--recorder=obs.* is missing \(apt install obs-studio\)$"):
+    with refusal(ProcessError, "missing-program", "--recorder=obs", "apt install obs-studio"):
         recorders.RECORDERS["obs"].check()
     recorders.RECORDERS["ffmpeg"].check()

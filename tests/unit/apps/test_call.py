@@ -15,6 +15,7 @@ from sojourn.apps.call import FULL, LIGHT, BrowserCall
 from sojourn.apps.standins.call import camera, signalling
 from sojourn.hardware.machine.place import Place
 from sojourn.scoring.picture import strip
+from tests.refusals import refusal
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_missing_clip_is_one_clear_error(cache: Path, tmp_path: Path) -> None:
     made = camera.ensure_camera(LIGHT.width, LIGHT.height)
     made.file.unlink()
     here = Place("local")
-    with pytest.raises(ServiceError, match=rf"the camera's clip is missing: {made.file}"):
+    with refusal(ServiceError, "missing", made.file):
         call.start(Stage(client=here, server=here, address="127.0.0.1", run=tmp_path, display=":0"))
     call.stop()
 

@@ -9,6 +9,8 @@ import pytest
 
 from sojourn.apps.base import ServiceError
 from sojourn.apps.credentials import read_credentials
+from sojourn.hardware.machine.errors import Code
+from tests.refusals import refusal
 
 SECRET = "hunter2"
 
@@ -30,37 +32,37 @@ def test_account_from_a_private_file(file: Path) -> None:
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602, 0o660])
 def test_file_that_others_get_at_is_refused(file: Path, mode: int) -> None:
     file.chmod(mode)
-    with pytest.raises(
-        ServiceError, match=rf"^--credentials={file}: others can read it .mode {mode:04o}.; run chmod 600"
-    ):
+    with refusal(ServiceError, "not-private", f"--credentials={file}: ", f" {mode:04o}", "chmod 600"):
         read_credentials("o2tv", file)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "why"),
     [
-        (f'user = "me"\npassword = {SECRET}', "not valid TOML; write user"),
-        (f'user = "me"\npasswort = "{SECRET}"', "unknown passwort; known: user, password, cookie"),
-        ('user = "me"', "give user and password, or cookie"),
-        ('user = "me"\npassword = 5', "every value must be a string"),
-        ("", "give user and password, or cookie"),
-        ('cookie = "a=b"\norigins = "http://tv.test"', "origins: 'http://tv.test'is not an origin; give https://host"),
+        (f'user = "me"\npassword = {SECRET}', ("unreadable-file", "TOML", "user")),
+        (f'user = "me"\npasswort = "{SECRET}"', ("unknown-option", " passwort; ", ": user, password, cookie")),
+        ('user = "me"', ("missing", "user and password", "cookie")),
+        ('user = "me"\npassword = 5', ("invalid-value", "string")),
+        ("", ("missing", "user and password", "cookie")),
+        ('cookie = "a=b"\norigins = "http://tv.test"', ("invalid-value", "origins: 'http://tv.test'", "https://host")),
         (
             'cookie = "a=b"\norigins = "https://tv.test/login"',
-            "origins: 'https://tv.test/login'is not an origin; give https://host",
+            ("invalid-value", "origins: 'https://tv.test/login'", "https://host"),
         ),
     ],
 )
-def test_what_is_no_account_is_told_in_one_line_without_the_secret(file: Path, text: str, says: str) -> None:
+def test_what_is_no_account_is_told_in_one_line_without_the_secret(
+    file: Path, text: str, why: tuple[Code, *tuple[str, ...]]
+) -> None:
     file.write_text(text)
-    with pytest.raises(ServiceError, match=says) as wrong:
+    with refusal(ServiceError, *why) as wrong:
         read_credentials("o2tv", file)
     assert "\n" not in str(wrong.value) and SECRET not in str(wrong.value)
     assert wrong.value.__cause__ is None
 
 
 def test_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match="No such file"):
+    with refusal(ServiceError, "unreadable-file", "none.toml: No such file"):
         read_credentials("o2tv", tmp_path / "none.toml")
 
 
@@ -71,7 +73,7 @@ def test_account_from_the_environment_is_that_of_the_service(monkeypatch: pytest
     assert account and account.cookie == f"session={SECRET}" and account.source == "SOJOURN_O2TV_*"
     assert read_credentials("sledovanitv", None) is None
     monkeypatch.setenv("SOJOURN_SLEDOVANITV_USER", "me")
-    with pytest.raises(ServiceError, match=r"SOJOURN_SLEDOVANITV_\*: give user and password"):
+    with refusal(ServiceError, "missing", "SOJOURN_SLEDOVANITV_*: ", "user and password"):
         read_credentials("sledovanitv", None)
 
 
@@ -106,24 +108,24 @@ def test_it_may_come_from_the_environment(state: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "why"),
     [
-        (lambda path: path.chmod(0o644), "storage-state=.*state.json: others can read it .mode 0644.; run chmod 600"),
-        (lambda path: path.write_text(SECRET), "not a storage state; create one with"),
-        (lambda path: path.write_text(json.dumps({"cookies": [{"name": SECRET}]})), "not a storage state"),
-        (lambda path: path.unlink(), "No such file"),
-        (lambda path: path.write_bytes(b"x" * (9 << 20)), "larger than"),
+        (lambda path: path.chmod(0o644), ("not-private", "storage-state=", "state.json: ", "0644", "chmod 600")),
+        (lambda path: path.write_text(SECRET), ("invalid-value", "state.json: ", "storage_state()")),
+        (lambda path: path.write_text(json.dumps({"cookies": [{"name": SECRET}]})), ("invalid-value", "state.json: ")),
+        (lambda path: path.unlink(), ("unreadable-file", "state.json: No such file")),
+        (lambda path: path.write_bytes(b"x" * (9 << 20)), ("too-large", "state.json: ")),
     ],
 )
 def test_a_bad_storage_state_is_told_without_what_is_in_it(
-    file: Path, state: Path, change: Callable[[Path], object], says: str
+    file: Path, state: Path, change: Callable[[Path], object], why: tuple[Code, *tuple[str, ...]]
 ) -> None:
     change(state)
-    with pytest.raises(ServiceError, match=says) as wrong:
+    with refusal(ServiceError, *why) as wrong:
         read_credentials("o2tv", file)
     assert "\n" not in str(wrong.value) and SECRET not in str(wrong.value)
 
 
 def test_what_a_service_has_no_use_for_is_no_account(file: Path) -> None:
-    with pytest.raises(ServiceError, match=r"^--credentials=.*: give storage-state, or cookie$"):
+    with refusal(ServiceError, "missing", f"--credentials={file}: ", "storage-state", "cookie"):
         read_credentials("youtube", file, (("storage-state",), ("cookie",)))
