@@ -47,7 +47,7 @@ class BrowserEndedError(BrowserError):
 class Driver(Protocol):
     """What services need from a browser; calls may come from any thread."""
 
-    def open(self, url: str, timeout: float = 30) -> None: ...
+    def open(self, url: str, timeout: float | None = None) -> None: ...
 
     def evaluate(self, script: str) -> Any: ...
 
@@ -148,15 +148,17 @@ class Browser(ABC):
         scripts: Sequence[Path] = (),
         program: Path | None = None,
         profile: Path | None = None,
+        load_s: float = 30,
     ) -> None:
         """Start the browser; `scripts` run in every page, in this order, before the page's scripts.
 
-        `program` is another Chromium-based browser; `profile` initialises its profile. Raises BrowserError if Chromium
-        or the driver is missing or does not start.
+        `program` is another Chromium-based browser; `profile` initialises its profile; `load_s` is the time limit of
+        `open`. Raises BrowserError if Chromium or the driver is missing or does not start.
         """
         self.check(program=program, profile=profile)
         self._program, self._name = program or CHROMIUM, named(program).rpartition(" ")[0] if program else "Chromium"
         self._home, self._profile = scratch_folder("-browser"), viewer_folder("-profile")
+        self._load_s = load_s
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
         self._closed, self._hung, self._turn = False, "", threading.Lock()
         try:
@@ -262,12 +264,16 @@ class Browser(ABC):
                 raise BrowserEndedError(self._hung, code="no-answer")
             return pending.result()
 
-    def open(self, url: str, timeout: float = 30) -> None:
-        """Load `url`; returns once its document is there. Raises BrowserError with the network's reason."""
-        deadline = time.monotonic() + timeout
+    def open(self, url: str, timeout: float | None = None) -> None:
+        """Load `url` within `timeout` s (default: `load_s`); returns once its document is there.
+
+        Raises BrowserError with the network's reason.
+        """
+        limit = self._load_s if timeout is None else timeout
+        deadline = time.monotonic() + limit
         while True:
             try:
-                self._do(lambda: self._goto(url, timeout), timeout)
+                self._do(lambda: self._goto(url, limit), limit)
                 return
             except self.errors as error:
                 # While a new lab's interfaces get their addresses, Chromium aborts what it loads.

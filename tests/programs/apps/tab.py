@@ -21,7 +21,7 @@ class Tab:
         self.page, self._devtools = page, page.context.new_cdp_session(page)
         self.clicks: list[str] = []
 
-    def open(self, url: str, timeout: float = 30) -> None:
+    def open(self, url: str, timeout: float | None = None) -> None:
         self.page.goto(url)
 
     def evaluate(self, script: str) -> Any:

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,8 +33,8 @@ from sojourn.hardware.machine.place import LOCAL
 from tests.programs.apps.test_iptv import CHANNEL
 from tests.refusals import refusal
 
-#: Enough for a slow machine to answer what is not hostile.
-LIMIT_S = 4.0
+#: Enough for a slow machine to answer what is not hostile, and to load it.
+LIMIT_S, LOAD_S = 4.0, 8.0
 
 
 @pytest.fixture(params=DRIVERS)
@@ -45,12 +46,13 @@ def chromium(request: pytest.FixtureRequest, display: str, monkeypatch: pytest.M
     chromium.close()
 
 
-def alternately(names: Iterable[str]) -> Iterator[ParameterSet]:
+def alternately(names: Iterable[str]) -> list[ParameterSet]:
     """Each with one driver, in turn, and with the others in nightly tests."""
-    for at, name in enumerate(names):
-        for place, driver in enumerate(DRIVERS):
-            nightly = (at + place) % len(DRIVERS) != 0
-            yield pytest.param(name, driver, marks=[pytest.mark.nightly] if nightly else [])
+    return [
+        pytest.param(name, driver, marks=[pytest.mark.nightly] if (at + place) % len(DRIVERS) else [])
+        for at, name in enumerate(names)
+        for place, driver in enumerate(DRIVERS)
+    ]
 
 
 def page(script: str) -> str:
@@ -221,6 +223,7 @@ def test_a_site_that_hangs_ends_the_run_with_its_reason(
     else:
         assert issubclass(kind, Iptv)
         service = kind(live=True, url=address, driver=driver)
+    monkeypatch.setattr(service, "_driver", partial(DRIVERS[driver], load_s=LOAD_S))
     begun = time.monotonic()
     try:
         service.start(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display))
