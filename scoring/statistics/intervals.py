@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # type: ignore[import-untyped]  # its first use imports scipy.stats, which takes half a second
 from pydantic import BaseModel, ConfigDict
-from scipy import stats  # type: ignore[import-untyped]
 
 from sojourn.scoring.statistics.numbers import Number
 
@@ -83,7 +83,7 @@ def estimate(values: Sequence[float], statistic: Statistic = "mean") -> Estimate
     take = np.mean if statistic == "mean" else _median
     low = high = None
     if n > 1:
-        tail = stats.norm.cdf(-((n / (n - 1)) ** 0.5) * stats.t.ppf((1 + LEVEL) / 2, n - 1))
+        tail = scipy.stats.norm.cdf(-((n / (n - 1)) ** 0.5) * scipy.stats.t.ppf((1 + LEVEL) / 2, n - 1))
         low, high = _resampled((given,), take, tail, finite)
     return Estimate(statistic=statistic, value=float(take(given)), low=low, high=high, values=tuple(values))
 
@@ -99,7 +99,9 @@ def _resampled(
 ) -> tuple[float, float]:
     """Return the quantiles `tail` and 1 - `tail` of `take` over the resampled series."""
     with np.errstate(invalid="ignore"):  # of an unused standard error
-        drawn = stats.bootstrap(series, take, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=SEED)
+        drawn = scipy.stats.bootstrap(
+            series, take, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=SEED
+        )
     # Between a finite and an infinite value lies nothing.
     low, high = np.quantile(
         drawn.bootstrap_distribution, (tail, 1 - tail), method="linear" if finite else "inverted_cdf"
@@ -149,15 +151,17 @@ def difference(first: Sequence[float], second: Sequence[float], statistic: Stati
         return EstimatedDifference(value=value, low=None, high=None, p=None, least_p=None)
     low = high = value
     if not finite:
-        tail = stats.norm.cdf(-((least_n / (least_n - 1)) ** 0.5) * stats.t.ppf((1 + LEVEL) / 2, least_n - 1))
+        tail = scipy.stats.norm.cdf(
+            -((least_n / (least_n - 1)) ** 0.5) * scipy.stats.t.ppf((1 + LEVEL) / 2, least_n - 1)
+        )
         low, high = _resampled((a, b), less, tail, finite)
     elif (spread := np.array([np.var(a) / (len(a) - 1), np.var(b) / (len(b) - 1)])).any():
         freedom = spread.sum() ** 2 / (spread**2 / [len(a) - 1, len(b) - 1]).sum()
         wider = (spread.sum() / (np.var(a) / len(a) + np.var(b) / len(b))) ** 0.5
-        tail = stats.norm.cdf(-wider * stats.t.ppf((1 + LEVEL) / 2, freedom))
+        tail = scipy.stats.norm.cdf(-wider * scipy.stats.t.ppf((1 + LEVEL) / 2, freedom))
         low, high = _resampled((a, b), less, tail, finite)
-    tested = (a, b) if finite else tuple(np.split(stats.rankdata(np.concatenate([a, b])), [len(a)]))
-    test = stats.permutation_test(
+    tested = (a, b) if finite else tuple(np.split(scipy.stats.rankdata(np.concatenate([a, b])), [len(a)]))
+    test = scipy.stats.permutation_test(
         tested, less if finite else _mean_less, permutation_type="independent", vectorized=True,
         n_resamples=RESAMPLES, rng=SEED,
     )  # fmt: skip
@@ -181,9 +185,9 @@ def paired_p(differences: Sequence[float]) -> float | None:
     if given.size < 2:
         return None
     if np.isfinite(given).all() and np.std(given, ddof=1) >= _NO_SPREAD:
-        return float(stats.ttest_1samp(given, 0.0).pvalue)
+        return float(scipy.stats.ttest_1samp(given, 0.0).pvalue)
     up, down = int((given > 0).sum()), int((given < 0).sum())
-    return float(stats.binomtest(up, up + down).pvalue) if up + down else 1.0
+    return float(scipy.stats.binomtest(up, up + down).pvalue) if up + down else 1.0
 
 
 def holm(p: Mapping[Key, float]) -> dict[Key, float]:
@@ -212,7 +216,7 @@ def least_detectable(differences: Sequence[float]) -> float | None:
     spread = float(np.std(differences, ddof=1))
     if spread < _NO_SPREAD:
         return None
-    quantiles = stats.t.ppf([(1 + LEVEL) / 2, POWER], n - 1).sum()
+    quantiles = scipy.stats.t.ppf([(1 + LEVEL) / 2, POWER], n - 1).sum()
     return float(quantiles * spread / n**0.5)
 
 

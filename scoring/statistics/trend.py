@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import TypeVar
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+import scipy  # type: ignore[import-untyped]
 
 from sojourn.scoring.statistics.intervals import LEVEL, RESAMPLES, SEED, EstimatedDifference, difference
 
@@ -76,7 +76,7 @@ def _best(groups: Sequence[Sequence[float]]) -> tuple[int, float] | None:
     """Return the likeliest place of one change and its p; None if there is none."""
     ends = np.cumsum([len(group) for group in groups])
     values = np.asarray(_runs(groups), dtype=float)
-    values = values if np.isfinite(values).all() else stats.rankdata(values)
+    values = values if np.isfinite(values).all() else scipy.stats.rankdata(values)
     values = values - values.mean() if len(values) else values
     total = float(values @ values)
     # A version without a run is not a place.
