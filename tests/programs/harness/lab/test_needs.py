@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,12 +12,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
-from sojourn.hardware.machine import cache
+from sojourn.hardware.machine import cache, programs
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.programs import Tool, install_command
+from sojourn.harness.cli import app
 from sojourn.harness.lab.needs import built, missing, missing_text, needed
 from tests.hidden import REAL_TIME, path_without
+from tests.tiers import first
+
+#: Of a refusal; what is not refused would run on in this process.
+pytestmark = pytest.mark.timeout(60)
 
 SOAK = "results = 'nights'\n[options]\ntimeline = 'solo:4,cubic:4'\nlab = 'virtual'\n[cells.a]\n"
 
@@ -27,20 +35,26 @@ def simulated_only(tmp_path: Path) -> str:
     return path_without(tmp_path / "bin", *REAL_TIME)
 
 
-def run(path: str, *words: str, where: Path = CHECKOUT, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {
-        "PATH": path,
-        "PYTHONPATH": str(CHECKOUT / "harness" / "api"),
-        "COLUMNS": "80",
-        **variables,
-    }
-    return subprocess.run(
-        [sys.executable, "-P", "-m", *words], cwd=where, env=environment, capture_output=True, text=True, timeout=120
-    )
+def sojourn(path: str, *words: str, where: Path = CHECKOUT, **variables: str) -> Result:
+    """Call a command in this process, in a folder and with the programs that `path` leads to."""
+    with contextlib.chdir(where), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(programs, "_PATH", os.pathsep.join([path, "/usr/local/sbin", "/usr/sbin", "/sbin"]))
+        return CliRunner().invoke(app, words, env={"PATH": path, "COLUMNS": "80", **variables})
 
 
-def doctor(path: str, where: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return run(path, "sojourn.harness.cli", "doctor", *options, where=where)
+def doctor(path: str, where: Path, *options: str) -> Result:
+    return sojourn(path, "doctor", *options, where=where)
+
+
+def run(path: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a module as a process of its own, as what it finds out of its machine may be kept for the next."""
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(CHECKOUT / "harness" / "api"), **variables}
+    command = [sys.executable, "-P", "-m", *words]
+    return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def run_pytest(path: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return run(path, "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider", *words)
 
 
 def names(tools: list[Tool]) -> set[str]:
@@ -78,7 +92,7 @@ def test_one_command_installs_what_is_missing() -> None:
 
 def test_doctor_judges_each_lab_and_its_exit_code_the_one_in_use(simulated_only: str, tmp_path: Path) -> None:
     done = doctor(simulated_only, tmp_path)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert (done.exit_code, done.stderr) == (0, ""), done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert "sim: ready" in lines and "✗" not in done.stdout
     (virtual,) = (line for line in lines if line.startswith("virtual: "))
@@ -90,55 +104,57 @@ def test_doctor_judges_each_lab_and_its_exit_code_the_one_in_use(simulated_only:
     assert "lab.toml: No such file or directory; create one with `sojourn lab init`" in apu
 
     done = doctor(simulated_only, tmp_path, "--lab=virtual", "--recorder=obs")
-    assert done.returncode == 1 and "sim: " not in done.stdout
+    assert done.exit_code == 1 and "sim: " not in done.stdout
     assert done.stderr.startswith("sojourn: the virtual lab does not work here yet: ") and "obs-studio" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert doctor(simulated_only, tmp_path, "--lab=virtul").returncode == 2
+    assert doctor(simulated_only, tmp_path, "--lab=virtul").exit_code == 2
 
 
 def test_doctor_tells_programs_that_simulated_time_misses(tmp_path: Path) -> None:
     done = doctor(path_without(tmp_path / "bin", "ffmpeg"), tmp_path, "--json")
     found = {it["subject"]: it for it in json.loads(done.stdout)}
-    assert done.returncode == 1 and "the sim lab does not work here yet: 1 package is missing" in done.stderr
+    assert done.exit_code == 1 and "the sim lab does not work here yet: 1 package is missing" in done.stderr
     assert found["sim lab"]["fix"].endswith("--no-install-recommends ffmpeg")
     assert found["ffmpeg"]["labs"] == ["sim", "virtual", "apu", "black-box"]
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("--lab=virtual",), r"--lab=virtual: \d+ packages are missing; install them with: .* chromium .* xvfb"),
-        (("--lab=virtual", "--recorder=obs"), r"--lab=virtual --recorder=obs: \d+ packages .* obs-studio .*"),
-        (("--lab=apu",), r"--lab-file: lab.toml: No such file or directory; create one with `sojourn lab init`"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("job", "error"),
-    [
-        (("sojourn.harness.cli", "harm"), "sojourn: {}\n"),
-        (("pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider"), "ERROR: {}\n\n"),
-    ],
-)
-def test_a_run_that_cannot_work_is_a_usage_error(
-    simulated_only: str, tmp_path: Path, job: tuple[str, ...], error: str, words: tuple[str, ...], line: str
+CANNOT_WORK = [
+    (("--lab=virtual",), r"--lab=virtual: \d+ packages are missing; install them with: .* chromium .* xvfb"),
+    (("--lab=virtual", "--recorder=obs"), r"--lab=virtual --recorder=obs: \d+ packages .* obs-studio .*"),
+    (("--lab=apu",), r"--lab-file: lab.toml: No such file or directory; create one with `sojourn lab init`"),
+]
+
+
+@pytest.mark.parametrize(("words", "line"), CANNOT_WORK)
+def test_a_run_that_cannot_work_is_refused(
+    simulated_only: str, tmp_path: Path, words: tuple[str, ...], line: str
 ) -> None:
-    done = run(simulated_only, *job, *words, f"--results={tmp_path / 'results'}")
+    done = sojourn(simulated_only, "harm", *words, f"--results={tmp_path / 'results'}")
+    assert done.exit_code == 4 and not done.stdout, done.stdout
+    assert re.fullmatch(f"sojourn: {line}\n", done.stderr), done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(("words", "line"), first(1, CANNOT_WORK))
+def test_a_test_that_cannot_work_is_a_usage_error(
+    simulated_only: str, tmp_path: Path, words: tuple[str, ...], line: str
+) -> None:
+    done = run_pytest(simulated_only, *words, f"--results={tmp_path / 'results'}")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR and "FAILURES" not in done.stdout, done.stdout
-    assert re.fullmatch(error.format(line), done.stderr), done.stderr
+    assert re.fullmatch(f"ERROR: {line}\n\n", done.stderr), done.stderr
     assert not (tmp_path / "results").exists()
 
 
 def test_experiments_that_are_not_selected_need_nothing(simulated_only: str, tmp_path: Path) -> None:
-    words = ("-m", "not experiment", "--lab=virtual", f"--results={tmp_path / 'results'}", "tests/test_video_harm.py")
-    done = run(simulated_only, "pytest", "-pno:cacheprovider", *words)
+    done = run_pytest(simulated_only, "-m", "not experiment", "--lab=virtual", f"--results={tmp_path / 'results'}")
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout + done.stderr
     assert not (tmp_path / "results").exists()
 
 
 def test_a_night_that_cannot_work_is_not_begun(simulated_only: str, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(SOAK)
-    done = run(simulated_only, "sojourn.harness.cli", "soak", str(tmp_path / "plan.toml"), "--hours=1", "--status=off")
-    assert done.returncode == 2 and done.stdout == "", done.stdout
+    done = sojourn(simulated_only, "soak", str(tmp_path / "plan.toml"), "--hours=1", "--status=off")
+    assert done.exit_code == 2 and done.stdout == "", done.stdout
     assert re.fullmatch(r"sojourn: --lab=virtual: \d+ packages are missing; .*\n", done.stderr), done.stderr
     assert not (tmp_path / "nights").exists()
 
