@@ -86,7 +86,7 @@ def started(
     """
     env = {**env, "LC_ALL": "C.UTF-8"}
     if not shutil.which(command[0], path=env.get("PATH")):
-        raise BuildError(f"{command[0]} is not installed")
+        raise BuildError(f"{command[0]} is not installed", code="missing-program")
 
     def start() -> subprocess.Popen[Any]:
         return subprocess.Popen(
@@ -121,7 +121,7 @@ def ended(
         with started(command, env=env, cwd=cwd, stdout=said, stderr=said) as tool:
             out, err = tool.communicate(timeout=longest_s)
     except subprocess.TimeoutExpired as hung:
-        raise BuildError(f"{Path(command[0]).name} did not end within {longest_s:g} s") from hung
+        raise BuildError(f"{Path(command[0]).name} did not end within {longest_s:g} s", code="no-answer") from hung
     return subprocess.CompletedProcess(command, tool.returncode, out, err)
 
 
@@ -137,7 +137,7 @@ def call(command: list[str], *, env: Mapping[str, str] = ENVIRONMENT, cwd: Path 
 def program_digest(sources: Path, defines: Sequence[str] = ()) -> str:
     """Return the digest of a C program's sources (a folder) and the compiler. Raises BuildError without gcc."""
     if not shutil.which("gcc"):
-        raise BuildError(f"not installed: gcc; as root: {_APT_LINE}")
+        raise BuildError(f"not installed: gcc; as root: {_APT_LINE}", code="missing-program")
     compiler = subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, check=False).stdout
     files = ((path.name, path.read_bytes()) for path in sorted(sources.glob("*.[ch]")))
     return cache.digest([*files, ("command", " ".join((*_COMPILE, *defines)).encode()), ("gcc", compiler)])

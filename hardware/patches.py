@@ -31,7 +31,10 @@ def apply_all(source: Path, patches: tuple[Path, ...]) -> None:
     """
     for patch in patches:
         if (said := _refusal(source, patch)) and _refusal(source, patch, "--reverse", "--check"):
-            raise PatchError(f"{patch.name} does not apply to this kernel source: {said}; port that patch in {PATCHES}")
+            raise PatchError(
+                f"{patch.name} does not apply to this kernel source: {said}; port that patch in {PATCHES}",
+                code="unsupported",
+            )
 
 
 def _refusal(source: Path, patch: Path, *options: str) -> str:

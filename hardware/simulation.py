@@ -20,6 +20,7 @@ from sojourn.hardware.confine.confinement import Confinement, ConfinementError, 
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine.cores import Lease
 from sojourn.hardware.machine.descriptors import DescriptorError, ensure
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import read_foreign
 from sojourn.hardware.machine.memory import available_bytes
 from sojourn.hardware.machine.messages import printable
@@ -58,7 +59,7 @@ _PANIC = re.compile(r"Kernel panic[^\n]*")
 _STUB_GONE = "failed to wait for stub"
 
 
-class SimulationError(RuntimeError):
+class SimulationError(CodedError):
     """The simulated machine did not finish its job; the message ends with the job's output."""
 
 
@@ -151,9 +152,9 @@ def run(
         with contextlib.suppress(OSError):
             (folder / "console").write_bytes(read_foreign(said, _LAST))
         if isinstance(stopped, TimeoutError):
-            raise SimulationError(f"{folder}: {stopped}: {_last_words(folder, said)}") from stopped
+            raise SimulationError(f"{folder}: {stopped}: {_last_words(folder, said)}", code="no-answer") from stopped
         if isinstance(stopped, ConfinementError):
-            raise SimulationError(str(stopped)) from stopped
+            raise SimulationError(str(stopped), code=stopped.code) from stopped
         raise
     finally:
         said.unlink()
@@ -191,7 +192,8 @@ def check_memory(memory: str) -> None:
         where = "of memory" if have <= room else f"in {folder}"
         raise SimulationError(
             f"a simulated machine needs {need >> 20} MB, but only {min(have, room) >> 20} MB {where} are free; "
-            "stop other programs first"
+            "stop other programs first",
+            code="no-memory",
         )
 
 
@@ -207,7 +209,8 @@ def _look(folder: Path, watch: Callable[[], None]) -> None:
     """Watch a running machine. Raises SimulationError if its job fills the disk, and what `watch` raises."""
     if (free := shutil.disk_usage(folder).free) < _FLOOR_BYTES:
         raise SimulationError(
-            f"{folder}: disk full: only {free >> 20} MiB left, a machine needs {_FLOOR_BYTES >> 20}; free some space"
+            f"{folder}: disk full: only {free >> 20} MiB left, a machine needs {_FLOOR_BYTES >> 20}; free some space",
+            code="disk-full",
         )
     watch()
 
@@ -240,14 +243,18 @@ def _judge(folder: Path, said: Path, ended: int) -> None:
     code = printable(code[:_LONGEST_CODE])
     if killed := _NO_MEMORY.search(console):
         whom = f": it killed {printable(killed[1])}" if killed[1] else ""
-        raise SimulationError(f"{folder}: the machine ran out of memory{whom}; its console: {_end(console)}")
+        raise SimulationError(
+            f"{folder}: the machine ran out of memory{whom}; its console: {_end(console)}", code="no-memory"
+        )
     if ended == -signal.SIGKILL or _STUB_GONE in console:
         why = "the machine was killed from outside, as the kernel does if this host or a container runs out of memory"
-        raise SimulationError(f"{folder}: {why}")
+        raise SimulationError(f"{folder}: {why}", code="killed")
     if panic := _PANIC.search(console):
-        raise SimulationError(f"{folder}: {printable(panic[0][:_LONGEST])}; its console: {_end(console)}")
+        raise SimulationError(
+            f"{folder}: {printable(panic[0][:_LONGEST])}; its console: {_end(console)}", code="not-ended"
+        )
     if not code:
-        raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'no output'}")
+        raise SimulationError(f"{folder}: the machine ended early: {_end(console) or 'no output'}", code="not-ended")
     raise SimulationError(f"{folder}: exit code {code}: {_end(last_words(folder / 'err'))}")
 
 

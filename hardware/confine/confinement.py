@@ -24,6 +24,7 @@ from types import TracebackType
 
 from sojourn.hardware import build_tool
 from sojourn.hardware.machine.cache import BuildError, let_read
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import empty_folder, open_folder
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import SHM, scratch_folder
@@ -69,7 +70,7 @@ class Confinement(StrEnum):
     """No confinement, by the user's `SOJOURN_CONFINEMENT=none`."""
 
 
-class ConfinementError(RuntimeError):
+class ConfinementError(CodedError):
     """No mechanism works here, or a machine left files that must not be opened; one line."""
 
 
@@ -86,7 +87,9 @@ def confinement() -> Confinement:
     """
     if wanted := os.environ.get(VARIABLE):
         if wanted not in list(Confinement):
-            raise ConfinementError(f"{VARIABLE}={wanted} is unknown; give {', '.join(Confinement)}")
+            raise ConfinementError(
+                f"{VARIABLE}={wanted} is unknown; give {', '.join(Confinement)}", code="unknown-value"
+            )
         kinds = [Confinement(wanted)]
     else:
         kinds = [Confinement.NAMESPACES, Confinement.LANDLOCK]
@@ -97,7 +100,8 @@ def confinement() -> Confinement:
         refused.append(f"{kind}: {why}")
     raise ConfinementError(
         f"a machine cannot be confined here ({'; '.join(refused)}): allow user namespaces or Landlock; or, if "
-        f"everything that will run in it is trusted, set {VARIABLE}=none"
+        f"everything that will run in it is trusted, set {VARIABLE}=none",
+        code="unsupported",
     )
 
 
@@ -217,7 +221,8 @@ class Jail:
         if before and not self._ended():  # processes that can write nothing may go on
             raise ConfinementError(
                 f"processes of a machine still run {_END_S:g} s after its end, so these files were not read: "
-                f"{', '.join(map(str, before))}"
+                f"{', '.join(map(str, before))}",
+                code="not-ended",
             )
         with ExitStack() as stack:
             for folder, status in before.items():
@@ -283,7 +288,7 @@ def settle(folder: Path, owner: tuple[int, int] | None = None, mode: int | None 
     try:
         held = open_folder(folder.resolve(), owner=owner)
     except OSError as failed:
-        raise ConfinementError(f"{folder}: {failed.strerror}") from failed
+        raise ConfinementError(f"{folder}: {failed.strerror}", code="unreadable-file") from failed
     try:
         if mode is None:
             mode = stat.S_IMODE(os.fstat(held).st_mode)
@@ -293,7 +298,9 @@ def settle(folder: Path, owner: tuple[int, int] | None = None, mode: int | None 
         os.close(held)
     if odd:
         named = ", ".join(map(printable, sorted(odd)[:5]))
-        raise ConfinementError(f"{folder}: the machine left {named}: not plain files or folders, removed")
+        raise ConfinementError(
+            f"{folder}: the machine left {named}: not plain files or folders, removed", code="not-a-file"
+        )
 
 
 class _Settling:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.scratch import scratch_folder
 
 _MEMORY_BYTES, _PROCESSOR_S, _FILE_BYTES = 4 << 30, 4 * 3600, 8 << 30
@@ -26,7 +27,7 @@ _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 _confined_already = False
 
 
-class DecoderError(RuntimeError):
+class DecoderError(CodedError):
     """A decoder cannot be confined here; one line that names the film."""
 
 
@@ -88,7 +89,7 @@ def _confined(stack: ExitStack, program: str, reads: Sequence[Path], writes: Seq
         if _trusted.get():
             return None
         why = f"it may come from a third party, and its decoder cannot be confined: {refused}"
-        raise DecoderError(f"{reads[0]}: not decoded, because {why}") from refused
+        raise DecoderError(f"{reads[0]}: not decoded, because {why}", code="unsupported") from refused
     if kind is Confinement.NONE:
         return None
     where = Path(shutil.which(program) or program).absolute()

@@ -111,7 +111,7 @@ def locked_lines(names: Iterable[str], lock: str) -> str:
             seen.add(name)
             wanted += needs.get(name, ())
     if missing := sorted(seen - pins.keys()):
-        raise BuildError(f"not in requirements.txt: {', '.join(missing)}; run make lock")
+        raise BuildError(f"not in requirements.txt: {', '.join(missing)}; run make lock", code="missing")
     return "".join(pins[name] for name in sorted(seen))
 
 

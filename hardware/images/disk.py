@@ -46,7 +46,10 @@ def assemble(disk: Path, boot_code: bytes, core: bytes, signature: int) -> None:
         BuildError: GRUB does not fit in front of the partition.
     """
     if len(core) > PARTITION - SECTOR:
-        raise BuildError(f"the boot loader has {len(core)} bytes; {PARTITION - SECTOR} fit in front of the partition")
+        raise BuildError(
+            f"the boot loader has {len(core)} bytes; {PARTITION - SECTOR} fit in front of the partition",
+            code="too-large",
+        )
     with disk.open("r+b") as out:
         out.write(master_boot_record(boot_code, signature, disk.stat().st_size - PARTITION))
         out.write(core)

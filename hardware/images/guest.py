@@ -82,7 +82,7 @@ def ensure_guest(progress: Progress | None = None) -> Guest:
 
 def _build(scratch: Path, report: Progress) -> None:
     if not shutil.which("ssh-keygen"):
-        raise BuildError(f"not installed: ssh-keygen; as root: {APT_LINE}")
+        raise BuildError(f"not installed: ssh-keygen; as root: {APT_LINE}", code="missing-program")
     root = scratch / "root"
     versions = extract(root, PACKAGES, report)
     report("preparing the guest", 0.9)
@@ -98,7 +98,7 @@ def extract(root: Path, packages: Sequence[str], report: Progress) -> dict[str, 
     Works as root and as a plain user. Raises BuildError.
     """
     if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
-        raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}")
+        raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}", code="missing-program")
     report("reading the package lists", 0.0)
     archive = Archive(cache.root() / "apt", (SUITE,))
     with archive.locked():
@@ -113,7 +113,7 @@ def extract(root: Path, packages: Sequence[str], report: Progress) -> dict[str, 
         ], env={**ENVIRONMENT, "TMPDIR": str(root.parent)})  # fmt: skip
     versions = dict(sorted(_name_version(deb.name) for deb in (root / "var/cache/apt/archives").glob("*.deb")))
     if absent := [name for name in packages if name not in versions]:
-        raise BuildError(f"missing in the guest: {', '.join(absent)}")
+        raise BuildError(f"missing in the guest: {', '.join(absent)}", code="missing")
     cache.remove_tree(root / "var")
     return {f"archive of {suite}": f"{date:%Y-%m-%d}" for suite, date in archive.dates().items()} | versions
 

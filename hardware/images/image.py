@@ -66,7 +66,7 @@ def ensure_image(
         BuildError: a tool is missing, the packages are not available, or the kernel cannot be built.
     """
     if missing := [tool for tool in TOOLS if not shutil.which(tool, path=ENVIRONMENT["PATH"])]:
-        raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}")
+        raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}", code="missing-program")
     kernel = ensure_board_kernel(board, source, kernel_progress)
     files = (PREPARE, *(path for path in OVERLAY.rglob("*") if path.is_file()))
     parts = [(str(file.relative_to(USERLAND)), file.read_bytes()) for file in files]
@@ -100,9 +100,11 @@ def make_image(
     """
     text = authorized_keys(keys or own_keys())
     if output.exists():
-        raise BuildError(f"--output={output} exists; remove it, or give another file (dd writes it to a disk later)")
+        raise BuildError(
+            f"--output={output} exists; remove it, or give another file (dd writes it to a disk later)", code="exists"
+        )
     if not output.absolute().parent.is_dir():
-        raise BuildError(f"--output={output}: no such folder: {output.absolute().parent}")
+        raise BuildError(f"--output={output}: no such folder: {output.absolute().parent}", code="missing")
     image = ensure_image(board, source, progress, kernel_progress)
     with tempfile.TemporaryDirectory(prefix=".sojourn-", dir=output.absolute().parent) as name:
         copy, given = Path(name) / "disk.img", Path(name) / "keys"
@@ -122,7 +124,9 @@ def own_keys() -> list[Path]:
     """Return the user's public keys in ~/.ssh. Raises BuildError if there are none."""
     if keys := sorted((Path.home() / ".ssh").glob("id_*.pub")):
         return keys
-    raise BuildError("--ssh-key: no key to log in with: ~/.ssh/ has no id_*.pub; create one with `ssh-keygen`")
+    raise BuildError(
+        "--ssh-key: no key to log in with: ~/.ssh/ has no id_*.pub; create one with `ssh-keygen`", code="missing"
+    )
 
 
 def authorized_keys(files: Sequence[Path]) -> str:
@@ -132,12 +136,12 @@ def authorized_keys(files: Sequence[Path]) -> str:
         try:
             text = file.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise BuildError(f"--ssh-key={file}: cannot be read: {error}") from error
+            raise BuildError(f"--ssh-key={file}: cannot be read: {error}", code="unreadable-file") from error
         if "PRIVATE KEY" in text:
-            raise BuildError(f"--ssh-key={file}: is a private key; give the public key {file}.pub")
+            raise BuildError(f"--ssh-key={file}: is a private key; give the public key {file}.pub", code="bad-key")
         known = subprocess.run(["ssh-keygen", "-l", "-f", str(file)], capture_output=True, check=False)
         if known.returncode:
-            raise BuildError(f"--ssh-key={file}: no public key in OpenSSH format (ssh-ed25519 AAAA…)")
+            raise BuildError(f"--ssh-key={file}: no public key in OpenSSH format (ssh-ed25519 AAAA…)", code="bad-key")
         texts.append(text)
     return "\n".join(texts) + "\n"
 

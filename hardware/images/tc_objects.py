@@ -27,10 +27,12 @@ def install(root: Path) -> None:
     Raises BuildError if there is no gcc, the object does not compile, or `root` has no tc.
     """
     if not shutil.which("gcc"):
-        raise BuildError(f"not installed: gcc; as root: {_APT_LINE}")
+        raise BuildError(f"not installed: gcc; as root: {_APT_LINE}", code="missing-program")
     folder = next(root.glob("usr/lib/*/tc"), None)
     if not folder:
-        raise BuildError(f"{root}: no usr/lib/*/tc: iproute2 is missing, or its objects are in another folder")
+        raise BuildError(
+            f"{root}: no usr/lib/*/tc: iproute2 is missing, or its objects are in another folder", code="missing"
+        )
     call([*_COMPILE, "-o", str(folder / "sojourn.so"), str(FRAGMENTS / "tc_sce.c")])
     for kind in KINDS:
         (folder / f"q_{kind}.so").symlink_to("sojourn.so")

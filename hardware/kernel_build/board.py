@@ -53,7 +53,7 @@ class BoardKernel:
 def named(name: str) -> Board:
     """Return the board of this name. Raises BuildError that lists the known boards."""
     if name not in BOARDS:
-        raise BuildError(f"--board={name}: unknown board; known: {', '.join(BOARDS)}")
+        raise BuildError(f"--board={name}: unknown board; known: {', '.join(BOARDS)}", code="unknown-value")
     return BOARDS[name]
 
 

@@ -137,7 +137,7 @@ def compile_kernel(
     if recipe.header and not recipe.header.is_file():
         missing.append(str(recipe.header))
     if missing:
-        raise BuildError(f"not installed: {', '.join(missing)}; as root: {recipe.apt_line}")
+        raise BuildError(f"not installed: {', '.join(missing)}; as root: {recipe.apt_line}", code="missing-program")
     with _tarball(given, scratch, report) as (tarball, name), log.open("wb") as out:
         report("unpacking the kernel source", 0.07)
         tree, objects = scratch / "source", scratch / "objects"
@@ -162,7 +162,7 @@ def compile_kernel(
             make.append(f"CC={compiler}")
         call([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], log)
         if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())):
-            raise BuildError(f"{name} does not accept these options: {', '.join(unmet)}")
+            raise BuildError(f"{name} does not accept these options: {', '.join(unmet)}", code="unsupported")
 
         if recipe.headers_once:  # these include headers that make generates first
             call([*make, "prepare"], log)
@@ -253,13 +253,13 @@ def _tarball(given: KernelSource | None, scratch: Path, report: Progress) -> Ite
 def newest_source(names: list[str]) -> str:
     """Return the linux-source package with the highest version in its name. Raises BuildError if there is none."""
     if not names:
-        raise BuildError("the archive has no linux-source-7.x; give a source with --kernel-source")
+        raise BuildError("the archive has no linux-source-7.x; give a source with --kernel-source", code="missing")
     return max(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def _compiler() -> str:
     if not shutil.which("gcc"):
-        raise BuildError(f"not installed: gcc; as root: {APT_LINE}")
+        raise BuildError(f"not installed: gcc; as root: {APT_LINE}", code="missing-program")
     return subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True).stdout
 
 

@@ -25,7 +25,9 @@ def parse(text: str) -> dict[str, str]:
         if match := re.fullmatch(r"(CONFIG_\w+)=(.+)|# (CONFIG_\w+) is not set", line.strip()):
             options[match[1] or match[3]] = match[2] or "n"
         elif line.strip() and not line.startswith("#"):
-            raise BuildError(f"kernel configuration: cannot parse {line!r}; expected CONFIG_NAME=value")
+            raise BuildError(
+                f"kernel configuration: cannot parse {line!r}; expected CONFIG_NAME=value", code="invalid-value"
+            )
     return options
 
 

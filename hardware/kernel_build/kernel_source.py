@@ -73,9 +73,9 @@ def identify(path: Path) -> KernelSource:
         sha = _digest(path, sorted(changed))
         return KernelSource(path, f"{called} git:{commit} changes sha256:{sha}", f"git {commit} {sha}")
     except ValueError as wrong:
-        raise BuildError(f"--kernel-source: {wrong}") from wrong
+        raise BuildError(f"--kernel-source: {wrong}", code="invalid-value") from wrong
     except OSError as error:
-        raise BuildError(f"--kernel-source {path}: {error.strerror}") from error
+        raise BuildError(f"--kernel-source {path}: {error.strerror}", code="unreadable-file") from error
 
 
 def short_name(path: Path) -> str:
@@ -107,7 +107,7 @@ def pack(source: KernelSource, archive: Path) -> None:
     call([*command, "-cf", str(archive)])
     names.unlink()
     if identify(source.path) != source:
-        raise BuildError(f"--kernel-source {source.path}: changed while it was copied; start again")
+        raise BuildError(f"--kernel-source {source.path}: changed while it was copied; start again", code="altered")
 
 
 def was_built_in(tree: Path) -> bool:
@@ -154,8 +154,10 @@ def _git(tree: Path, *words: str) -> str:
             command, capture_output=True, check=False, env={**ENVIRONMENT, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         )
     except FileNotFoundError as missing:
-        raise BuildError(f"--kernel-source {tree}: is a git tree and git is missing; give a tar file") from missing
+        raise BuildError(
+            f"--kernel-source {tree}: is a git tree and git is missing; give a tar file", code="missing-program"
+        ) from missing
     if done.returncode:
         said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no answer"])[0]
-        raise BuildError(f"--kernel-source {tree}: git {words[0]}: {said}")
+        raise BuildError(f"--kernel-source {tree}: git {words[0]}: {said}", code="unreadable-file")
     return os.fsdecode(done.stdout)

@@ -61,13 +61,13 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
         except subprocess.TimeoutExpired as late:
             last_words = _end(late.stdout or b"") or "nothing"
             raise BuildError(
-                f"the built kernel's check did not end within {TIMEOUT_S:g} s; console: {last_words}"
+                f"the built kernel's check did not end within {TIMEOUT_S:g} s; console: {last_words}", code="no-answer"
             ) from late
         except ConfinementError as refused:
-            raise BuildError(str(refused)) from refused
+            raise BuildError(str(refused), code=refused.code) from refused
         out, err = ((folder / file).read_text() if (folder / file).exists() else "" for file in ("out", "err"))
     if "qdisc: " not in out:
-        raise BuildError(f"the built kernel does not boot: {_end(console)!r}")
+        raise BuildError(f"the built kernel does not boot: {_end(console)!r}", code="not-started")
     judge(out, err)
 
 
@@ -78,14 +78,18 @@ def judge(out: str, err: str = "") -> None:
     if values.get("qdisc") != "dualpi2":
         missing.append("dualpi2")
     if missing:
-        raise BuildError(f"missing in the built kernel: {', '.join(missing)}")
+        raise BuildError(f"missing in the built kernel: {', '.join(missing)}", code="missing")
     if "data_ect1" not in values:
-        raise BuildError(f"a TCP Prague flow fails on the built kernel: {err.strip()[-_CONSOLE_END:]!r}")
+        raise BuildError(f"a TCP Prague flow fails on the built kernel: {err.strip()[-_CONSOLE_END:]!r}", code="failed")
     syn, data, ect1 = (int(values[name]) for name in ("accecn_syn", "data", "data_ect1"))
     if not syn:
-        raise BuildError("the built kernel's Prague does not negotiate AccECN: no SYN with AE, CWR and ECE")
+        raise BuildError(
+            "the built kernel's Prague does not negotiate AccECN: no SYN with AE, CWR and ECE", code="unsupported"
+        )
     if not data or ect1 != data:
-        raise BuildError(f"the built kernel's Prague sends only {ect1} of {data} data packets as ECT(1)")
+        raise BuildError(
+            f"the built kernel's Prague sends only {ect1} of {data} data packets as ECT(1)", code="unsupported"
+        )
 
 
 def _end(console: bytes) -> str:

@@ -102,4 +102,4 @@ def train(kernel: Kernel, guest: Guest, profile: Path) -> None:
         except SimulationError as failed:
             raise BuildError(f"the training failed: {failed}") from failed
     if not any(profile.glob("*.gcda")):
-        raise BuildError("the training wrote no counts")
+        raise BuildError("the training wrote no counts", code="missing")

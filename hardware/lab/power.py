@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from sojourn.hardware.lab.lab_file import ACTION, MachineEntry
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.place import LOCAL, CommandError
 
 ACTIONS = ("on", "off", "cycle", "get")
@@ -11,7 +12,7 @@ ACTIONS = ("on", "off", "cycle", "get")
 _TIMEOUT_S = 120
 
 
-class PowerError(RuntimeError):
+class PowerError(CodedError):
     """A machine cannot be switched; one line that names it and the reason."""
 
 

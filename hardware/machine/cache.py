@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import flush, lock, replace_file, sync_folder, unlock
 
 Progress = Callable[[str, float], None]
@@ -38,7 +39,7 @@ held = set[int]()
 """Descriptors of the locks that `locked` currently holds."""
 
 
-class BuildError(RuntimeError):
+class BuildError(CodedError):
     """A kernel, guest or program cannot be built; the message is one line with the reason and the remedy."""
 
 
@@ -175,7 +176,8 @@ def check_owner(folder: Path | None = None) -> None:
     if owner != os.geteuid():
         raise BuildError(
             f"the cache {folder} belongs to {_named(owner)}, but this process runs as {_named(os.geteuid())}; "
-            "run as its owner, or set SOJOURN_CACHE to your own folder"
+            "run as its owner, or set SOJOURN_CACHE to your own folder",
+            code="not-writable",
         )
 
 

@@ -8,13 +8,14 @@ from typing import Literal
 Code = Literal[
     "altered", "altered-record", "anonymised", "bad-key", "bad-signature", "closed", "confirm-account",
     "confirm-files", "conflict", "damaged", "disk-full", "duplicate", "exists", "failed", "in-use", "insecure",
-    "invalid-run", "invalid-value", "login-refused", "login-required", "missing", "missing-program", "no-answer",
-    "no-cell", "no-effect", "no-memory", "no-picture", "no-stream", "no-victim", "not-a-bundle", "not-a-file",
-    "not-a-folder", "not-a-run", "not-admitted", "not-ended", "not-executable", "not-from-file", "not-private",
-    "not-signed", "not-started", "not-writable", "other-key", "other-site", "other-version", "out-of-range",
-    "outside", "pruned", "real-time", "refused", "removed-option", "script-failed", "too-large", "too-short",
-    "trailing-data", "truncated", "unexpected-file", "unfinished", "unknown-option", "unknown-signer",
-    "unknown-value", "unreachable", "unreadable-file", "unreadable-run", "unsupported", "untrusted-file",
+    "invalid-run", "invalid-value", "killed", "login-refused", "login-required", "missing", "missing-program",
+    "no-answer", "no-cell", "no-effect", "no-memory", "no-picture", "no-stream", "no-victim", "not-a-bundle",
+    "not-a-file", "not-a-folder", "not-a-run", "not-admitted", "not-ended", "not-executable", "not-from-file",
+    "not-private", "not-signed", "not-started", "not-writable", "other-key", "other-setting", "other-site",
+    "other-version", "out-of-range", "outside", "pruned", "real-time", "refused", "removed-option", "script-failed",
+    "too-large", "too-short", "trailing-data", "truncated", "unexpected-file", "unfinished", "unknown-option",
+    "unknown-signer", "unknown-value", "unreachable", "unreadable-file", "unreadable-run", "unsupported",
+    "untrusted-file",
 ]  # fmt: skip
 """Why something is refused, for programs and tests: texts may change, codes stay."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.place import CommandError, Place
 
 
-class ToolError(RuntimeError):
+class ToolError(CodedError):
     """A tool is missing, too old or without a required feature; the message has the fix."""
 
 

@@ -49,7 +49,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
     try:
         confinement()
     except ConfinementError as refused:
-        raise BuildError(str(refused)) from refused
+        raise BuildError(str(refused), code=refused.code) from refused
     kernel, desktop, *_films = all_at_once(
         lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
         lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),

@@ -33,7 +33,7 @@ def missing_tools() -> str:
 def ensure(name: str) -> Path:
     """Return the program of that name, compiled now if it is not in the cache. Raises BuildError if that fails."""
     if missing := missing_tools() or _too_old():
-        raise BuildError(f"not installed: {missing}")
+        raise BuildError(f"not installed: {missing}", code="missing-program")
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
     sources = [HERE / "Cargo.toml", HERE / LOCK, *sorted(HERE.glob("*.rs"))]
     contents = [(path.name, path.read_bytes()) for path in sources]
@@ -61,7 +61,7 @@ def located(lock: str, fresh: str) -> str:
     """
     source = re.search(r"^source = .*$", fresh, re.MULTILINE)
     if source is None:
-        raise BuildError("cargo's lock file names no registry")
+        raise BuildError("cargo's lock file names no registry", code="missing")
     return lock.replace('source = "registry"', source[0])
 
 

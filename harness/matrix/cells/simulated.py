@@ -84,11 +84,11 @@ def run_cell(
         BuildError: kernel, guest or program cannot be built.
     """
     if cell.needs:
-        raise SimulationError(f"cell {cell.name}: needs {cell.needs}")
+        raise SimulationError(f"cell {cell.name}: needs {cell.needs}", code="unsupported")
     if endpoints == "iperf3" and not cell.flows:
-        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: this cell has no bulk flows")
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: this cell has no bulk flows", code="no-effect")
     if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
-        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP only, not {odd[0]}")
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP only, not {odd[0]}", code="unsupported")
     kernel, guest, program = parts(kernel_source)
     job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(job)
@@ -99,14 +99,14 @@ def run_cell(
     try:
         simulation.run(kernel, guest, folder, seed=seed, start_ns=start_ns, timeout=timeout_s)
     except SimulationError as failed:
-        raise SimulationError(f"cell {cell.name}, seed {seed}: {failed}") from failed
+        raise SimulationError(f"cell {cell.name}, seed {seed}: {failed}", code=failed.code) from failed
     answers = {file.name.removeprefix("readback-"): file.read_text() for file in sorted(folder.glob("readback-*"))}
     seen_slots = {file.name.removeprefix("seen-slots-"): file.read_text() for file in folder.glob("seen-slots-*")}
     log = "".join(f"\n[{space}] {queues.SLOTS}\n{text}" for space, text in seen_slots.items())
     log += "".join(f"\n[{space}] tc -s -d -j\n{text}" for space, text in answers.items())
     (folder / "setup.log").write_text(job + (folder / "out").read_text() + (folder / "err").read_text() + log)
     if unlike := queues.differences(cell, answers) + measured.unlike_slots(cell, seen_slots):
-        raise SimulationError(f"cell {cell.name}: {ReadbackError(unlike)}")
+        raise SimulationError(f"cell {cell.name}: {ReadbackError(unlike)}", code="other-setting")
     if endpoints == "iperf3":
         measured.flows_of_iperf3(cell, seed, folder)
     if cell.per_packet:
@@ -117,7 +117,7 @@ def run_cell(
     with (folder / "queues.jsonl").open("w") as out:
         out.writelines(json.dumps(line) + "\n" for line in seen)
     if deaf := measured.unheard(cell, pl.read_csv(folder / "flows.csv", schema=FLOWS, glob=False), seen):
-        raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}")
+        raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}", code="failed")
     ends = {file.name.removeprefix(script.COUNTERS): file for file in folder.glob(f"{script.COUNTERS}*")}
     counted = {space: nstat.counters(file.read_text()) for space, file in sorted(ends.items())}
     (folder / COUNTERS).write_text(json.dumps(counted, indent=1) + "\n")
@@ -155,6 +155,6 @@ def _bring(cell: Cell, folder: Path) -> list[str]:
                 (folder / names[-1]).write_text(delivery_trace.text(hop.slots.times_ms))
             except DeliveryTraceError as wrong:
                 raise SimulationError(
-                    f"cell {cell.name}: every machine needs its trace at the same path: {wrong}"
+                    f"cell {cell.name}: every machine needs its trace at the same path: {wrong}", code="unreadable-file"
                 ) from wrong
     return names

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import pytest
-
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.traffic import rust
+from tests.refusals import refusal
 
 
 def test_the_lock_file_has_the_machines_own_registry() -> None:
@@ -13,5 +12,5 @@ def test_the_lock_file_has_the_machines_own_registry() -> None:
     assert (
         whole.count('source = "registry+sparse://mine"') == lock.count('source = "registry"') == lock.count("checksum")
     )
-    with pytest.raises(BuildError, match="no registry"):
+    with refusal(BuildError, "missing", "registry"):
         rust.located(lock, "version = 4\n")

@@ -63,7 +63,8 @@ def replay(cell: Cell, folder: Path) -> None:
             window, packets, late, repeated = replay_counters((folder / name).read_text())
             if window != cell.replay_window:
                 raise SimulationError(
-                    f"cell {cell.name}: replay window: requested {cell.replay_window}, found {window}"
+                    f"cell {cell.name}: replay window: requested {cell.replay_window}, found {window}",
+                    code="other-setting",
                 )
             out.write(f"{way},{window},{packets},{late},{repeated}\n")
             (folder / name).unlink()
@@ -75,7 +76,7 @@ def replay_counters(text: str) -> tuple[int, int, int, int]:
     packets = re.search(r"lifetime current:\s+\d+\(bytes\), (\d+)\(packets\)", text)
     dropped = re.search(r"stats:\s+replay-window (\d+) replay (\d+) failed", text)
     if not window or not packets or not dropped:
-        raise SimulationError(f"no ESP state in {text[:200]!r}")
+        raise SimulationError(f"no ESP state in {text[:200]!r}", code="damaged")
     return int(window[1]), int(packets[1]), int(dropped[1]), int(dropped[2])
 
 

@@ -12,6 +12,7 @@ import pytest
 from sojourn.hardware.images import disk, image, tc_objects
 from sojourn.hardware.kernel_build import board, kconfig
 from sojourn.hardware.machine.cache import BuildError
+from tests.refusals import refusal
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_the_boot_record_has_one_bootable_partition_that_the_kernel_finds_by_the
 
 
 def test_a_boot_loader_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="1048065 bytes; 1048064 fit"):
+    with refusal(BuildError, "too-large", "1048065 bytes", " 1048064 "):
         disk.assemble(tmp_path / "disk", bytes(512), bytes(disk.PARTITION - 511), 1)
 
 
@@ -43,32 +44,32 @@ def test_public_keys_of_all_files_go_in(tmp_path: Path, key: Path) -> None:
 
 def test_what_is_no_public_key_is_named_before_anything_is_built(tmp_path: Path, key: Path) -> None:
     (tmp_path / "text").write_text("no key\n")
-    for file, says in (
-        (key, rf"{key}: is a private key; give the public key {key}.pub"),
-        (tmp_path / "text", "no public key"),
-        (tmp_path / "none", "cannot be read: .*No such file"),
+    for file, why in (
+        (key, ("bad-key", f"{key}.pub")),
+        (tmp_path / "text", ("bad-key", "OpenSSH")),
+        (tmp_path / "none", ("unreadable-file", "No such file")),
     ):
-        with pytest.raises(BuildError, match=f"--ssh-key={file}: .*{says}" if file != key else says):
+        with refusal(BuildError, *why, f"--ssh-key={file}: "):
             image.make_image(board.named("apu2"), tmp_path / "out", [file])
 
 
 def test_an_output_that_exists_stays_as_it_is(tmp_path: Path, key: Path) -> None:
     (tmp_path / "out").write_text("precious")
-    with pytest.raises(BuildError, match=r"--output=.*out exists"):
+    with refusal(BuildError, "exists", f"--output={tmp_path / 'out'}"):
         image.make_image(board.named("apu2"), tmp_path / "out", [key.with_suffix(".pub")])
-    with pytest.raises(BuildError, match=r"--output=.*: no such folder: .*nowhere"):
+    with refusal(BuildError, "missing", "--output=", tmp_path / "nowhere"):
         image.make_image(board.named("apu2"), tmp_path / "nowhere/out", [key.with_suffix(".pub")])
     assert (tmp_path / "out").read_text() == "precious"
 
 
 def test_without_a_key_nobody_could_log_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(BuildError, match="--ssh-key: no key to log in with"):
+    with refusal(BuildError, "missing", "--ssh-key: "):
         image.make_image(board.named("apu2"), tmp_path / "out")
 
 
 def test_a_board_that_is_not_there_is_named() -> None:
-    with pytest.raises(BuildError, match="--board=apu1: unknown board; known: apu2"):
+    with refusal(BuildError, "unknown-value", "--board=apu1: ", "apu2"):
         board.named("apu1")
 
 

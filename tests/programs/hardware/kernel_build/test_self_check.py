@@ -10,6 +10,8 @@ from sojourn.hardware.images.guest import Guest
 from sojourn.hardware.kernel_build import self_check
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.errors import Code
+from tests.refusals import refusal
 
 # A node's own words: Linux 7.2 with TCP Prague; and with DCTCP in its place, whose data leaves as ECT(0).
 PRAGUE = """controls: reno bbr cubic prague prague-2020 dctcp reno-sce dctcp-sce cubic-sce
@@ -26,20 +28,20 @@ def test_a_kernel_that_proves_prague_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "says"),
+    ("out", "why"),
     [
-        (DCTCP, r"sends only 0 of 20 data packets as ECT\(1\)"),
-        (PRAGUE.replace("data_ect1: 20", "data_ect1: 19"), r"sends only 19 of 20 data packets as ECT\(1\)"),
-        (PRAGUE.replace("accecn_syn: 1", "accecn_syn: 0"), "does not negotiate AccECN"),
+        (DCTCP, ("unsupported", " 0 of 20 ", "ECT(1)")),
+        (PRAGUE.replace("data_ect1: 20", "data_ect1: 19"), ("unsupported", " 19 of 20 ", "ECT(1)")),
+        (PRAGUE.replace("accecn_syn: 1", "accecn_syn: 0"), ("unsupported", "AccECN")),
         (
             PRAGUE.replace(" prague prague-2020", "").replace("dualpi2", "pfifo_fast"),
-            "missing in the built kernel: prague, prague-2020, dualpi2",
+            ("missing", "prague, prague-2020, dualpi2"),
         ),
-        (PRAGUE[: PRAGUE.index("accecn_syn")], "a TCP Prague flow fails on the built kernel: 'iperf3: error'"),
+        (PRAGUE[: PRAGUE.index("accecn_syn")], ("failed", "Prague", "'iperf3: error'")),
     ],
 )
-def test_what_does_not_work_is_named(out: str, says: str) -> None:
-    with pytest.raises(BuildError, match=says):
+def test_what_does_not_work_is_named(out: str, why: tuple[Code, *tuple[str, ...]]) -> None:
+    with refusal(BuildError, *why):
         self_check.judge(out, "iperf3: error\n")
 
 
@@ -62,12 +64,12 @@ def boot(tmp_path: Path, script: str) -> None:
 
 @pytest.mark.usefixtures("unconfined")
 def test_a_binary_that_is_no_kernel_fails_with_its_last_words(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="does not boot: 'Kernel panic'"):
+    with refusal(BuildError, "not-started", "'Kernel panic'"):
         boot(tmp_path, "echo Kernel panic")
 
 
 @pytest.mark.usefixtures("unconfined")
 def test_a_kernel_that_hangs_fails_with_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_check, "TIMEOUT_S", 0.5)
-    with pytest.raises(BuildError, match=r"did not end within 0\.5 s; console: VFS: cannot mount"):
+    with refusal(BuildError, "no-answer", " 0.5 s", ": VFS: cannot mount"):
         boot(tmp_path, "echo VFS: cannot mount; exec sleep 60")

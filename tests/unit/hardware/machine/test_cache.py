@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.machine import cache
+from tests.refusals import refusal
 
 
 def test_digest_depends_on_names_and_contents_but_not_on_order() -> None:
@@ -194,8 +195,6 @@ def test_what_a_disk_changed_is_found_once_a_day_and_when_it_is_doubted(
 def test_a_cache_of_another_user_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 4711)
-    with pytest.raises(
-        cache.BuildError, match=rf"the cache {tmp_path} belongs to .*, but this process runs as user \d+; .*SOJOURN_"
-    ):
+    with refusal(cache.BuildError, "not-writable", tmp_path, "SOJOURN_CACHE"):
         built(tmp_path / "entry", [])
     assert list(tmp_path.iterdir()) == []
