@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from sojourn.hardware.machine.clock import seconds
+from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.orphans import machine
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import CommandError, Place
@@ -72,7 +73,7 @@ done
 _LOOK = f"[ -d {FOLDER} ] || exit 0; echo claimed; cd {FOLDER} && cat owner beat 2>/dev/null; true"
 
 
-class LeaseError(RuntimeError):
+class LeaseError(CodedError):
     """The router is claimed by another run, or cannot be claimed; one line that says what would help."""
 
 
@@ -167,7 +168,7 @@ def undo_stale(place: Place) -> str:
         if now != owner:
             return str(owner)  # its own watcher was faster
         if beat != last:
-            raise LeaseError(f"{place.name}: in use by {owner}; wait until that run has ended")
+            raise LeaseError(f"{place.name}: in use by {owner}; wait until that run has ended", code="in-use")
         time.sleep(_POLL_S)
     place.run(["sh", "-c", _RELEASE, "release", written])
     return str(owner)

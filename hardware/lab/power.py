@@ -19,7 +19,7 @@ class PowerError(CodedError):
 def switch(name: str, machine: MachineEntry, action: str) -> str:
     """Do one of `ACTIONS` to the machine `name` and return the switch's output. Raises `PowerError`."""
     if action not in ACTIONS:
-        raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}")
+        raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}", code="unknown-value")
     if machine.labgrid:
         from sojourn.hardware.lab.labgrid_target import LabgridError, LabgridTarget
 
@@ -27,10 +27,10 @@ def switch(name: str, machine: MachineEntry, action: str) -> str:
             with LabgridTarget(machine.labgrid) as target:
                 return target.switch(action)
         except LabgridError as failed:
-            raise PowerError(f"{name}: power: {failed}") from failed
+            raise PowerError(f"{name}: power: {failed}", code="failed") from failed
     if not machine.power:
-        raise PowerError(f"{name}: the lab file defines no power switch; add power = [...] or labgrid")
+        raise PowerError(f"{name}: the lab file defines no power switch; add power = [...] or labgrid", code="missing")
     try:
         return LOCAL.run([word.replace(ACTION, action) for word in machine.power], timeout=_TIMEOUT_S).strip()
     except CommandError as failed:
-        raise PowerError(f"{name}: power {action}: {failed}") from failed
+        raise PowerError(f"{name}: power {action}: {failed}", code="failed") from failed

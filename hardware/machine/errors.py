@@ -13,9 +13,9 @@ Code = Literal[
     "not-a-file", "not-a-folder", "not-a-run", "not-admitted", "not-ended", "not-executable", "not-from-file",
     "not-private", "not-signed", "not-started", "not-writable", "other-key", "other-setting", "other-site",
     "other-version", "out-of-range", "outside", "pruned", "real-time", "refused", "removed-option", "script-failed",
-    "too-large", "too-short", "trailing-data", "truncated", "unexpected-file", "unfinished", "unknown-option",
-    "unknown-signer", "unknown-value", "unreachable", "unreadable-file", "unreadable-run", "unsupported",
-    "untrusted-file",
+    "too-large", "too-old", "too-short", "trailing-data", "truncated", "unexpected-file", "unfinished",
+    "unknown-option", "unknown-signer", "unknown-value", "unreachable", "unreadable-file", "unreadable-run",
+    "unsupported", "untrusted-file",
 ]  # fmt: skip
 """Why something is refused, for programs and tests: texts may change, codes stay."""
 

@@ -19,11 +19,14 @@ def version(place: Place, command: list[str], pattern: str, package: str) -> tup
         text = place.run(command)
     except CommandError as failed:
         raise ToolError(
-            f"{place.name}: {command[0]} does not run ({failed.stderr.strip()}); install {package}"
+            f"{place.name}: {command[0]} does not run ({failed.stderr.strip()}); install {package}",
+            code="missing-program",
         ) from failed
     match = re.search(pattern, text)
     if match is None:
-        raise ToolError(f"{place.name}: {' '.join(command)} printed no version; install {package}")
+        raise ToolError(
+            f"{place.name}: {' '.join(command)} printed no version; install {package}", code="missing-program"
+        )
     return tuple(int(part) for part in re.findall(r"\d+", match[1]))
 
 
@@ -31,4 +34,6 @@ def at_least(place: Place, tool: str, have: tuple[int, ...], need: tuple[int, ..
     """Raise `ToolError` if `have` is older than `need`."""
     if have < need:
         dotted = [".".join(map(str, v)) for v in (have, need)]
-        raise ToolError(f"{place.name}: {tool} {dotted[0]} is too old; {dotted[1]} or newer is required: {why}")
+        raise ToolError(
+            f"{place.name}: {tool} {dotted[0]} is too old; {dotted[1]} or newer is required: {why}", code="too-old"
+        )

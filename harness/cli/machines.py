@@ -147,7 +147,7 @@ def lab_power(
 
     machines = read_lab_file(lab_file).machines
     if machine not in machines:
-        raise PowerError(f"unknown machine {machine!r}; known: {', '.join(machines)}")
+        raise PowerError(f"unknown machine {machine!r}; known: {', '.join(machines)}", code="unknown-value")
     print(switch(machine, machines[machine], action) or f"{machine}: {action} done")
 
 

@@ -100,7 +100,7 @@ def require_programs_of_cells(lab: str, *, calls: bool) -> None:
 
 def _require(words: str, tools: Iterable[Tool]) -> None:
     if absent := missing(tools):
-        raise ToolError(f"{words}: {missing_text(absent)}")
+        raise ToolError(f"{words}: {missing_text(absent)}", code="missing-program")
 
 
 def built(folder: Path) -> bool:

@@ -69,10 +69,14 @@ def check() -> None:
     for program, package in (("pasta", "passt"), ("nft", "nftables")):
         if not find(program):
             fix = f"as root: apt-get install --no-install-recommends {package}"
-            raise ToolError(f"--lab=virtual: internet access needs {program}, which is missing; {fix}")
+            raise ToolError(
+                f"--lab=virtual: internet access needs {program}, which is missing; {fix}", code="missing-program"
+            )
     if not os.access(_TUN, os.R_OK | os.W_OK):
         fix = f"as root: modprobe tun && chmod 0666 {_TUN}"
-        raise ToolError(f"--lab=virtual: internet access needs {_TUN}, which this user cannot open; {fix}")
+        raise ToolError(
+            f"--lab=virtual: internet access needs {_TUN}, which this user cannot open; {fix}", code="not-writable"
+        )
 
 
 def open_uplink(

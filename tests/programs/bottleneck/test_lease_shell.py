@@ -16,6 +16,7 @@ from sojourn.bottleneck.lease import FOLDER, LeaseError, RouterLease, owner_of, 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.namespaces import Namespaces
 from sojourn.hardware.machine.place import Place
+from tests.refusals import refusal
 
 #: What the set-up of a claim is here: a file, which its undoing removes.
 SET_UP = "/run/set-up"
@@ -132,7 +133,7 @@ def test_a_killed_hosts_claim_is_undone_by_one_that_comes(router: Place, tmp_pat
         text=True,
     )  # fmt: skip
     assert killed.stdout and killed.stdout.readline() == "has\n"
-    with pytest.raises(LeaseError, match=rf"in use by .*process {killed.pid}, since .*; wait until"):
+    with refusal(LeaseError, "in-use", f"process {killed.pid}, since "):
         undo_stale(router)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
