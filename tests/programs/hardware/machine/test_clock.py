@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.hardware.machine import clock
 from sojourn.hardware.machine.clock import Offset, clock_offset, seconds
 from sojourn.hardware.machine.place import LOCAL, Place
 from sojourn.hardware.machine.process import ProcessError
@@ -39,6 +40,7 @@ def test_clocks_that_may_agree_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo noon"])
-def test_a_place_that_tells_no_time_is_named(tmp_path: Path, script: str) -> None:
+def test_a_place_that_tells_no_time_is_named(tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_SILENCE_S", 1.0)
     with refusal(ProcessError, "no-answer", "apu: "):
         clock_offset(with_date(tmp_path, script))
