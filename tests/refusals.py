@@ -12,10 +12,15 @@ from sojourn.hardware.machine.errors import Code, CodedError
 
 
 @contextmanager
-def refusal(kind: type[CodedError], code: Code, *mentioned: object) -> Iterator[pytest.ExceptionInfo[CodedError]]:
-    """Expect an error in one line with that code, which mentions each of these: an option, a file, a value."""
+def refusal(
+    kind: type[CodedError], code: Code, *mentioned: object, one_line: bool = True
+) -> Iterator[pytest.ExceptionInfo[CodedError]]:
+    """Expect an error with that code, which mentions each of these: an option, a file, a value.
+
+    It is one line, unless it ends with a machine's console.
+    """
     with pytest.raises(kind) as wrong:
         yield wrong
     text = str(wrong.value)
     assert wrong.value.code == code, text
-    assert "\n" not in text and not [it for it in mentioned if str(it) not in text], text
+    assert not (one_line and "\n" in text) and not [it for it in mentioned if str(it) not in text], text

@@ -93,5 +93,5 @@ def test_a_machine_out_of_memory_says_so(tmp_path: Path) -> None:
     hungry = "echo 1 >/proc/sys/vm/overcommit_memory\nexec dd if=/dev/zero of=/dev/null bs=300M count=1\n"
     (tmp_path / "run").write_text(f"#!/bin/sh\n{hungry}")
     (tmp_path / "run").chmod(0o755)
-    with refusal(SimulationError, "no-memory", " dd; "):
+    with refusal(SimulationError, "no-memory", " dd; ", one_line=False):
         simulation.run(ensure_kernel(), ensure_guest(), tmp_path, memory="128M")
