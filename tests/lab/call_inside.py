@@ -25,7 +25,7 @@ DOWN_MS, UP_MS = 110, 10
 VERSION = "ip-version"
 """The file that says over which IP version."""
 #: Until the jitter buffers know the path; what is judged.
-SETTLE_S, WATCHED_S = 8, 6
+SETTLE_S, WATCHED_S = 5, 4
 
 
 def path() -> Bottleneck:

@@ -15,6 +15,9 @@ from sojourn.harness.store.runs import RunStore
 from tests.lab.canaries import ENVIRONMENT, PROJECT
 from tests.lab.main_job import run_harm, run_main_job
 
+#: Of the runs through dualpi2, which are compared.
+L4S = "--qdisc=dualpi2", "--timeline=solo:5,cubic:5,prague:10"
+
 
 @dataclass(frozen=True)
 class Repeated:
@@ -28,7 +31,7 @@ class Repeated:
 @pytest.fixture(scope="session")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Repeated:
     """Two valid runs through fq_codel with one queue, made side by side, with different orders of the contenders."""
-    timeline = "--timeline=solo:6,cubic:8,solo:3,prague:8,solo:2"
+    timeline = "--timeline=solo:5,cubic:5,solo:2,prague:5,solo:2"
     done = run_harm(results := tmp_path_factory.mktemp(PROJECT), timeline, "--repeat=2", "--seed=3", **ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = {read_manifest(run).seed: run for run in RunStore(results).runs()}
@@ -55,14 +58,14 @@ def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid run of the main job through dualpi2, by the other driver and the other recorder."""
     ensure_desktop(["obs"])  # with what is not there yet fetched by no canary's proxy
     programs = "--driver=selenium", "--recorder=obs"
-    return valid_run(tmp_path_factory, "--qdisc=dualpi2", "--timeline=solo:6,cubic:7,prague:10", *programs)
+    return valid_run(tmp_path_factory, *L4S, *programs)
 
 
 @pytest.fixture(scope="session")
 def ipv6_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid run of the main job over IPv6, through dualpi2, the film by HTTP/3."""
     over = "--ip-version=6", "--origin-protocol=h3"
-    return valid_run(tmp_path_factory, "--qdisc=dualpi2", "--timeline=solo:6,cubic:7,prague:10", *over)
+    return valid_run(tmp_path_factory, *L4S, *over)
 
 
 def valid_run(tmp_path_factory: pytest.TempPathFactory, *arguments: str) -> Path:

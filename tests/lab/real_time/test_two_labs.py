@@ -23,7 +23,7 @@ def test_two_runs_at_once_end_as_valid_or_void_and_leave_nothing(tmp_path: Path)
         subprocess.Popen(
             [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
              f"--service={service}", "--lab=virtual", f"--results={tmp_path / service}",
-             "--timeline=solo:10,cubic:15", "--buffer=4"],
+             "--timeline=solo:10,cubic:15"],
             cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
         for service in ("youtube", "o2tv")
