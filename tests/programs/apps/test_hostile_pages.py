@@ -32,6 +32,7 @@ from sojourn.captures.player import DRAIN, SCRIPT, PlayerRecorder
 from sojourn.hardware.machine.place import LOCAL
 from tests.programs.apps.test_iptv import CHANNEL
 from tests.refusals import refusal
+from tests.tiers import first
 
 #: Enough for a slow machine to answer what is not hostile, and to load it.
 LIMIT_S, LOAD_S = 4.0, 8.0
@@ -81,6 +82,7 @@ def test_a_question_has_a_limit_after_which_the_browser_ends(chromium: Browser, 
     assert not [p for p in psutil.process_iter(["cmdline"]) if any(mine in a for a in p.info["cmdline"] or ())]
 
 
+@pytest.mark.parametrize("chromium", first(1, DRIVERS), indirect=True)
 def test_the_samples_say_that_the_page_hangs(chromium: Browser, tmp_path: Path) -> None:
     chromium.open(page(HANGS["endless loop"]))
     recorder = PlayerRecorder(chromium, tmp_path / "player.jsonl", period=0.1)

@@ -17,6 +17,7 @@ from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.own_page import OwnPage
 from sojourn.hardware.machine.place import LOCAL
 from tests.refusals import refusal
+from tests.tiers import first
 
 USER, PASSWORD = "Ann@tv.test", "hunter2(*"
 PAGE = """data:text/html,<!doctype html><meta charset="utf-8"><body style="margin:0" class="watch" data-token="t0k3n">
@@ -78,6 +79,7 @@ def test_of_a_giant_page_nothing_is_kept(browser: Browser, tmp_path: Path, giant
     assert browser.keep_shown(tmp_path) == "" and list((tmp_path / "logs").iterdir()) == []
 
 
+@pytest.mark.parametrize("browser", first(1, DRIVERS), indirect=True)
 def test_a_page_without_an_answer_leaves_nothing_and_keeps_nobody_waiting(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
