@@ -37,6 +37,8 @@ class Cell(Specified):
     """Between the two ends of the chain of middleboxes, around the bottleneck."""
     sender_queue: Literal["", "fq"] = ""
     """Root qdisc of the sending hosts, which then paces their flows; their RTT must be 0, and the delay in a hop."""
+    bunching_us: int = Field(default=0, ge=0, le=10_000)
+    """Longest time between two releases of packets at each host, µs, as of a NIC that coalesces interrupts."""
     replay_window: int = Field(default=0, ge=0, le=4096)
     """With `ipsec`: packets; 0 is off."""
     offloads: bool = False
@@ -78,6 +80,8 @@ class Cell(Specified):
         others = (*self.probes, *(one for one in (self.call, self.short_flows) if one))
         if self.sender_queue and any(one.rtt_us for one in (*self.flows, *others)):
             yield "sender_queue: flows, probes and calls must have an RTT of 0, and a hop's path the delay"
+        if self.sender_queue and self.bunching_us:
+            yield "bunching_us: a host with sender_queue has no other qdisc; give a hop's path slot_us"
         if self.replay_window and self.tunnel != "ipsec":
             yield f"replay_window: needs tunnel='ipsec', not {self.tunnel!r}"
         for n in sorted({n for hop in self.hops for n in hop.mangled_flows}):
@@ -140,4 +144,6 @@ class Cell(Specified):
             for hop in self.hops
         )
         requested = self.model_copy(update={"hops": hops})
-        return hashlib.sha256(requested.model_dump_json().encode()).hexdigest()[:16]
+        # Cells of results that exist keep their digest.
+        later = set() if self.bunching_us else {"bunching_us"}
+        return hashlib.sha256(requested.model_dump_json(exclude=later).encode()).hexdigest()[:16]

@@ -72,6 +72,16 @@ class Impairment(BaseModel):
         return words
 
 
+def bunched(path: Impairment, longest_us: int) -> Impairment:
+    """Return `path` with packets released at random intervals of up to `longest_us` µs, unless it has bursts already.
+
+    With 0 they are released at once.
+    """
+    if not longest_us or path.slot_us:
+        return path
+    return path.model_copy(update={"slot_us": max(1, longest_us // 10), "slot_max_us": longest_us})
+
+
 def commands(dev: str, ifb: str, path: Impairment, only: Sequence[str] = ()) -> list[list[str]]:
     """Return the commands that pass what `dev` receives (only from `only`, if given) through `path` on `ifb`.
 

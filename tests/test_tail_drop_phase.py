@@ -40,6 +40,7 @@ MATRIX = Matrix(
     source='"L4S Tests", Scenario 1 Fairness Table; Floyd and Jacobson, 1991',
     cells=tuple(cell(path, rtt) for path in PATHS for rtt in RTTS_MS),
     window_s=60,
+    exact="it shows what a phase that locks does",
     tail_s=1,
     columns=(
         Column(head="Prague Mbit/s", metric="flows.0.d_ss_mbps"),

@@ -45,6 +45,7 @@ MATRIX = Matrix(
         pair("dualpi2", "prague", "prague"),
     ),
     repeat=1,
+    exact="it checks rates and delays against those specified",
     columns=(
         Column(head="first Mbit/s", metric="flows.0.d_ss_mbps", digits=3),
         Column(head="second Mbit/s", metric="flows.1.d_ss_mbps", digits=3),

@@ -49,6 +49,7 @@ def matrix(
         ),
     ] = "2ms",
     pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of every run.")] = False,
+    exact: Annotated[bool, declared(BY_NAME["exact"])] = False,
     swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Replace contender OLD by NEW in all flows.")] = "",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Delivery trace (a time in ms per line) for the matrix.")
@@ -110,6 +111,7 @@ def matrix(
         Limits(jitter_ms=value_of("jitter-gate", jitter_gate)),
         pcap,
         value_of("kernel-source", kernel_source).absolute() if kernel_source else None,
+        exact,
         compare_with,
     )
     if listed:

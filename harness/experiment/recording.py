@@ -77,7 +77,7 @@ def run_experiment(
     """
     folder = run.path
     with command_log(folder / "setup.log") as turn_page, lab_factory as lab:
-        path = ManagedRouter(lab.router, options.bottleneck) if lab.router else BlackBox(lab)
+        path = ManagedRouter(lab.router, options.rig.path(options.bottleneck)) if lab.router else BlackBox(lab)
         path.apply()
         try:
             with first_failure() as stack:

@@ -13,6 +13,7 @@ from typing import Any
 from polars.exceptions import PolarsError
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.rig import Rig
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import package_versions
@@ -101,9 +102,10 @@ def scores_from_files(run: Path, manifest: Manifest) -> Scores | dict[str, Any]:
     if CELL not in manifest.files:
         return score_run(run)
     window_s, tail_s = _window(run)
-    specification = cell_of(run)["cell"]
+    made = cell_of(run)
+    specification = made["cell"]
     try:
-        cell = Cell.model_validate(specification)
+        cell = Rig.model_validate(made.get("rig", {})).applied(Cell.model_validate(specification))
         scores = score_cell(cell, CellFrames.read(run), window_s=window_s, tail_s=tail_s)
         document: dict[str, Any] = json.loads(json.dumps(scores.document()))
     except (PolarsError, ValueError, LookupError, TypeError, AttributeError, OSError) as wrong:

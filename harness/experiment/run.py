@@ -136,7 +136,12 @@ def keep_run(
 def new_run(test: str, options: Options, command_line: Sequence[str], begun: Begun = lambda _: None) -> RunDirectory:
     """Make the directory of a run and pass it to `begun`. Raises StoreError, and what `begun` raises."""
     run = RunStore(options.results).create(
-        test, options.cell, seed=options.seed, command_line=command_line, needed=options.needed_bytes
+        test,
+        options.cell,
+        seed=options.seed,
+        drawn=options.rig.words(),
+        command_line=command_line,
+        needed=options.needed_bytes,
     )
     begun(run)
     return run

@@ -172,6 +172,9 @@ class Matrix(_Frozen):
     cells: tuple[Cell, ...] = Field(min_length=1)
     repeat: int = Field(default=3, ge=1)
     """Runs of each cell by default, with the seeds 1, 2, …"""
+    exact: str = ""
+    """Why no seed draws a rig (`sojourn.bottleneck.rig`): what the experiment needs to the microsecond; empty: each
+    does."""
     window_s: float = Field(default=40, gt=0)
     """Length of the window of D_SS, s."""
     tail_s: float = Field(default=2, ge=0)

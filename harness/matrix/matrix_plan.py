@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.kernel_build.kernel_source import short_name
 from sojourn.hardware.lab.lab_file import PHYSICAL
@@ -65,17 +66,24 @@ class MatrixPlan:
     """Whether to capture at both ends of simulated-time runs."""
     kernel_source: Path | None = None
     """Another Linux instead of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
+    exact: bool = False
+    """Whether all seeds have the exact RTT, start and release of packets that the cells specify."""
     compare_with: Path | None = None
     """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
 
     @cached_property
     def folder(self) -> Path:
-        """Where the runs of the matrix are kept: separate for each lab, for endpoints other than Sojourn's, and for
-        each kernel that was given.
+        """Where the runs of the matrix are kept: separate for each lab, for endpoints other than Sojourn's, for each
+        kernel that was given, and for exact runs of a matrix whose seeds draw a rig.
         """
         apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
         kernel = short_name(self.kernel_source) if self.kernel_source else ""
-        return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel)))
+        exact = "exact" if self.exact and not self.matrix.exact else ""
+        return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel, exact)))
+
+    def rig(self, cell: Cell, seed: int) -> Rig:
+        """Return the laboratory in which a cell runs."""
+        return EXACT if self.exact or self.matrix.exact else draw(seed, cell, bunching=self.lab == "sim")
 
     @property
     def left_out(self) -> dict[str, list[str]]:
@@ -116,7 +124,11 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
     fields |= {"pcap": plan.pcap, "kernel_source": plan.kernel_source, "matrix": matrix.name}
-    jobs = [CellJob(cell, seed, matrix.window_s, matrix.tail_s, **fields) for cell in cells for seed in plan.seeds]
+    jobs = [
+        CellJob(cell, seed, matrix.window_s, matrix.tail_s, rig=plan.rig(cell, seed), **fields)
+        for cell in cells
+        for seed in plan.seeds
+    ]
     return jobs, engine()
 
 

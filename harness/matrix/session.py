@@ -92,6 +92,7 @@ class MatrixSession:
             lab_file=options.lab_file,
             limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
             kernel_source=options.kernel_source,
+            exact=options.exact,
         )
         jobs, engine = prepare(plan)
         self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs

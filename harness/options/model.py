@@ -13,6 +13,7 @@ from sojourn.apps import SERVICES
 from sojourn.apps.options import Group, Option, ServiceOptions, existing, resolved
 from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.qdiscs import KINDS, Qdisc
+from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.bottleneck.units import format_rate, format_time, parse_time, rtt_option
@@ -172,6 +173,14 @@ class Options(ServiceOptions):
     seed: Annotated[
         int, Option("evidence", "how", "Seed of all randomness; recorded with the run", "1", parse=parsing.seed)
     ]
+    exact: Annotated[
+        bool,
+        Option(
+            "path", "what",
+            "Run exactly the given RTT, without the rig that a seed otherwise draws: RTT within 5%, bunched packets "
+            "(docs/measurement.md)",
+        ),
+    ] = False  # fmt: skip
     repeat: Annotated[
         int | None,
         Option(
@@ -224,6 +233,13 @@ class Options(ServiceOptions):
             down=Direction(rate_bps=self.rate_down_bps, qdisc=self.qdisc_down, path=down),
             up=Direction(rate_bps=self.rate_up_bps, qdisc=self.qdisc_up, path=up),
         )
+
+    @property
+    def rig(self) -> Rig:
+        """The laboratory that the seed stands for; hosts in real time bunch packets themselves, as do given bursts."""
+        if self.exact or self.rtt_us is None:
+            return EXACT
+        return draw(self.seed, bunching=self.lab == "sim" and not (self.bursts_us or self.jitter_us))
 
     @property
     def second_video(self) -> bool:

@@ -75,6 +75,11 @@ class Experiment:
         return [run for run in self.runs if isinstance(run, VictimRun)]
 
     @property
+    def drawn(self) -> bool:
+        """Whether the seed of each run drew a rig."""
+        return all(run.manifest.drawn for run in self.runs)
+
+    @property
     def base(self) -> str:
         """Of what the figures without a contender are: of the victim alone, or of the whole cell."""
         return "alone" if self.victims else "whole cell"

@@ -16,6 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sojourn.bottleneck.rig import coverage
 from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, cell_headline
 from sojourn.harness.report.grids import (
     DEMAND_MET,
@@ -122,6 +123,8 @@ def lines(one: Experiment) -> list[str]:
             covered = f"covers the true value in at most {best_coverage(n):.0%} of such series"
             width = f"the interval of {n} runs is no wider than their spread and {covered}"
         sentences.append(f"Too few runs for a result: {width}. At least {ENOUGH} runs are needed.")
+    if n > 1:
+        sentences.append(coverage(drawn=one.drawn))
     sentences += _about_bar(summary)
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):

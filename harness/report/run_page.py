@@ -193,6 +193,7 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         setup.append((f"contender in {flow.phase}{which}", text))
     if manifest:
         setup.append(("seed", str(manifest.seed)))
+        setup += [(f"drawn {name}", value) for name, value in manifest.drawn.items()]
     versions = sorted(versions_of(run, manifest).items())
     tables = [
         {"title": "Validity", "rows": gates, "folded": False},

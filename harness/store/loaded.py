@@ -108,6 +108,11 @@ class LoadedRun:
         raise NotImplementedError
 
     @property
+    def _rigs(self) -> str:
+        """Whether each seed drew a rig; runs of both kinds are different experiments."""
+        return "drawn" if self.manifest.drawn else "exact"
+
+    @property
     def figures(self) -> list[LongRow]:
         """The rows of the long table, see `sojourn.scoring.long_table`."""
         from sojourn.scoring.long_table import rows_of
@@ -141,7 +146,8 @@ class VictimRun(LoadedRun):
         named = {"test": self.manifest.test, "cell": self.manifest.cell}
         if values.get("probe_ecn") == "not-ect":
             del values["probe_ecn"]  # of runs with one probe: the later ones have it too
-        return {**named, **values, "timeline": timeline, "scorer": self.scores.scorer}
+        values.pop("exact", None)  # which earlier runs do not say
+        return {**named, **values, "timeline": timeline, "rigs": self._rigs, "scorer": self.scores.scorer}
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,8 @@ class CellRun(LoadedRun):
         fields |= {name: self.options[name] for name in _OF_LAB if name in self.options}
         values = {path: json.dumps(value) for path, value in _leaves(fields) if value is not None}
         scorer = self.manifest.cache.scoring if self.manifest.cache else ""
-        return {"test": self.manifest.test, "cell": self.manifest.cell, **values, "scorer": scorer}
+        named = {"test": self.manifest.test, "cell": self.manifest.cell}
+        return {**named, **values, "rigs": self._rigs, "scorer": scorer}
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

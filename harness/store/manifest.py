@@ -143,6 +143,8 @@ class Manifest(BaseModel):
     """Why it is invalid or unfinished."""
     command_line: Annotated[list[Text], Field(max_length=1000)] = []
     seed: int | None = None
+    drawn: Annotated[dict[Text, Text], Field(max_length=1000)] = {}
+    """What the seed drew (`sojourn.bottleneck.rig`): name → value with its unit; empty for an exact run."""
     git: GitState | None = None
     versions: Annotated[dict[Text, Text], Field(max_length=5000)] = {}
     files: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}

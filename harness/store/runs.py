@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from sojourn.hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
 from sojourn.hardware.machine.signals import deferred_signals
@@ -265,6 +265,7 @@ class RunStore:
         cell: str,
         *,
         seed: int | None = None,
+        drawn: Mapping[str, str] = MappingProxyType({}),
         command_line: Sequence[str] = tuple(sys.argv),
         needed: int = FLOOR_BYTES,
     ) -> RunDirectory:
@@ -288,6 +289,7 @@ class RunStore:
                 reasons=[_NEVER_ENDED],
                 command_line=list(command_line),
                 seed=seed,
+                drawn=dict(drawn),
                 git=git,
             )
             write_manifest(path, manifest)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.rig import EXACT, Rig
 from sojourn.hardware.machine.cache import digest
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.engine import provenance
@@ -39,8 +40,13 @@ from sojourn.traffic.program import FOREIGN
 
 Endpoints = Literal["bulk", "iperf3"]
 #: What runs a cell in simulated time; in real time.
-_SIMULATED = ("sojourn.harness.matrix.cells.simulated",)
-_REAL_TIME = ("sojourn.harness.matrix.cells.real_time", "sojourn.harness.lab.virtual", "sojourn.harness.lab.physical")
+_SIMULATED = ("sojourn.harness.matrix.cells.simulated", "sojourn.bottleneck.rig")
+_REAL_TIME = (
+    "sojourn.bottleneck.rig",
+    "sojourn.harness.matrix.cells.real_time",
+    "sojourn.harness.lab.virtual",
+    "sojourn.harness.lab.physical",
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class CellJob:
     window_s: float
     tail_s: float
     inputs: str
+    rig: Rig = EXACT
+    """The laboratory that its seed stands for."""
     endpoints: Endpoints = "bulk"
     timeout_s: float = 300
     pcap: bool = False
@@ -134,11 +142,11 @@ def perform(job: CellJob, folder: Path) -> None:
     empty(folder)
     created = time.time()
     run(
-        job.cell, folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s, pcap=job.pcap,
-        kernel_source=job.kernel_source,
+        job.rig.applied(job.cell), folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s,
+        pcap=job.pcap, kernel_source=job.kernel_source,
     )  # fmt: skip
+    made = _write_specification(job, folder, job.rig)
     write_scores(job, folder)
-    made = _write_specification(job, folder)
     manifest = Manifest(
         run=runs.run_name(created, job.matrix or "cell", f"{job.cell.name} seed {job.seed}"),
         test=job.matrix or "cell",
@@ -148,6 +156,7 @@ def perform(job: CellJob, folder: Path) -> None:
         status="valid",
         command_line=list(job.command_line),
         seed=job.seed,
+        drawn=job.rig.words(),
         git=_commit(),
         versions={name: str(version) for name, version in made.get("kernel", {}).items()},
         files=hash_files(folder),
@@ -157,10 +166,10 @@ def perform(job: CellJob, folder: Path) -> None:
     write_manifest(folder, manifest)
 
 
-def _write_specification(job: CellJob, folder: Path) -> dict[str, Any]:
+def _write_specification(job: CellJob, folder: Path, rig: Rig) -> dict[str, Any]:
     """Complete what the lab wrote of the run's specification, and return it."""
-    made = {"cell": job.cell.model_dump(mode="json"), "seed": job.seed, **stored_object(folder / CELL)}
-    made |= {"window_s": float(job.window_s), "tail_s": float(job.tail_s)}
+    made = {"seed": job.seed, **stored_object(folder / CELL), "cell": job.cell.model_dump(mode="json")}
+    made |= {"rig": rig.model_dump(mode="json"), "window_s": float(job.window_s), "tail_s": float(job.tail_s)}
     (folder / CELL).write_text(json.dumps(made, indent=1) + "\n")
     return made
 
@@ -181,13 +190,19 @@ def scored(job: CellJob, folder: Path) -> dict[str, Any]:
     from sojourn.scoring.transport.cell_scores import score
     from sojourn.scoring.transport.frames import CellFrames
 
-    return score(job.cell, CellFrames.read(folder), window_s=job.window_s, tail_s=job.tail_s).document()
+    cell = rig_of(folder).applied(job.cell)
+    return score(cell, CellFrames.read(folder), window_s=job.window_s, tail_s=job.tail_s).document()
+
+
+def rig_of(folder: Path) -> Rig:
+    """Return the laboratory in which the run of a cell was made: the exact one before cells had others."""
+    return Rig.model_validate(stored_object(folder / CELL).get("rig", {}))
 
 
 def rescore(job: CellJob, folder: Path) -> None:
     """Recompute the scores of a finished run whose raw files are unchanged."""
     write_scores(job, folder)
-    _write_specification(job, folder)
+    _write_specification(job, folder, rig_of(folder))
     reseal(folder, SCORES, CELL, scoring=scoring_digest(job))
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.experiment.rerun import IN_REAL_TIME, FileComparison, RerunError, commits, compared, repeatable
-from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform
+from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, rig_of
 from sojourn.harness.store.claim import claim
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import read_manifest
@@ -47,7 +47,7 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
             f"{run}: cell.json: {first_wrong(wrong)}; rerun it with the version that recorded it", code="other-version"
         ) from wrong
     job = CellJob(
-        cell, manifest.seed, float(made["window_s"]), float(made["tail_s"]), inputs, endpoints,
+        cell, manifest.seed, float(made["window_s"]), float(made["tail_s"]), inputs, rig_of(run), endpoints,
         pcap="client.pcapng.zst" in manifest.files, kernel_source=kernel, matrix=manifest.test,
         run=simulated_call.run_cell if browsers else None, command_line=("sojourn", "rerun", manifest.run),
     )  # fmt: skip

@@ -16,13 +16,14 @@ SLOTS = "/proc/slots"
 
 
 def _delays(cell: Cell) -> Iterator[tuple[NetworkPort, Impairment]]:
-    """Where each half of each host's RTT is added: at the egress of both ends of its link."""
+    """Where each half of each host's RTT is added and its packets bunched: at the egress of both ends of its link."""
     net = network(cell)
     for rtt, host in net.hosts.items():
         peer = next(b for a, b in net.links if a == host)
         for end, delay_us in ((host, rtt // 2), (peer, rtt - rtt // 2)):
-            if delay_us:
-                yield end, Impairment(delay_us=delay_us)
+            delay = impairment.bunched(Impairment(delay_us=delay_us), cell.bunching_us)
+            if delay.needed:
+                yield end, delay
 
 
 def _queueing(cell: Cell) -> list[NetworkPort]:
