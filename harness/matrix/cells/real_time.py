@@ -58,7 +58,7 @@ def run_cell(
     """Run `cell` in `lab` and write its results to `folder`, which exists and is empty.
 
     docs/simulated-time.md lists the files and their columns, docs/matrix.md what real time adds. `seed` numbers the
-    repetition and nothing else: real time is not reproducible. `limits` are those of the gates. Once `stopped` is set,
+    repetition: real time is not reproducible. `limits` are those of the gates. Once `stopped` is set,
     by another thread, the run ends and everything is undone.
 
     Raises:

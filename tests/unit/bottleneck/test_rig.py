@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from sojourn.bottleneck.cell import Cell
@@ -23,7 +25,7 @@ def test_consecutive_seeds_spread_evenly_over_the_range() -> None:
     for first in (1, 7, 100):
         factors = sorted(draw(seed).rtt_factor for seed in range(first, first + 8))
         assert 1 - RTT_SHARE <= factors[0] < 1 - RTT_SHARE / 2 and 1 + RTT_SHARE / 2 < factors[-1] <= 1 + RTT_SHARE
-        assert max(b - a for a, b in zip(factors, factors[1:], strict=False)) < 2 * RTT_SHARE / 3
+        assert max(b - a for a, b in pairwise(factors)) < 2 * RTT_SHARE / 3
     longest = [draw(seed).bunching_us for seed in range(1, 200)]
     assert BUNCHING_US[0] <= min(longest) < 60 and 490 < max(longest) <= BUNCHING_US[1]
 
