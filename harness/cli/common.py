@@ -20,6 +20,7 @@ from sojourn.harness.options.errors import OptionsError
 if TYPE_CHECKING:
     from sojourn.harness.store.manifest import Manifest
     from sojourn.scoring.schema.scores import Scores
+    from sojourn.scoring.statistics.relevance import Relevance
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +31,13 @@ Signers = Annotated[
 ]
 Rescore = Annotated[
     bool, typer.Option("--rescore/--no-rescore", help="Recompute the scores and compare them with the stored ones.")
+]
+Least = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZES",
+        help="Least differences that matter: goodput=5%,delay=5ms,picture=0.5,… (docs/measurement.md); 0: all.",
+    ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory under results/.")]
 
@@ -51,6 +59,16 @@ def declared(option: Option, help: str = "", panel: str | None = None) -> Any:
         autocompletion=None if option.flag else begin,
         show_default=bool(help),
     )
+
+
+def sizes(least: str) -> Relevance:
+    """Return the sizes of `--least`; empty: the defaults. Raises OptionsError."""
+    from sojourn.scoring.statistics.relevance import DEFAULT, RelevanceError, parse
+
+    try:
+        return parse(least) if least else DEFAULT
+    except RelevanceError as wrong:
+        raise OptionsError(f"--least: {wrong}", code="invalid-value", option="least") from wrong
 
 
 def print_json(value: Any) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Run, one_line_errors, print_json, renew_report
+from sojourn.harness.cli.common import AsJson, Least, Run, one_line_errors, print_json, renew_report, sizes
 
 app = typer.Typer()
 _Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was recorded with it.")
@@ -120,6 +120,7 @@ def summary(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Default: the earlier summary, or RESULTS/summary.")
     ] = None,
+    least: Least = "",
     as_json: AsJson = False,
 ) -> None:
     """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
@@ -128,7 +129,7 @@ def summary(
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.store.manifest import is_run
 
-    repeated = experiments(find_runs(places))
+    repeated = experiments(find_runs(places), sizes(least))
     first = places[0].parent if is_run(places[0]) else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
     if not as_json:
@@ -143,6 +144,7 @@ def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="A run, or a folder of runs.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Second run or folder.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("compare.html"),
+    least: Least = "",
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs or two folders of runs: the options that differ, then the difference in each metric."""
@@ -150,7 +152,7 @@ def compare(
     from sojourn.harness.report.comparison_page import write_comparison
     from sojourn.harness.report.terminal import print_comparison
 
-    comparison = compared(a, b)
+    comparison = compared(a, b, sizes(least))
     if not as_json:
         print_comparison(comparison, Console())
     page = write_comparison(comparison, output)

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Rescore, Signers, print_json
+from sojourn.harness.cli.common import AsJson, Least, Rescore, Signers, print_json, sizes
 
 app = typer.Typer()
 #: `sojourn.harness.report.verdict.VerdictExit.BROKEN`, also where that cannot be imported.
@@ -45,6 +45,7 @@ def verdict(
     ] = False,
     rescore: Rescore = True,
     signers: Signers = None,
+    least: Least = "",
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also append Markdown, for a summary.")] = None,
     as_json: AsJson = False,
@@ -62,8 +63,9 @@ def verdict(
         if thresholds is None:
             raise ValueError("--thresholds is required; give a TOML file (docs/pipelines.md)")
         given = report.verdicts(
-            places, report.read_thresholds(thresholds), sure=sure, signers=signers, look=look if rescore else None
-        )
+            places, report.read_thresholds(thresholds), sure=sure, signers=signers, look=look if rescore else None,
+            relevance=sizes(least),
+        )  # fmt: skip
         if junit:
             junit.write_bytes(report.junit(given))
         if markdown:
@@ -96,9 +98,10 @@ def trend(
         list[Path],
         typer.Argument(metavar="RESULTS...", help="Folder with a folder of runs per version, or these folders."),
     ],
-    least: Annotated[
-        float, typer.Option(metavar="PERCENT", min=0, help="Ignore changes below this share of the earlier value.")
-    ] = 0.0,
+    least: Least = "",
+    same: Annotated[
+        str, typer.Option(metavar="A=B", help="Folder B has runs of version A again: only larger changes are reported.")
+    ] = "",
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("trend.html"),
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +110,10 @@ def trend(
         from sojourn.harness.report import trend as report
         from sojourn.harness.report.verdict import VerdictExit
 
-        history = report.history(report.read_versions(places), least / 100)
+        twice = tuple(same.split("=")) if same else None
+        if twice is not None and len(twice) != 2:
+            raise ValueError(f"--same: {same!r} is not A=B, the names of two versions")
+        history = report.history(report.read_versions(places), sizes(least), twice)
         page = report.write_history(history, output)
     able = any(one.can_tell for one in history.trends)
     worse = any(one.worse for one in history.trends)

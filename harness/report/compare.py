@@ -28,6 +28,7 @@ from sojourn.scoring.statistics.intervals import (
     shows,
 )
 from sojourn.scoring.statistics.numbers import LOST
+from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.summary import Figure
 
 
@@ -62,6 +63,8 @@ class Compared:
     """The text for an infinite bound."""
     demand_met: tuple[bool, bool] = (False, False)
     """For goodput: whether the path never limited the victim in A, in B."""
+    least: float = 0.0
+    """The least relevant difference from A."""
     p_holm: float | None = None
 
     @property
@@ -69,9 +72,8 @@ class Compared:
         """The significant result for B: worse or better for the victim, or differs; empty if there is none."""
         if all(self.demand_met):
             return ""
-        if not shows(
-            min(self.a.n, self.b.n), self.less.low, self.less.high, self.less.p if self.primary else self.p_holm
-        ):
+        p = self.less.p if self.primary else self.p_holm
+        if not shows(min(self.a.n, self.b.n), self.less, p, self.least):
             return ""
         if self.better is None:
             return "differs"
@@ -122,12 +124,12 @@ class Comparison:
         }
 
 
-def compare(a: Path, b: Path) -> Comparison:
+def compare(a: Path, b: Path, relevance: Relevance = DEFAULT) -> Comparison:
     """Compare two runs or two folders of runs by their valid runs.
 
     If each side has one experiment, they are compared whatever their options; otherwise, experiments with equal
-    options. Raises ReportError if a place is neither, if they are of different kinds, if a side has no valid run, or if
-    no two experiments match.
+    options. A difference is a result only if it has the size in `relevance`. Raises ReportError if a place is neither,
+    if they are of different kinds, if a side has no valid run, or if no two experiments match.
     """
     if a.resolve() == b.resolve():
         raise ReportError(f"A and B are the same path ({a}); give two different runs or folders", code="conflict")
@@ -156,7 +158,9 @@ def compare(a: Path, b: Path) -> Comparison:
     alone = [f"{one.title}: only in {side.name}" for side, all_ in zip(sides, (ours, theirs), strict=True)
              for one in all_.values() if id(one) not in known]  # fmt: skip
     return Comparison(
-        *sides, tuple(Pair(one, other, tuple(_corrected(one, other))) for one, other in couples), tuple(alone)
+        *sides,
+        tuple(Pair(one, other, tuple(_corrected(one, other, relevance))) for one, other in couples),
+        tuple(alone),
     )
 
 
@@ -193,9 +197,9 @@ def _by_definition(side: Side) -> dict[str, Experiment]:
     return by_definition
 
 
-def _corrected(one: Experiment, other: Experiment) -> list[Compared]:
+def _corrected(one: Experiment, other: Experiment, relevance: Relevance) -> list[Compared]:
     """Return the comparisons, with p corrected for the number of rows in their family."""
-    compared = list(_compared(one, other))
+    compared = list(_compared(one, other, relevance))
     corrected = {
         key: holm({it.label: it.less.p for it in rows if it.less.p is not None})
         for key, rows in families(compared).items()
@@ -212,7 +216,7 @@ def families(compared: Iterable[Compared]) -> dict[tuple[str, str], list[Compare
     return families
 
 
-def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
+def _compared(one: Experiment, other: Experiment, relevance: Relevance) -> Iterator[Compared]:
     """Yield the comparisons alone, then with every common contender: the harm, then the measured values."""
     every = [run.scores for side in (one, other) for run in side.victims]
     by_metric = {it.metric: it.figure for it in other.figures()}
@@ -230,6 +234,7 @@ def _compared(one: Experiment, other: Experiment) -> Iterator[Compared]:
                     a=a,
                     b=b,
                     less=difference(a.values, b.values, a.statistic),
+                    least=relevance.least(it.metric, a.value),
                     words=(_words(it, it.figure, one, who), _words(it, theirs, other, who)),
                     never=it.never,
                     demand_met=(it.figure.unlimited(who), theirs.unlimited(who)),

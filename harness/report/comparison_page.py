@@ -128,8 +128,8 @@ def method() -> str:
         f"{RESAMPLES} resamples, seed {SEED}). p: two-sided permutation test of the runs' means (for lowest pictures: "
         f"medians), exact up to {RESAMPLES} permutations (Ernst, Statistical Science 19(4), 2004). p (Holm): corrected "
         "for the number of rows with one contender, harm and measured values separately (Holm 1979). Worse or better: "
-        f"the interval excludes 0, with at least {ENOUGH} runs per side, and p, "
-        f"or p (Holm) except for the primary metric, is at most {1 - LEVEL:.2g}."
+        f"the interval excludes 0, with at least {ENOUGH} runs per side, p, or p (Holm) except for the primary metric, "
+        f"is at most {1 - LEVEL:.2g}, and the difference is at least the least relevant one."
     )
 
 

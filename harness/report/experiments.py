@@ -30,6 +30,7 @@ from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.metric import HARM, unit_of, with_unit
 from sojourn.scoring.statistics.numbers import never_came
+from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, summarise, summarise_cells
 
 SUMMARY = "summary.json"
@@ -169,8 +170,8 @@ def has_figures(run: Path) -> bool:
     return any((run / name).exists() for name in ("timeline.json", CELL))
 
 
-def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
-    """Group runs into experiments, in the order of their first runs."""
+def experiments(runs: Sequence[LoadedRun], relevance: Relevance = DEFAULT) -> list[Experiment]:
+    """Group runs into experiments, in the order of their first runs; differences have the sizes in `relevance`."""
     grouped: dict[str, list[LoadedRun]] = {}
     for run in runs:
         grouped.setdefault(json.dumps(run.definition, sort_keys=True), []).append(run)
@@ -182,18 +183,18 @@ def experiments(runs: Sequence[LoadedRun]) -> list[Experiment]:
         Experiment(
             "{}: {}".format(*name(one)) + differing(one, [other for other in definitions if name(other) == name(one)]),
             tuple(members),
-            _summary({called[run.path]: run for run in members}),
+            _summary({called[run.path]: run for run in members}, relevance),
             tuple(called[run.path] for run in members),
         )
         for one, members in zip(definitions, grouped.values(), strict=True)
     ]
 
 
-def _summary(runs: Mapping[str, LoadedRun]) -> ExperimentSummary:
+def _summary(runs: Mapping[str, LoadedRun], relevance: Relevance) -> ExperimentSummary:
     """What runs of one experiment, by name, say together."""
     victims = {name: run.scores for name, run in runs.items() if isinstance(run, VictimRun)}
     if victims:
-        return summarise(victims)
+        return summarise(victims, relevance)
     cells = {name: run.scores for name, run in runs.items() if isinstance(run, CellRun) and not run.reasons}
     return summarise_cells(cells, {name: run.reasons for name, run in runs.items() if run.reasons})
 

@@ -163,7 +163,8 @@ def method() -> str:
         "undefined); the primary metric's as tested, that of the others corrected for their number in the table, per "
         "contender (Holm 1979); at most "
         f"{1 - LEVEL:.2g} where worse or better is shown. Detectable: the smallest true mean difference that this test "
-        f"would detect with power {POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected)."
+        f"would detect with power {POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected). Relevant: the least difference that "
+        "is called worse or better, whatever its p."
     )
 
 
@@ -191,7 +192,7 @@ def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: Experiment
     """Return a table of figures; `alone` heads the column of those without a contender, empty for none."""
     others = summary.contenders[1:]
     heads = ["", *([alone] if alone else []), *(f"with {name}" for name in summary.contenders)]
-    heads += [head for name in others for head in (f"{name} − {summary.reference}", "p", "detectable")]
+    heads += [head for name in others for head in (f"{name} − {summary.reference}", "p", "detectable", "relevant")]
     grid = Grid(caption, heads)
     for figure, label in ((it.figure, it.label) for it in figures):
         cells = [label + (PRIMARY if figure.primary else ""), *([figure_text(figure, summary)] if alone else [])]
@@ -205,9 +206,10 @@ def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: Experiment
             if figure.worse(name):
                 hurt.add(len(cells))
             if figure.unlimited(name) and (not alone or figure.unlimited(summary.contenders[0])):
-                cells += [DEMAND_MET, "–", "–"]
+                cells += [DEMAND_MET, "–", "–", "–"]
                 continue
-            cells += [interval(contrast), _p(figure, contrast), number(contrast.mde if contrast else None)]
+            sizes = (contrast.mde, contrast.least) if contrast else (None, None)
+            cells += [interval(contrast), _p(figure, contrast), *map(number, sizes)]
         grid.rows.append(Row(cells, hurt=hurt))
     return grid
 
@@ -267,7 +269,7 @@ def _write_table(groups: Sequence[Experiment], path: Path) -> None:
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         heads = ["experiment", "kind", "metric", "contender", "statistic", "n", "value", "low", "high", "detectable"]
-        heads += ["p", "p_holm"]
+        heads += ["relevant", "p", "p_holm"]
         out.writerow([*heads, "runs"])
         for one in groups:
             every = (("measured", [*one.summary.measured, *one.summary.further]), ("harm", one.summary.harm))
@@ -280,7 +282,7 @@ def _write_table(groups: Sequence[Experiment], path: Path) -> None:
                     ]
                     for who, estimate in rows:
                         values = [estimate.value, estimate.low, estimate.high]
-                        values += [getattr(estimate, name, None) for name in ("mde", "p", "p_holm")]
+                        values += [getattr(estimate, name, None) for name in ("mde", "least", "p", "p_holm")]
                         given = ["" if value is None else f"{value:g}" for value in values]
                         runs = " ".join(f"{value:g}" for value in estimate.values)
                         out.writerow(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import comb, isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
@@ -23,7 +23,8 @@ from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.intervals import LEVEL, Estimate, EstimatedDifference
 from sojourn.scoring.statistics.numbers import LOST
-from sojourn.scoring.statistics.trend import changes
+from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
+from sojourn.scoring.statistics.trend import FEWEST, changes
 
 #: Colours of rows of a dot plot before and after a change.
 _COLOURS = ("c0", "c1")
@@ -53,6 +54,8 @@ class Step:
     better: Better | None
     never: str = LOST
     """The text for an infinite figure."""
+    control: float | None = None
+    """The difference between two folders of the same version; None without such a control."""
 
     @property
     def share(self) -> float | None:
@@ -85,12 +88,14 @@ class Trend:
     title: str
     versions: tuple[str, ...]
     runs: int
+    control: str
+    """The folder of a version that is in the series already; empty without one."""
     series: tuple[Series, ...]
 
     @property
     def can_tell(self) -> bool:
-        """Whether there are enough runs for a change to be significant, by the number of ways to divide them in two."""
-        return 2 / comb(self.runs, self.runs // 2) <= 1 - LEVEL
+        """Whether there are enough versions for a change, and enough runs by the ways to divide them in two."""
+        return len(self.versions) >= FEWEST and 2 / comb(self.runs, self.runs // 2) <= 1 - LEVEL
 
     @property
     def worse(self) -> bool:
@@ -100,7 +105,7 @@ class Trend:
     @property
     def state(self) -> str:
         """The result in words."""
-        return "worse" if self.worse else "not worse" if self.can_tell else "too few runs to decide"
+        return "worse" if self.worse else "not worse" if self.can_tell else "too few versions or runs to decide"
 
 
 @dataclass(frozen=True)
@@ -139,14 +144,30 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
     return versions
 
 
-def history(versions: Sequence[Version], least: float = 0.0) -> History:
-    """Find what changed over the versions. A step below `least`, a share of the earlier value, is not reported."""
+def history(
+    versions: Sequence[Version], relevance: Relevance = DEFAULT, same: tuple[str, str] | None = None
+) -> History:
+    """Find what changed over the versions.
+
+    A step smaller than its size in `relevance` is not reported.
+
+    Args:
+        same: names of two versions that are the same one, measured twice. The second is no version of the series but
+            the control: a step that is not larger than the difference between both is not reported.
+
+    Raises ReportError if `same` names a version that there is not.
+    """
+    names = [version.name for version in versions]
+    if unknown := [name for name in same or () if name not in names]:
+        raise ReportError(f"--same: no version {unknown[0]!r}; there are {', '.join(names)}")
+    if same and same[0] == same[1]:
+        raise ReportError(f"--same: {same[0]!r} twice; name two folders with runs of the same version")
     by_definition: dict[str, dict[str, Experiment]] = {}
     for version in versions:
         for definition, one in version.experiments.items():
             if one.summary.valid:
                 by_definition.setdefault(definition, {})[version.name] = one
-    trends = [_trend(of, least) for of in by_definition.values() if len(of) > 1]
+    trends = [_trend(of, relevance, same) for of in by_definition.values() if len(of) > 1]
     return History(tuple(trends), tuple((version.name, left) for version in versions for left in version.left))
 
 
@@ -156,7 +177,10 @@ def lines(trend: Trend) -> list[str]:
     steps.sort(key=lambda it: it[1].outcome != "worse")
     texts = [f"{one.label} {one.where}: {step.outcome} since {step.first}, {_sized(step)}" for one, step in steps]
     known = f"{trend.runs} runs of {len(trend.versions)} versions"
-    return texts or [f"No significant change in {known}." if trend.can_tell else f"Too few runs to decide: {known}."]
+    known += f", control {trend.control}" if trend.control else ""
+    return texts or [
+        f"No significant change in {known}." if trend.can_tell else f"Too few versions or runs to decide: {known}."
+    ]
 
 
 def records(history: History) -> dict[str, Any]:
@@ -171,7 +195,7 @@ def records(history: History) -> dict[str, Any]:
                     {
                         "figure": one.label, "where": one.where, "outcome": step.outcome, "since": step.first,
                         "last": step.last, "before": step.before, "step": step.less.value, "low": step.less.low,
-                        "high": step.less.high, "p": step.p,
+                        "high": step.less.high, "p": step.p, "control": step.control,
                     }
                     for one in trend.series
                     for step in one.steps
@@ -191,9 +215,10 @@ def write_history(history: History, output: Path) -> Path:
     view = {
         "method": (
             f"A change is reported if fewer than {1 - LEVEL:.0%} of such histories without a change would show one by "
-            "chance: the best single step by a permutation of the runs over the versions, corrected for the number of "
-            "figures; then the same in both parts. A version is represented by its runs: whatever else they share, an "
-            "evening or a host, counts as an effect of the version."
+            "chance: the best step, or step there and back, of the versions' means, against normal values and a "
+            "permutation of the runs, corrected for the number of figures; then the same in its parts. What each "
+            "version draws anew, an evening or a build, is no change unless it lasts. Steps smaller than the least "
+            "relevant ones are not reported, nor those no larger than the control, the same version measured twice."
         ),
         "trends": [
             {
@@ -231,34 +256,57 @@ def _version(name: str, folder: Path) -> Version:
     return Version(name, folder, by_definition, (*void_runs(groups), *left))
 
 
-def _trend(of: dict[str, Experiment], least: float) -> Trend:
+def _trend(every: dict[str, Experiment], relevance: Relevance, same: tuple[str, str] | None) -> Trend:
     """Return the changes of one experiment, given by version name."""
-    figures: dict[tuple[str, str, Better | None, str], dict[str, Estimate]] = {}
+    control = same[1] if same and same[0] in every and same[1] in every else ""
+    of = {name: one for name, one in every.items() if name != control}
+    figures: dict[_Which, dict[str, Estimate]] = {}
     for version, one in of.items():
-        for label, where, better, never, figure in _figures(one):
-            figures.setdefault((label, where, better, never), {})[version] = figure
-    texts = changes({key: [figure.values for figure in given.values()] for key, given in figures.items()})
+        for key, figure in _figures(one):
+            figures.setdefault(key, {})[version] = figure
+    twice = {key: figure.value for key, figure in _figures(every[control])} if control else {}
+    found = changes({key: [figure.values for figure in given.values()] for key, given in figures.items()})
     series = []
     for key, given in figures.items():
-        label, where, better, never = key
         names = list(given)
+        apart = abs(twice[key] - given[same[0]].value) if same and key in twice and same[0] in given else None
         steps = (
-            Step(names[it.version], names[it.version - 1], it.before, it.after, it.step, it.p, better, never)
-            for it in texts.get(key, [])
+            Step(
+                names[it.version],
+                names[it.version - 1],
+                it.before,
+                it.after,
+                it.step,
+                it.p,
+                key.better,
+                key.never,
+                apart,
+            )
+            for it in found.get(key, [])
+            if abs(it.step.value) >= relevance.least(key.metric, it.before) and not abs(it.step.value) <= (apart or 0)
         )
-        history = tuple(step for step in steps if step.share is None or abs(step.share) >= least)
-        series.append(Series(label, where, given, history))
+        series.append(Series(key.label, key.where, given, tuple(steps)))
     runs = sum(len(one.summary.valid) for one in of.values())
-    return Trend(next(iter(of.values())).title, tuple(of), runs, tuple(series))
+    return Trend(next(iter(of.values())).title, tuple(of), runs, control, tuple(series))
 
 
-def _figures(one: Experiment) -> Iterator[tuple[str, str, Better | None, str, Estimate]]:
-    """Yield an experiment's figures in one version: name, contender, better direction, text for infinity, estimate."""
+class _Which(NamedTuple):
+    """What tells the figures of an experiment apart, and how they are shown."""
+
+    metric: str
+    label: str
+    where: str
+    better: Better | None
+    never: str
+
+
+def _figures(one: Experiment) -> Iterator[tuple[_Which, Estimate]]:
+    """Yield the figures of an experiment in one version."""
     for it in one.figures():
-        if it.figure.alone:
-            yield it.label, one.base, it.figure.better, it.never, it.figure.alone
-        for contender, estimate in it.figure.contended.items():
-            yield it.label, f"with {contender}", it.figure.better, it.never, estimate
+        given = {one.base: it.figure.alone} if it.figure.alone else {}
+        given |= {f"with {contender}": estimate for contender, estimate in it.figure.contended.items()}
+        for where, estimate in given.items():
+            yield _Which(it.metric, it.label, where, it.figure.better, it.never), estimate
 
 
 def _sized(step: Step) -> str:
@@ -275,13 +323,16 @@ def _texts(step: Step) -> tuple[str, ...]:
 
 
 def _grid(trend: Trend) -> Grid:
-    grid = Grid("", ["figure", "where", "last before", "first after", "before", "after", "step", "share", "p"])
+    heads = ["figure", "where", "last before", "first after", "before", "after", "step", "share", "p"]
+    grid = Grid("", [*heads, *(["same version twice"] if trend.control else [])])
     for one in trend.series:
         for step in one.steps:
             before, after, less, low, high = _texts(step)
             span = f" ({low} to {high})" if step.less.low is not None else ""
             share = f"{step.share:+.0%}" if step.share is not None else "–"
             cells = [one.label, one.where, step.last, step.first, before, after, less + span, share, f"{step.p:.4f}"]
+            if trend.control:
+                cells.append("–" if step.control is None else number(step.control, step.never))
             grid.rows.append(Row(cells, hurt={6} if step.outcome == "worse" else set()))
     return grid
 

@@ -19,6 +19,7 @@ from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.integrity import IntegrityError, check_run
 from sojourn.harness.store.manifest import Manifest, is_run
 from sojourn.scoring.statistics.numbers import formatted, never_came
+from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
 
 Look = Callable[[Path, Manifest], None]
@@ -91,8 +92,11 @@ def verdicts(
     sure: bool = False,
     signers: Path | None = None,
     look: Look | None = None,
+    relevance: Relevance = DEFAULT,
 ) -> list[Verdict]:
     """Judge the runs at `places`, per experiment; `look` is called with every run and its manifest.
+
+    Harm above the bar is above it by at least the size in `relevance`.
 
     Raises ReportError, StoreError for a run of which any file is not as it was recorded, IntegrityError for one that
     none of the `signers` signed, and what `look` raises.
@@ -108,7 +112,7 @@ def verdicts(
             look(run.path, manifest)
     return [
         Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ()))
-        for one in experiments(runs)
+        for one in experiments(runs, relevance)
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -56,14 +56,28 @@ def _away_from_zero(low: float | None, high: float | None) -> bool:
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def shows(n: int, low: float | None, high: float | None, p: float | None) -> bool:
-    """Return whether a difference with the interval `low` to `high` over `n` runs (per side) is a result.
+class Interval(Protocol):
+    """A figure with its interval."""
 
-    It requires `ENOUGH` runs, an interval that excludes 0, and a `p` of at most 1 - `LEVEL`: the primary metric's as
-    tested, that of others corrected for their number (`holm`). The interval alone is too narrow for few runs: without
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def shows(n: int, less: Interval, p: float | None, least: float | None) -> bool:
+    """Return whether the difference `less` over `n` runs (per side) is a result.
+
+    It requires `ENOUGH` runs, a size of at least `least` (`sojourn.scoring.statistics.relevance`), an interval that
+    excludes 0, and a `p` of at most 1 - `LEVEL`: the primary metric's as tested, that of others corrected for their
+    number (`holm`). The interval alone is too narrow for few runs: without
     an effect, it excludes 0 in about 8 % of series of 5 normal values, and in 13 % of exponential ones.
     """
-    return n >= ENOUGH and _away_from_zero(low, high) and p is not None and p <= 1 - LEVEL + _ROUNDED
+    if n < ENOUGH or abs(less.value) < (least or 0) - _ROUNDED:
+        return False
+    return _away_from_zero(less.low, less.high) and p is not None and p <= 1 - LEVEL + _ROUNDED
 
 
 def estimate(values: Sequence[float], statistic: Statistic = "mean") -> Estimate:

@@ -31,6 +31,7 @@ from sojourn.scoring.statistics.intervals import (
     shows,
 )
 from sojourn.scoring.statistics.numbers import Number
+from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.transport import demand
 from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
 
@@ -46,6 +47,8 @@ class PairedContrast(Estimate):
     """
 
     mde: Number | None
+    least: Number | None = None
+    """The least relevant difference from the reference's value (`sojourn.scoring.statistics.relevance`)."""
     p: Number | None = None
     p_holm: Number | None = None
 
@@ -86,7 +89,7 @@ class Figure(BaseModel):
         contrast = self.contrast.get(contender)
         if contrast is None or self.better is None or self.unlimited(contender):
             return None
-        if not shows(contrast.n, contrast.low, contrast.high, contrast.p if self.primary else contrast.p_holm):
+        if not shows(contrast.n, contrast, contrast.p if self.primary else contrast.p_holm, contrast.least):
             return None
         return (contrast.value > 0) == (self.better == "less")
 
@@ -110,6 +113,7 @@ class ExperimentSummary(BaseModel):
     power: float = POWER
     resamples: int = RESAMPLES
     resampling_seed: int = SEED
+    relevance: Relevance = DEFAULT
     fair_share_mbps: Estimate | None
     measured: list[Figure]
     harm: list[Figure]
@@ -120,8 +124,11 @@ class ExperimentSummary(BaseModel):
         return next((figure for figure in (*self.measured, *self.further) if figure.metric == metric), None)
 
 
-def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
-    """Summarise runs of the same experiment, by name; invalid runs are listed with their reasons and not counted."""
+def summarise(runs: Mapping[str, Scores], relevance: Relevance = DEFAULT) -> ExperimentSummary:
+    """Summarise runs of the same experiment, by name; invalid runs are listed with their reasons and not counted.
+
+    A contender is worse or better than the reference only if the difference has at least the size in `relevance`.
+    """
     void = {name: scores.validity.reasons for name, scores in runs.items() if not scores.validity.valid}
     valid = {name: scores for name, scores in runs.items() if name not in void}
     there = {phase.contender for scores in valid.values() for phase in scores.phases if phase.contender}
@@ -138,10 +145,11 @@ def summarise(runs: Mapping[str, Scores]) -> ExperimentSummary:
         primary=primary,
         own_kind=own_kind,
         baseline_s=min((scores.baseline.seconds for scores in scored if scores.baseline), default=None),
+        relevance=relevance,
         fair_share_mbps=estimate(shares) if shares else None,
-        measured=_figures(_measured(True), by_phase, contenders, primary),
-        harm=_figures(dict.fromkeys(HARMED, "less"), by_phase, contenders, primary, HARM, own_kind),
-        further=_figures(dict.fromkeys(_measured(False)), by_phase, contenders, primary),
+        measured=_figures(_measured(True), by_phase, contenders, primary, relevance),
+        harm=_figures(dict.fromkeys(HARMED, "less"), by_phase, contenders, primary, relevance, HARM, own_kind),
+        further=_figures(dict.fromkeys(_measured(False)), by_phase, contenders, primary, relevance),
     )
 
 
@@ -201,6 +209,7 @@ def _figures(
     runs: Sequence[_ByPhase],
     contenders: Sequence[str],
     primary: str | None,
+    relevance: Relevance,
     prefix: str = "",
     bar: str | None = None,
 ) -> list[Figure]:
@@ -215,11 +224,13 @@ def _figures(
         values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
         kind = _statistic(metric, [*solo, *(value for given in values.values() for value in given)])
         beyond = {
-            name: _contrast(by_run, name, bar, kind)
+            name: _contrast(by_run, name, bar, kind, prefix + metric, relevance)
             for name in contenders
             if bar is not None and bar in contenders and name != bar
         }
-        contrast = {name: _contrast(by_run, name, contenders[0], kind) for name in contenders[1:]}
+        contrast = {
+            name: _contrast(by_run, name, contenders[0], kind, prefix + metric, relevance) for name in contenders[1:]
+        }
         if any(values.values()):
             figures.append(
                 Figure(
@@ -264,14 +275,21 @@ def _corrected(figures: list[Figure]) -> list[Figure]:
 
 
 def _contrast(
-    by_run: Sequence[Mapping[str, float | None]], contender: str, reference: str, kind: Statistic
+    by_run: Sequence[Mapping[str, float | None]],
+    contender: str,
+    reference: str,
+    kind: Statistic,
+    metric: str,
+    relevance: Relevance,
 ) -> PairedContrast | None:
-    pairs = ((run[contender], run[reference]) for run in by_run)
-    differences = [_less(one, other) for one, other in pairs if one is not None and other is not None]
-    if not differences:
+    given = ((run[contender], run[reference]) for run in by_run)
+    pairs = [(one, other) for one, other in given if one is not None and other is not None]
+    if not pairs:
         return None
+    differences = [_less(*pair) for pair in pairs]
     mde = least_detectable(differences) if kind == "mean" else None
-    return PairedContrast(**estimate(differences, kind).model_dump(), mde=mde, p=paired_p(differences))
+    least = relevance.least(metric, estimate([other for _, other in pairs], kind).value)
+    return PairedContrast(**estimate(differences, kind).model_dump(), mde=mde, least=least, p=paired_p(differences))
 
 
 def _less(one: float, other: float) -> float:

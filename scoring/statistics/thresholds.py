@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sojourn.hardware.machine.messages import did_you_mean
@@ -48,7 +48,8 @@ class ThresholdError(ValueError):
 class Threshold:
     """A limit for one metric: `alone`, with one contender, or (None) with every contender; units are the metric's.
 
-    With `bar`, the limit is 0 for the harm minus the harm that the victim's own kind does.
+    With `bar`, the limit is for the harm minus the harm that the victim's own kind does: the least relevant harm
+    (`sojourn.scoring.statistics.relevance`), or 0 if the harm must be above the bar.
     """
 
     text: str
@@ -134,9 +135,11 @@ def judge(thresholds: list[Threshold], summary: ExperimentSummary, *, sure: bool
 
     With `sure`, judge by the whole 95 % interval over the runs.
     """
+    at_bar = {"<": summary.relevance.harm, "<=": summary.relevance.harm}
+    limited = (replace(it, limit=at_bar.get(it.compare, 0.0)) if it.bar else it for it in thresholds)
     return [
         Judgement(threshold, where, figure, sure)
-        for threshold in thresholds
+        for threshold in limited
         for where, figure in _figures(threshold, summary)
     ]
 

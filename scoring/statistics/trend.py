@@ -5,17 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from math import isfinite
 from statistics import fmean, median
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy  # type: ignore[import-untyped]
 
 from sojourn.scoring.statistics.intervals import LEVEL, RESAMPLES, SEED, EstimatedDifference, difference
 
 Key = TypeVar("Key", bound=Hashable)
-#: Shares of the sum of squares closer together than this are the same.
+FEWEST = 3
+"""Least number of versions: between two, a step cannot be told from what differs from version to version."""
+#: How the error is shared between steps, and steps there and back.
+_WEIGHTS = (0.8, 0.2)
+#: Series of normal values that a series of versions is compared with.
+_SERIES = 20_000
+#: Shares of the sum of squares, and values, closer together than this are the same.
 _ALIKE = 1e-9
 
 
@@ -39,15 +48,16 @@ class Change:
 def changes(series: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, list[Change]]:
     """Find the change points of several series; a series is a list of versions, a version a list of runs' values.
 
-    Binary segmentation (L. J. Vostrikova, "Detecting 'Disorder' in Multidimensional Random Processes", Soviet
-    Mathematics Doklady 24, 1981): the place between versions that explains most of the sum of squares
-    (the likelihood ratio of one step in normal noise: K. J. Worsley, "On the Likelihood Ratio Test for a Shift in
-    Location of Normal Populations", JASA 74(366), 1979), then the same in both parts. p is the share of
-    permutations of the runs over the versions whose best place explains as much; a step counts if p is
-    below 1 - `LEVEL` over the number of series that vary (Bonferroni), so that series without a change give a step in
-    at most 5 % of all calls. Runs of a version must be independent given the version. Steps are of means; if a run's
-    value is infinite, places are computed from ranks, and steps are of medians. Versions without runs and constant
-    series are skipped.
+    Circular binary segmentation (A. B. Olshen and others, "Circular Binary Segmentation for the Analysis of Array-Based
+    DNA Copy Number Data", Biostatistics 5(4), 2004): the step, or step there and back, that explains most of the sum of
+    squares of the versions' means (for one step, the likelihood ratio in normal noise: K. J. Worsley, "On the
+    Likelihood Ratio Test for a Shift in Location of Normal Populations", JASA 74(366), 1979), then the same in the
+    parts. p is the larger of two: the share of series of as many normal values whose best place explains as much, so
+    that what each version draws anew, an evening or a build, is no change; and that of permutations of the runs over
+    the versions, so that one run is none. A step counts if p is below 1 - `LEVEL` over the number of series that vary
+    (Bonferroni), so that series without a change give a step in at most 5 % of all calls. Steps are of means; if a
+    run's value is infinite, places are computed from ranks, and steps are of medians. Versions without runs, constant
+    series and series of fewer than `FEWEST` versions are skipped.
     """
     varying = {key: groups for key, groups in series.items() if len({value for group in groups for value in group}) > 1}
     return {key: list(_split(varying[key], (1 - LEVEL) / len(varying))) for key in varying}
@@ -65,36 +75,72 @@ def _split(groups: Sequence[Sequence[float]], alpha: float) -> Iterator[Change]:
 
 def _places(groups: Sequence[Sequence[float]], start: int, stop: int, alpha: float) -> dict[int, float]:
     """Return the changes among the versions from `start` to `stop`, with the p of every place."""
-    best = _best(groups[start:stop])
-    if best is None or best[1] >= alpha:
+    best = _best(groups[start:stop], alpha)
+    if best is None:
         return {}
-    place, p = start + best[0], best[1]
-    return {place: p} | _places(groups, start, place, alpha) | _places(groups, place, stop, alpha)
+    inner = [start + place for place in best[0]]
+    bounds = [start, *inner, stop]
+    changes = dict.fromkeys(inner, best[1])
+    for low, high in pairwise(bounds):
+        changes |= _places(groups, low, high, alpha)
+    return changes
 
 
-def _best(groups: Sequence[Sequence[float]]) -> tuple[int, float] | None:
-    """Return the likeliest place of one change and its p; None if there is none."""
-    ends = np.cumsum([len(group) for group in groups])
+def _best(groups: Sequence[Sequence[float]], alpha: float) -> tuple[tuple[int, ...], float] | None:
+    """Return the place of a change, or the places of one there and back, and its p; None if no p is below `alpha`."""
+    known = [n for n, group in enumerate(groups) if len(group)]  # a version without a run is not a place
     values = np.asarray(_runs(groups), dtype=float)
     values = values if np.isfinite(values).all() else scipy.stats.rankdata(values)
-    values = values - values.mean() if len(values) else values
-    total = float(values @ values)
-    # A version without a run is not a place.
-    places = [n for n in range(1, len(groups)) if len(groups[n]) and 0 < ends[n - 1] < len(values)]
-    if not places or total <= _ALIKE * max(len(values), 1):
+    if len(known) < FEWEST or np.ptp(values) < _ALIKE:
         return None
-    left = ends[[place - 1 for place in places]]
-    weight = len(values) / (left * (len(values) - left) * total)
+    ends = np.array([0, *np.cumsum([len(groups[n]) for n in known])])
+    means = np.array([runs.mean() for runs in np.split(values, ends[1:-1])])
+    if np.ptp(means) < _ALIKE:
+        return None
+    found = []
+    for spans, by_chance, weight in zip(_spans(len(means)), _by_chance(len(means)), _WEIGHTS, strict=True):
+        seen = _explained(means, spans)
+        p = _share_above(by_chance, seen.max(initial=0)) / weight
+        if p < alpha:
+            # One wild run is no change of its version.
+            rows = np.random.default_rng(SEED).permuted(np.tile(values, (RESAMPLES, 1)), axis=1)
+            of_runs = ends[spans]
+            of_rows = _explained(rows, of_runs).max(axis=1)
+            p = max(p, _share_above(of_rows, _explained(values, of_runs).max()) / weight)
+        if p < alpha:
+            found.append((p, tuple(known[n] for n in spans[seen.argmax()] if 0 < n < len(known))))
+    return min(found)[::-1] if found else None
 
-    def taken(sums: np.ndarray) -> np.ndarray:
-        """Return the sum of squares that every place explains, from the sums of the values before it."""
-        return np.asarray(sums[..., left - 1] ** 2 * weight)
 
-    seen = taken(np.cumsum(values))
-    shuffled = np.random.default_rng(SEED).permuted(np.tile(values, (RESAMPLES, 1)), axis=1)
-    by_chance = taken(np.cumsum(shuffled, axis=1)).max(axis=1)
-    p = (1 + int((by_chance >= seen.max() - _ALIKE).sum())) / (1 + RESAMPLES)
-    return places[int(seen.argmax())], p
+def _spans(versions: int) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
+    """Return the spans of versions that may differ from the rest, (first, end) per row: of a step, of one and back.
+
+    Of a step there and back they are at least two versions.
+    """
+    inner = [(first, end) for first in range(1, versions) for end in range(first + 2, versions)]
+    return np.array([(0, end) for end in range(1, versions)]), np.array(inner, dtype=int).reshape(-1, 2)
+
+
+def _explained(values: npt.NDArray[np.float64], spans: npt.NDArray[np.int_]) -> npt.NDArray[np.float64]:
+    """Return the share of the sum of squares that a span's difference from the rest explains, for each span."""
+    n = values.shape[-1]
+    values = values - values.mean(axis=-1, keepdims=True)
+    total = (values**2).sum(axis=-1, keepdims=True)
+    sums = np.concatenate([np.zeros((*values.shape[:-1], 1)), np.cumsum(values, axis=-1)], axis=-1)
+    inside = spans[:, 1] - spans[:, 0]
+    between = (sums[..., spans[:, 1]] - sums[..., spans[:, 0]]) ** 2
+    return np.asarray(between * n / (inside * (n - inside) * total))
+
+
+@cache
+def _by_chance(versions: int) -> tuple[npt.NDArray[np.float64], ...]:
+    """Return the largest share that a span of each kind explains in series of normal values, of any SD."""
+    series = np.random.default_rng(SEED).normal(size=(_SERIES, versions))
+    return tuple(_explained(series, spans).max(axis=1, initial=0) for spans in _spans(versions))
+
+
+def _share_above(by_chance: npt.NDArray[np.float64], seen: float) -> float:
+    return (1 + int((by_chance >= seen - _ALIKE).sum())) / (1 + len(by_chance))
 
 
 def _runs(groups: Sequence[Sequence[float]]) -> list[float]:

@@ -55,8 +55,26 @@ def test_the_version_that_takes_a_fifth_of_the_goodput_is_named(device: Device, 
     told = json.loads(ask(place, "--json", "-o", tmp_path / "trend.html").stdout)["experiments"][0]
     assert told["versions"] == VERSIONS and told["worse"]
     assert {change["since"] for change in told["changes"]} == {"24.10"}
-    assert ask(place, "--least=1000", "-o", tmp_path / "trend.html").exit_code in (0, 1)
-    assert "goodput of the victim" not in ask(place, "--least=25", "-o", tmp_path / "trend.html").stdout
+    assert (
+        "goodput of the victim" not in ask(place, "--least=goodput=25%,harm=0.1", "-o", tmp_path / "trend.html").stdout
+    )
+    assert ask(place, "--least=25").exit_code == 4
+
+
+def test_a_step_must_be_larger_than_what_the_same_version_differs_by(device: Device, tmp_path: Path) -> None:
+    place = device(lambda version: 1.3 if version in (6, 7, 8, 9, 10, 11) else 0.3, runs=3)
+    (free,) = history(read_versions([place])).trends
+    assert {step.first for one in free.series for step in one.steps} == {"24.6"} and not free.control
+    (held,) = history(read_versions([place]), same=("24.5", "24.11")).trends
+    assert held.control == "24.11" and "24.11" not in held.versions
+    goodput = next(one for one in held.series if one.label.startswith("goodput") and one.where == "with prague")
+    apart = abs(goodput.figures["24.5"].value - goodput.figures["24.6"].value)
+    assert apart > 0.04 and all(abs(step.less.value) > 0.04 for step in goodput.steps)
+    page = ask(place, "--same=24.6=24.7", "-o", tmp_path / "trend.html")
+    assert "same version twice" in Page(tmp_path / "trend.html").text and "control 24.7" not in page.stdout
+    for text in ("24.6", "24.6=24.6", "24.6=25.1"):
+        wrong = ask(place, f"--same={text}")
+        assert wrong.exit_code == 4 and "--same" in wrong.stderr
 
 
 def test_what_gets_better_is_told_and_is_no_failure(device: Device, tmp_path: Path) -> None:

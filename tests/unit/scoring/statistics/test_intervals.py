@@ -9,6 +9,7 @@ import pytest
 
 from sojourn.scoring.statistics import intervals
 from sojourn.scoring.statistics.intervals import (
+    EstimatedDifference,
     best_coverage,
     difference,
     estimate,
@@ -192,7 +193,8 @@ def test_a_difference_of_infinite_series_is_of_medians_and_ranks() -> None:
 def test_a_result_takes_runs_an_interval_and_a_p(
     n: int, low: float | None, high: float | None, p: float | None, shown: bool
 ) -> None:
-    assert shows(n, low, high, p) is shown
+    less = EstimatedDifference(value=1.5, low=low, high=high, p=None, least_p=None)
+    assert shows(n, less, p, least=None) is shown
 
 
 def test_without_an_effect_a_result_is_as_rare_as_it_says() -> None:
@@ -200,7 +202,7 @@ def test_without_an_effect_a_result_is_as_rare_as_it_says() -> None:
     random = np.random.default_rng(7)
     series = {"normal": random.normal(size=(300, 5)), "skewed": random.exponential(size=(300, 5)) - 1}
     found = {
-        kind: sum(shows(5, (it := estimate(row.tolist())).low, it.high, paired_p(row.tolist())) for row in rows) / 300
+        kind: sum(shows(5, estimate(row.tolist()), paired_p(row.tolist()), least=None) for row in rows) / 300
         for kind, rows in series.items()
     }
     alone = sum(estimate(row.tolist()).away_from_zero for row in series["normal"]) / 300
