@@ -20,8 +20,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-FRAME_BYTES = 1514
-"""Bytes that a full slot carries, including the Ethernet header, as shapers count them."""
+from sojourn.bottleneck.units import FRAME_BYTES
+
 STEP_S = 0.02
 """Time during which a generated link keeps its rate, s. Sprout's model uses the same value."""
 _MOST_SLOTS, _MOST_MS = 16 << 20, (1 << 32) - 1  # limits of the kernel module

@@ -10,7 +10,7 @@ from sojourn.bottleneck.qdiscs import Qdisc
 from sojourn.traffic.ports import IRTT_UNSHAPED
 
 UNSHAPED_BPS = 10_000_000_000
-QUANTUM = 1514
+QUANTUM = units.FRAME_BYTES
 _ROOT, _SHAPED, _UNSHAPED, _AQM, _PROBE_QUEUE = "1:", "1:10", "1:20", "10:", "20:"
 _PROBE_LIMIT = 1000
 PROTOCOLS = "ip", "ipv6"

@@ -23,6 +23,8 @@ for _i, _prefix in enumerate("kmg", start=1):
 
 RATE_RANGE = (100_000, 10_000_000_000)
 RTT_RANGE = (0, 2_000_000)
+FRAME_BYTES = 1514
+"""Bytes of a full frame with its Ethernet header, as shapers count them."""
 
 
 class UnitError(ValueError):

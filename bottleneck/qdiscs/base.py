@@ -33,6 +33,10 @@ class Qdisc(BaseModel):
     filtered: ClassVar[bool] = False
     """Whether it has one queue per flow, which a tc filter can select."""
 
+    def caution(self, rate_bps: int) -> str:
+        """Return what a reader of results at this rate must know; empty for nothing."""
+        return ""
+
     @classmethod
     @cache
     def parameters(cls) -> Mapping[str, Parameter]:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from sojourn.bottleneck import units
 from sojourn.bottleneck.parameters import Choice, Count, Flag, Fraction, Percent, Time
 from sojourn.bottleneck.qdiscs.base import Qdisc
 
 _SCALE = 256  # alpha and beta are kept in steps of 1/256 Hz
 _BETA_MAX = (2 << 23) - 1
+_STEP_US = 1000  # mainline's default step_thresh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,21 @@ class DualPI2(Qdisc):
             raise ValueError("max_rtt is too low: beta would overflow")
         if min(automatic["alpha"], automatic["beta"]) < 1 / _SCALE:
             raise ValueError("max_rtt is too large: alpha or beta would be rounded to 0")
+
+    def caution(self, rate_bps: int) -> str:
+        """Return a warning where each L packet that waits for one C packet is over the step threshold, and so marked.
+
+        RFC 9332, appendix A, has a floor of one packet for that; mainline's default `min_qlen_step` is 0.
+        """
+        packet_us = units.FRAME_BYTES * 8e6 / rate_bps
+        step_us = _STEP_US if self.step_thresh is None else self.step_thresh
+        if self.step_thresh_packets is not None or self.min_qlen_step or packet_us <= step_us:
+            return ""
+        return (
+            f"a packet lasts {packet_us / 1e3:.2g} ms, longer than step_thresh ({step_us / 1e3:g} ms): an L packet "
+            "that waits for one C packet is marked, and L flows get less than their share; compare with "
+            f"--qdisc='{self} min_qlen_step 1'"
+        )
 
     @property
     def automatic(self) -> dict[str, float]:

@@ -9,6 +9,7 @@ from functools import partial
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
+from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PhaseScores, Scores, rate_steps
 from sojourn.scoring.statistics.harm import SEVERE, SOME, severity
@@ -241,6 +242,10 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
         rows.append(("the bottleneck's rate", text))
     if "box" in lab:
         rows += _box_rows(lab)
+    for way in ("down", "up"):
+        qdisc, rate = lab.get(f"qdisc_{way}"), lab.get(f"rate_{way}_bps")
+        if qdisc and rate and (caution := parse_qdisc(qdisc).caution(rate)):
+            rows.append((f"caution, queue {way}", caution))
     if lab.get("path_loss"):
         rows.append(("loss of the path, round trip", f"{lab['path_loss']:.2%}"))
     if lab.get("path_varies_ms"):

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from sojourn.bottleneck.units import FRAME_BYTES
 from sojourn.scoring.long_table import ALONE, METRICS, named, rows_of
 from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.schema.scores import HARMED, Scores
@@ -33,7 +34,7 @@ from sojourn.scoring.statistics.intervals import (
 from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.transport import demand
-from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
+from sojourn.scoring.transport.rates import PAYLOAD_BYTES
 
 #: The reference contender, if it competes.
 REFERENCE = "cubic"

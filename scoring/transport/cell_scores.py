@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.units import FRAME_BYTES
 from sojourn.scoring.schema.cell_scores import CellScores, FlowScores, Period, ProbeScores, WhileFlow
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.transport.bottleneck_seen import active_queues, replay_scores, wire_scores
@@ -21,7 +22,6 @@ from sojourn.scoring.transport.delays import probe_scores, talk_scores
 from sojourn.scoring.transport.frames import CellFrames
 from sojourn.scoring.transport.geometry import rate_in, rate_periods, steady_window, stop_s
 from sojourn.scoring.transport.rates import (
-    FRAME_BYTES,
     PAYLOAD_BYTES,
     Progress,
     convergence_s,

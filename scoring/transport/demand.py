@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sojourn.bottleneck.units import FRAME_BYTES
 from sojourn.scoring.schema.scores import Metrics, rate_steps
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.transport.rates import FRAME_BYTES, PAYLOAD_BYTES
+from sojourn.scoring.transport.rates import PAYLOAD_BYTES
 
 METRIC = "victim_mbps"
 """The metric that depends on demand."""

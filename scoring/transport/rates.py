@@ -16,9 +16,8 @@ Floats = npt.NDArray[np.float64]
 Progress = tuple[Floats, Floats]
 """A flow's times (s) and the bytes received until then."""
 
-FRAME_BYTES = 1514
-"""The shaper's count for a full segment, of which the receiver gets PAYLOAD_BYTES."""
 PAYLOAD_BYTES = 1448
+"""What the receiver gets of a full frame (`sojourn.bottleneck.units.FRAME_BYTES`)."""
 CONVERGED_JAIN = 0.95
 CONVERGED_OVER_S = 5.0
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.scoring.transport.rates import FRAME_BYTES, Floats
+from sojourn.bottleneck.units import FRAME_BYTES
+from sojourn.scoring.transport.rates import Floats
 
 SPIKE_SLACK_MS = 25.0
 SPIKE_FRAMES = 4

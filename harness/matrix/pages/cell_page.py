@@ -108,6 +108,8 @@ def _setup(cell: Cell) -> list[str]:
         more = [mangled, "one flow queue per host down" if hop.host_queue else ""]
         text = "; ".join(filter(None, [*ways, *steps, *more]))
         lines.append(f"middlebox {n}: {text or 'forwards unshaped'}")
+        if hop.down and (caution := hop.down.qdisc.caution(hop.down.rate_bps)):
+            lines.append(f"caution, middlebox {n}: {caution}")
     if cell.sender_queue:
         lines.append(f"root qdisc of the sending hosts: {cell.sender_queue}")
     if cell.pacing_percent:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from sojourn.bottleneck import delivery_trace, readback, shaper
+from sojourn.bottleneck import readback, shaper, units
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.guest import queues
 from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
@@ -134,7 +134,7 @@ def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, time
     """Return the line of a flow that the kernel's TCP does not send: unresponsive packets, or a program's."""
     port, ends = ports.BULK + n, f"{sender.space} {receiver.space}"
     if flow.rate_bps:
-        gap = round(delivery_trace.FRAME_BYTES * 8 * _NS / flow.rate_bps)
+        gap = round(units.FRAME_BYTES * 8 * _NS / flow.rate_bps)
         tos = TOS[UNRESPONSIVE[flow.contender]]
         return f"datagrams {ends} {receiver.ip} {port} {from_port(n, flow)} {tos} {UDP_PAYLOAD} {gap} {times}"
     commands = PROGRAMS[flow.contender].commands(f"./{flow.contender}", receiver.ip, port, from_port(n, flow))
