@@ -62,8 +62,8 @@ class Rig(Specified):
         return Cell.model_validate(cell.model_copy(update=changed))
 
     def path(self, specified: Bottleneck) -> Bottleneck:
-        """Return a bottleneck with the delay and the bunching of this rig."""
-        down, up = (self._way(way, self.bunching_us) for way in (specified.down, specified.up))
+        """Return a bottleneck with the delay of this rig; hosts bunch packets, which is the lab's part."""
+        down, up = (self._way(way, 0) for way in (specified.down, specified.up))
         return Bottleneck(down=down, up=up)
 
     def _moved(self, one: _Sender) -> _Sender:

@@ -20,6 +20,7 @@ from sojourn.scoring.gates.registry import judged
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import per_flow, queue_delay, sojourn
 from sojourn.scoring.picture.shown import freeze_entries, rendition_changes
+from sojourn.scoring.recovery import recovered
 from sojourn.scoring.run_evidence import RunEvidence
 from sojourn.scoring.schema.scores import Host, Metrics, PhaseScores, Scores
 from sojourn.scoring.schema.windows import Window
@@ -52,6 +53,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         far = _table(seen_there, setting, measured)
     windows = inputs.solo
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
+    if baseline:
+        rows = recovered(rows, setting, evidence, baseline, windows)
     own = queue_delay.delays(inputs.queues_of("lan"))
     waits, wait_curves = (
         sojourn_times(before.all, behind.all, own, lab, measured, windows) if before and behind else ([], [])

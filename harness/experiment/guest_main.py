@@ -58,8 +58,9 @@ def experiment(job: Path) -> None:
     """Record a run of the main job."""
     options, service = read_job(job)
     start_apart(options.seed)
+    lab = SimLab(options.ip_version or 4, options.rig.bunching_us)
     with (job / NEWS).open("w") as news:
-        run_experiment(options, _GuestRun(job / VERSIONS), SimLab(options.ip_version or 4), service, _News(news))
+        run_experiment(options, _GuestRun(job / VERSIONS), lab, service, _News(news))
 
 
 if __name__ == "__main__":

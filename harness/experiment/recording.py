@@ -304,6 +304,8 @@ def _describe(lab: Lab, path: PathUnderTest, options: Options, service: Service)
         "capture_offset_s": {side: round(clocks[tap.place].correction, 6) for side, tap in taps.items()},
         **path.described(),
     }
+    if lab.bunching_us:
+        described["path_varies_ms"] += lab.varies_ms
     return described | service.facts
 
 

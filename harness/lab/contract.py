@@ -55,6 +55,8 @@ class Lab:
     viewers: tuple[str, ...] = ()
     #: Whether its clock is the host's, which can lag; otherwise, computing takes no time.
     real_time: bool = True
+    #: The longest time between two releases of packets at each host, µs; 0: unknown, or at once.
+    bunching_us: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     #: Prefix to the argv of latency-critical programs, e.g. `("chrt", "-r", "20")` if permitted.
     realtime: tuple[str, ...] = ()
@@ -64,6 +66,11 @@ class Lab:
     on_time: tuple[str, ...] = ()
     #: Parts of the lab that must stay alive: name → function that returns why it has ended, if so.
     watched: dict[str, Callable[[], str | None]] = field(default_factory=dict)
+
+    @property
+    def varies_ms(self) -> float:
+        """The most by which its hosts may delay a round trip, ms."""
+        return 2 * self.bunching_us / 1000
 
     def tap(self, side: Side) -> Tap:
         """Return the capture point on one side of the bottleneck."""

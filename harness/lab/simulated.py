@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from sojourn.bottleneck.impairment import Impairment, bunched
 from sojourn.bottleneck.router import Router
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.namespaces import Namespaces
@@ -21,12 +22,13 @@ _ROUTER_SETTINGS = {"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": 
 class SimLab(MadeLab):
     """Set up the lab from namespaces of this kernel; a context manager that yields a `Lab`.
 
+    Its hosts release packets at random intervals of up to `bunching_us` (µs), before the captures see them; 0: at once.
     Raises `sojourn.hardware.machine.process.ProcessError` and `sojourn.hardware.machine.place.CommandError`.
     """
 
-    def __init__(self, version: IpVersion = 4) -> None:
+    def __init__(self, version: IpVersion = 4, bunching_us: int = 0) -> None:
         super().__init__()
-        self._plan = PLANS[version]
+        self._plan, self._bunching_us = PLANS[version], bunching_us
 
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
@@ -34,6 +36,8 @@ class SimLab(MadeLab):
             cable(spaces)
             for end in _ENDS:
                 address(spaces[end], end, self._plan)
+                if (release := bunched(Impairment(), self._bunching_us)).needed:
+                    spaces[end].run(["tc", "qdisc", "add", "dev", "eth0", "root", *release.tc_args()])
                 _set(spaces[end], _END_SETTINGS)
             address_router(spaces["router"], self._plan)
             _set(spaces["router"], _ROUTER_SETTINGS)
@@ -49,6 +53,7 @@ class SimLab(MadeLab):
             server_tap=Tap(spaces[HUB], "wan-router"),
             addresses=self._plan.ends,
             real_time=False,
+            bunching_us=self._bunching_us,
         )
 
 

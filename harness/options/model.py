@@ -236,10 +236,10 @@ class Options(ServiceOptions):
 
     @property
     def rig(self) -> Rig:
-        """The laboratory that the seed stands for; hosts in real time bunch packets themselves, as do given bursts."""
+        """The laboratory that the seed stands for; hosts in real time bunch packets themselves."""
         if self.exact or self.rtt_us is None:
             return EXACT
-        return draw(self.seed, bunching=self.lab == "sim" and not (self.bursts_us or self.jitter_us))
+        return draw(self.seed, bunching=self.lab == "sim")
 
     @property
     def second_video(self) -> bool:

@@ -13,7 +13,7 @@ from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PhaseScores, Scores, rate_steps
 from sojourn.scoring.statistics.harm import SEVERE, SOME, severity
-from sojourn.scoring.statistics.numbers import LOST, UNFINISHED, formatted
+from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted
 from sojourn.scoring.time_series import probe_names
 from sojourn.traffic.probes import PROBES
 
@@ -140,6 +140,8 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("stalls", lambda p: number(p.stalls)),
     ("stalled s", lambda p: number(p.stall_s)),
     ("freezes", lambda p: number(p.freezes)),
+    ("picture recovers after s", lambda p: number(p.recovery_s, NOT_REACHED)),
+    ("goodput recovers after s", lambda p: number(p.goodput_recovery_s, NOT_REACHED)),
     ("RTT (Not-ECT) P50 ms", lambda p: _of(p, "rtt_p50_ms")),
     ("P99 ms", lambda p: _of(p, "rtt_p99_ms")),
     ("max ms", lambda p: number(p.rtt_max_ms)),

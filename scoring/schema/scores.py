@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.4"
+SCORER = "2.5"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # the suffix of such a curve's name
 
@@ -108,14 +108,18 @@ class PhaseScores(Metrics):
 
     Contenders other than bulk flows: `web_…`, started and unfinished fetches and the duration of the others (s),
     `…_least_s` a lower bound for an infinite percentile: unfinished flows count with the time that they had;
-    `second_…`, the main height of a second video and its stall time (s), from its player; `call_…`, loss share and
-    one-way delay (ms) of a call in both directions.
+    `recovery_s` and `goodput_recovery_s` are the times from the phase's end until the picture keeps its height
+    alone, and until the victim gets its goodput alone (`sojourn.scoring.recovery`), infinite if the following solo
+    phase does not contain them; None without one. `second_…`, the main height of a second video and its stall time
+    (s), from its player; `call_…`, loss share and one-way delay (ms) of a call in both directions.
     """
 
     name: Text
     contender: Text | None
     start: Number
     end: Number
+    recovery_s: Annotated[Number | None, Metric("recovery of the picture afterwards", "less")] = None
+    goodput_recovery_s: Annotated[Number | None, Metric("recovery of the victim's goodput afterwards", "less")] = None
     web_flows: Annotated[int | None, Metric("web flows begun", measured=False)] = None
     web_unfinished: Annotated[int | None, Metric("web flows not finished", measured=False)] = None
     web_fct_p50_s: Annotated[Number | None, Metric("completion of its web flows, P50")] = None

@@ -39,7 +39,7 @@ def never_came(metric: str) -> str:
     """Return the displayed text for an infinite metric of scores or of a cell, if no more is known."""
     if metric.startswith(("web_fct", "short.")):
         return UNFINISHED
-    return NOT_REACHED if metric.endswith("convergence_s") else LOST
+    return NOT_REACHED if metric.endswith(("convergence_s", "recovery_s")) else LOST
 
 
 Number = Annotated[

@@ -32,7 +32,7 @@ def cell(job: Path) -> None:
     """Run a cell of a matrix whose call is between real browsers."""
     cell, seed = read_cell(job)
     start_apart(seed)
-    with SimLab(cell.ip_version) as lab:
+    with SimLab(cell.ip_version, cell.bunching_us) as lab:
         run_cell(lab, cell, EVIDENCE, seed=seed, limits=SIMULATED)
 
 

@@ -13,7 +13,6 @@ import polars as pl
 
 from sojourn.apps.call import BrowserCall as Browsers
 from sojourn.bottleneck.cell import Cell
-from sojourn.bottleneck.impairment import bunched
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
 from sojourn.hardware.machine.clock import clock_offsets
@@ -105,9 +104,7 @@ def bottleneck(cell: Cell) -> Bottleneck:
     (hop,) = working_hops(cell)
     assert hop.down and hop.up
     rtt = next(sender.rtt_us for sender in (*cell.flows, cell.call, *cell.probes) if sender)
-    ways = ((hop.down, rtt - rtt // 2), (hop.up, rtt // 2))
-    down, up = (_delayed(way, delay_us, cell.bunching_us) for way, delay_us in ways)
-    return Bottleneck(down=down, up=up)
+    return Bottleneck(down=_delayed(hop.down, rtt - rtt // 2), up=_delayed(hop.up, rtt // 2))
 
 
 def path_rtt_ms(requested: Bottleneck) -> float:
@@ -115,9 +112,9 @@ def path_rtt_ms(requested: Bottleneck) -> float:
     return (requested.down.path.delay_us + requested.up.path.delay_us) / 1e3
 
 
-def _delayed(way: Direction, delay_us: int, bunching_us: int) -> Direction:
+def _delayed(way: Direction, delay_us: int) -> Direction:
     path = way.path.model_copy(update={"delay_us": way.path.delay_us + delay_us})
-    return way.model_copy(update={"path": bunched(path, bunching_us)})
+    return way.model_copy(update={"path": path})
 
 
 class _Run:
@@ -279,8 +276,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
-    varies_ms = sum(way.path.varies_us for way in (ways.down, ways.up)) / 1e3
-    of_lab = limits.model_copy(update={"jitter_ms": limits.jitter_ms + varies_ms})
+    of_lab = limits.model_copy(update={"jitter_ms": limits.jitter_ms + run.lab.varies_ms})
     gates.append(jitter(f"jitter (P{percent})", added, of_lab))
     if run.call and cell.call:
         gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)

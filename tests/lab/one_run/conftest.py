@@ -30,9 +30,9 @@ class Repeated:
 
 @pytest.fixture(scope="session")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Repeated:
-    """Two valid runs through fq_codel with one queue, made side by side, with different orders of the contenders."""
-    timeline = "--timeline=solo:5,cubic:5,solo:2,prague:5,solo:2"
-    done = run_harm(results := tmp_path_factory.mktemp(PROJECT), timeline, "--repeat=2", "--seed=3", **ENVIRONMENT)
+    """Two valid runs through exactly fq_codel with one queue, side by side, with different orders of contenders."""
+    timeline = "--timeline=solo:5,cubic:5,solo:2,prague:5,solo:2", "--exact"
+    done = run_harm(results := tmp_path_factory.mktemp(PROJECT), *timeline, "--repeat=2", "--seed=3", **ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = {read_manifest(run).seed: run for run in RunStore(results).runs()}
     assert {tuple(read_manifest(run).command_line[:2]) for run in runs.values()} == {("sojourn", "harm")}
@@ -55,10 +55,10 @@ def contenders(run: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid run of the main job through dualpi2, by the other driver and the other recorder."""
+    """A valid run of the main job through dualpi2 on exactly its path, by the other driver and the other recorder."""
     ensure_desktop(["obs"])  # with what is not there yet fetched by no canary's proxy
     programs = "--driver=selenium", "--recorder=obs"
-    return valid_run(tmp_path_factory, *L4S, *programs)
+    return valid_run(tmp_path_factory, *L4S, "--exact", *programs)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.bottleneck.rig import draw
+from sojourn.harness.store.manifest import read_manifest
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.schema.scores import SCORES, Scores, Sojourn
 from sojourn.scoring.tables import TABLES
@@ -58,3 +60,12 @@ def test_the_tables_of_a_run_tell_addresses_as_text(ipv6_run: Path) -> None:
     assert {*packets["src"], *packets["dst"]} == {"fd42:1::10", "fd42:1::20", "fd42:2::10", "fd42:2::20"}
     assert sojourn.filter(of="victim", proto=pcapng.UDP, src="fd42:2::10").height > 500
     assert "IPv6" in (ipv6_run / "report.html").read_text()
+
+
+def test_its_seed_drew_a_rig(harm_run: Path, ipv6_run: Path) -> None:
+    drawn, rig = read_manifest(ipv6_run).drawn, draw(1)
+    assert drawn == rig.words() and set(drawn) == {"RTT", "bunching"}
+    lab = scores_of(ipv6_run).lab
+    assert lab["rtt_ms"] == pytest.approx(20 * rig.rtt_factor, abs=0.002) != 20
+    assert lab["path_varies_ms"] == pytest.approx(2 * rig.bunching_us / 1000)
+    assert read_manifest(harm_run).drawn == {} and scores_of(harm_run).lab["rtt_ms"] == 20

@@ -60,14 +60,16 @@ def test_a_path_follows_it_too() -> None:
     assert hop.bunching_us == 0 and hop.hops[0].down
     assert hop.hops[0].down.path == Impairment(delay_us=10_000, jitter_us=10_000, slot_us=20, slot_max_us=200)
     drawn = Rig(rtt_factor=0.96, bunching_us=200).path(Bottleneck.symmetric(10_000_000, "pfifo", 20_000))
-    assert drawn.rtt_us == 19_200 and drawn.up.path.slot_max_us == 200
+    assert drawn.rtt_us == 19_200 and drawn.up.path.slot_max_us is None, "hosts bunch, not the path"
 
 
 def test_bursts_of_the_path_stay_as_specified() -> None:
     bursts = Impairment(delay_us=5_000, slot_us=1_000, slot_max_us=4_000)
     way = Direction(rate_bps=10_000_000, qdisc="pfifo", path=bursts)  # type: ignore[arg-type]
+    cell_of_bursts = cell(flows=dumbbell.flows(("cubic",), 0), hops=(Hop(down=way),), sender_queue="fq")
+    made = Rig(rtt_factor=1.02, late_s=(0.0,), bunching_us=200).applied(cell_of_bursts).hops[0].down
     path = Rig(rtt_factor=1.02, bunching_us=200).path(Bottleneck(down=way, up=way)).down.path
-    assert path == Impairment(delay_us=5_100, slot_us=1_000, slot_max_us=4_000)
+    assert made and made.path == path == Impairment(delay_us=5_100, slot_us=1_000, slot_max_us=4_000)
 
 
 def test_the_exact_rig_changes_nothing() -> None:
