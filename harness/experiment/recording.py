@@ -41,6 +41,9 @@ _PROOF_MS, _SIMULATED_PROOF_MS = 10, 50
 _WARM_UP_S, _STEADY_TICKS = 60.0, 6
 #: Share of the requested buffer that counts as full: segments arrive in steps.
 _FULL = 0.7
+#: A solo phase of `at least` some length ends once the picture has had its height alone for _HELD_S, s, or has lasted
+#: _LONGER_S longer: what a contender leaves behind is not the next one's effect.
+_HELD_S, _LONGER_S = 10.0, 60.0
 
 
 class RecordedRun(Protocol):
@@ -111,6 +114,8 @@ class _Recording:
         self.flows: list[dict[str, Any]] = []
         self.started = 0
         self.contender_bps: dict[str, float] = {}
+        self._height_alone = 0
+        self._held_since = 0.0
 
     def start(self) -> None:
         """Start probes, player and captures, in the order of their dependencies."""
@@ -120,7 +125,7 @@ class _Recording:
         display = parts.screen(log_file(folder, "xvfb"))
         parts.capture(folder, elsewhere=options.elsewhere)
         parts.echo(log_file(folder, "irtt-server"))
-        seconds = sum(phase.seconds for phase in options.phases)
+        seconds = sum(phase.seconds + _LONGER_S * phase.at_least for phase in options.phases)
         for probe in PROBES:
             parts.probe(folder / f"{probe.file}.json.gz", seconds, probe.port, INTERVAL_MS, probe.codepoint)
         if self.path.has_bypass:
@@ -185,7 +190,7 @@ class _Recording:
     def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
         """Run one phase and record its end; a contender's phase begins when its data flows."""
         if phase.contender is None:
-            self._watch(self.instruments.by_clock(entry["start"]) + phase.seconds)
+            self._alone(phase, self.instruments.by_clock(entry["start"]))
             return
         parts = self.instruments
         with first_failure() as running:
@@ -209,6 +214,19 @@ class _Recording:
             running.callback(lambda: entry.update(end=time.time()))
             alone = all(part.bulk for part in phase.load)
             self._watch(parts.by_clock(entry["start"]) + phase.seconds, alone=alone)
+
+    def _alone(self, phase: Phase, start: float) -> None:
+        """Run a solo phase from `start` (by `clock`, s)."""
+        end, clock = start + phase.seconds, self.instruments.clock
+        self._held_since = start
+        self._watch(end)
+        if len(self.phases) == 1:
+            sample = self.service.sample()
+            self._height_alone = sample.height if sample else 0
+        # The rate's steps are at fixed times of the timeline.
+        if phase.at_least and not (self.options.rate_steps or self.options.rate_up_steps):
+            while (until := min(self._held_since + _HELD_S, end + _LONGER_S)) > clock():
+                self._watch(until)
 
     def _applications(self, phase: Phase) -> Iterator[Application]:
         """Yield the applications that compete in a phase, in the load's order."""
@@ -239,6 +257,8 @@ class _Recording:
         def tick() -> None:
             self._check()
             sample = self.service.sample()
+            if sample is None or not sample.playing or sample.height < self._height_alone:
+                self._held_since = self.instruments.clock()
             self.progress.update(
                 victim_bps=victim.rate_bps() if alone else None,
                 contender_bps=sum(self.contender_bps.values()) if self.contender_bps else None,

@@ -49,7 +49,7 @@ def schedule_text(first_bps: int, steps: Sequence[RateStep]) -> str:
 
 def timeline_text(phases: Sequence[Phase]) -> str:
     """Return the text of a timeline with its own loads, from which the phases' names follow."""
-    return ",".join(f"{phase.contender or 'solo'}:{phase.seconds!r}" for phase in phases)
+    return ",".join(f"{phase.contender or 'solo'}:{phase.seconds!r}{'+' * phase.at_least}" for phase in phases)
 
 
 def loss_percent(text: str) -> float:

@@ -259,8 +259,8 @@ def reset_inapplicable(raw: RawOptions) -> None:
 
 def apply_conditional_defaults(raw: RawOptions) -> None:
     """Set the defaults that depend on other options: those of a live run, of the sim lab and of a black box."""
-    if raw.live and "timeline" not in raw.known:
-        raw.raw["timeline"] = "published"
+    if "timeline" not in raw.known:
+        raw.raw["timeline"] = "published" if raw.live else "steady" if raw.lab == "sim" else "short"
     if raw.lab == "sim":
         raw.raw["browser"] = None
     if raw.lab == BOX_LAB:

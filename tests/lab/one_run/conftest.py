@@ -55,10 +55,14 @@ def contenders(run: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid run of the main job through dualpi2 on exactly its path, by the other driver and the other recorder."""
+    """A valid run of the main job through dualpi2 on exactly its path, by the other driver and the other recorder.
+
+    It ends once the picture has had its height for a while.
+    """
     ensure_desktop(["obs"])  # with what is not there yet fetched by no canary's proxy
     programs = "--driver=selenium", "--recorder=obs"
-    return valid_run(tmp_path_factory, *L4S, "--exact", *programs)
+    timeline = f"{L4S[1]},solo:2+"
+    return valid_run(tmp_path_factory, L4S[0], timeline, "--exact", *programs)
 
 
 @pytest.fixture(scope="session")

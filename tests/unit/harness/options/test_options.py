@@ -116,7 +116,7 @@ def test_record_is_json_and_names_everything() -> None:
         json.dumps(parse(results="somewhere", service="o2tv", live=True, lab="apu", credentials="~/tv.toml").record())
     )
     assert record["qdisc_down"] == "fq_codel flows 1"
-    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 120}
+    assert record["phases"][1] == {"name": "cubic", "contender": "cubic", "seconds": 120, "at_least": False}
     assert Path(record["results"]).is_absolute() and record["credentials"].endswith("/tv.toml")
 
 
@@ -182,7 +182,7 @@ def test_rates_step_over_the_timeline() -> None:
         ("rate", "10mbit,30s:5", "invalid-value"),
         ("rate", "10mbit,later:5mbit", "invalid-value"),
         ("rate", "10mbit,30s:5mbit,20s:6mbit", "out-of-range"),
-        ("rate", "10mbit,140s:5mbit", "out-of-range"),
+        ("rate", "10mbit,180s:5mbit", "out-of-range"),
         ("rate-up", "10mbit,0s:5mbit", "out-of-range"),
         ("loss", "30%", "out-of-range"),
         ("loss", "0", "out-of-range"),
@@ -233,7 +233,8 @@ def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
 
 def test_live_runs_take_the_published_time_unless_told_otherwise() -> None:
     live: dict[str, Any] = {"service": "youtube", "live": True, "lab": "apu"}
-    assert [parse(**live).seconds, parse(**live, timeline="short").seconds, parse().seconds] == [420, 140, 140]
+    assert [parse(**live).seconds, parse(**live, timeline="short").seconds, parse().seconds] == [420, 140, 180]
+    assert parse(lab="virtual").seconds == 140
     assert parse_options(live, SERVICES, {"timeline": "solo:9"}).seconds == 9
 
 

@@ -51,9 +51,9 @@ def test_a_timeline_that_names_its_loads_takes_the_place_of_its_contenders(tmp_p
         loads = [(phase.contender, phase.seconds) for phase in options.phases if phase.contender]
         assert loads == [("cubic*4", beside), ("prague+cubic@up", beside)]
     # Fewer contenders make a named timeline shorter, too.
-    (tmp_path / "household.toml").write_text('rate = "20mbit,90s:5mbit"\ncontenders = "cubic,reno"\n')
+    (tmp_path / "household.toml").write_text('rate = "20mbit,150s:5mbit"\ncontenders = "cubic,reno"\n')
     options = parse_options(with_scenario({"scenario": "household.toml", "contenders": "bbr"}, tmp_path), SERVICES)
-    assert options.seconds == 80 and options.rate_steps == ()
+    assert options.seconds == 120 and options.rate_steps == ()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_timeline_that_names_its_loads_takes_the_place_of_its_contenders(tmp_p
     [
         ('timeline = "solo:5,reno:9"', {"contenders": "bbr"}, "contenders", "conflict", "--contenders: the"),
         ('timeline = "solo:5,reno:9"\ncontenders = "bbr"', {}, "contenders", "conflict", "FILE: contenders: the"),
-        ('rate = "20mbit,150s:5mbit"', {}, "rate", "out-of-range", "FILE: rate: "),
+        ('rate = "20mbit,190s:5mbit"', {}, "rate", "out-of-range", "FILE: rate: "),
         ('rate = "20mbit,9s:5mbit,8s:9mbit"', {"timeline": "solo:5,reno:9"}, "rate", "out-of-range", "FILE: rate: "),
         ('qdisc = "pii"', {}, "qdisc", "invalid-value", "FILE: qdisc: "),
         ('contenders = "cubik"', {}, "contenders", "invalid-value", "FILE: contenders: "),
@@ -85,7 +85,7 @@ def test_a_refusal_names_who_gave_the_value(
 )
 def test_the_examples_are_scenarios_as_they_stand(file: Path) -> None:
     options = parse_options(with_scenario({"scenario": file}), SERVICES)
-    assert len(options.rate_steps) == 1 and options.seconds == {"household": 200, "household-short": 46}[file.stem]
+    assert len(options.rate_steps) == 1 and options.seconds == {"household": 240, "household-short": 46}[file.stem]
     shorter = parse_options(with_scenario({"scenario": file, "timeline": "solo:20,cubic:20"}), SERVICES)
     assert shorter.seconds == 40
 

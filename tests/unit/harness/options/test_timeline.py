@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.harness.options.timeline import Phase, parse_timeline, reordered
+from sojourn.harness.options.parsing import timeline_text
+from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline, reordered
 
 
 def test_published_timeline_is_seven_minutes_with_both_contenders() -> None:
@@ -28,6 +29,17 @@ def test_explicit_phases_number_what_repeats() -> None:
         Phase("cubic-1", "cubic", 10),
         Phase("cubic-2", "cubic", 2.5),
     ]
+
+
+def test_a_solo_phase_may_last_until_the_picture_has_recovered() -> None:
+    phases = parse_timeline("solo:5,cubic:10,solo:20+,prague:10,solo:2.5 +")
+    assert [(p.seconds, p.at_least) for p in phases if not p.contender] == [(5, False), (20, True), (2.5, True)]
+    assert parse_timeline(timeline_text(phases)) == phases
+    assert [p.at_least for p in reordered(phases, 1, 2)] == [False, False, True, False, True]
+    for name, timeline in TIMELINES.items():
+        assert [(p.seconds, p.at_least) for p in parse_timeline(name)] == [
+            (timeline[0], False), (timeline[1], False), (timeline[2], True), (timeline[1], False), (timeline[2], True),
+        ]  # fmt: skip
 
 
 def test_every_other_repetition_has_the_reverse_order_and_the_seed_says_which() -> None:
@@ -58,11 +70,13 @@ def test_numbers_follow_the_order() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("long", "published, short"),
+        ("long", "published, steady, short"),
         ("cubic:10", "first phase must be solo"),
         ("solo:1", "at least 2 s"),
         ("solo:20,,cubic:3", "is not a phase"),
         ("solo:ten", "is not a phase"),
+        ("solo:5,cubic:10+", "only solo phases"),
+        ("solo:5++", "is not a phase"),
     ],
 )
 def test_bad_timelines_say_what_would_be_right(text: str, says: str) -> None:
