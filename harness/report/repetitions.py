@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
@@ -125,7 +126,7 @@ def lines(one: Experiment) -> list[str]:
         sentences.append(f"Too few runs for a result: {width}. At least {ENOUGH} runs are needed.")
     if n > 1:
         sentences.append(coverage(drawn=one.drawn))
-    sentences += _about_bar(summary)
+    sentences += [*_about_order(one), *_about_bar(summary)]
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
             names = [it.name for it in one.figures("measured") if it.figure.worse(contender) is is_worse]
@@ -139,6 +140,16 @@ def lines(one: Experiment) -> list[str]:
         solo = f"alone it takes {interval(victim.alone)}; " if victim.alone else ""
         sentences.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(goodputs)}.")
     return sentences
+
+
+def _about_order(one: Experiment) -> Iterator[str]:
+    """Yield a sentence if one of two contenders came first in more valid runs than the other."""
+    valid = [run.scores for run in one.victims if not run.reasons]
+    first = Counter(next((phase.contender for phase in scores.phases if phase.contender), None) for scores in valid)
+    counts = {name: first[name] for name in one.summary.contenders}
+    if len(counts) == 2 and len(valid) > 1 and len(set(counts.values())) > 1:
+        texts = " and ".join(f"{name} in {count}" for name, count in counts.items())
+        yield f"The order is not balanced: first came {texts} of {len(valid)} runs; repeat an even number of times."
 
 
 def _about_bar(summary: ExperimentSummary) -> Iterator[str]:

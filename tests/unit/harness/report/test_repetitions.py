@@ -83,6 +83,14 @@ def test_the_victims_own_kind_is_the_bar(series: Series) -> None:
     assert list(harm.beyond) == ["prague"] and harm.beyond["prague"].value == 0.65
 
 
+def test_an_order_that_is_not_balanced_is_said(series: Series, tmp_path: Path) -> None:
+    (odd,) = experiments(find_runs(series([1, 2, 3, 4, 5])))
+    assert "The order is not balanced: first came cubic in 3 and prague in 2 of 5 runs" in " ".join(lines(odd))
+    (tmp_path / "results").rename(tmp_path / "odd")
+    (even,) = experiments(find_runs(series([1, 2, 3, 4])))
+    assert "balanced" not in " ".join(lines(even))
+
+
 def test_a_short_baseline_is_told_beside_the_harm(series: Series) -> None:
     (one,) = experiments(find_runs(series([1, 2])))
     assert "(10 s only, without recovery time)" in grids(one)[1].caption
