@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isfinite, isinf
+from math import exp, isfinite, isinf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state
 from sojourn.harness.matrix.matrix import Matrix, figure
-from sojourn.scoring.reference.published import PublishedComparison, PublishedPair, compare, pair
+from sojourn.scoring.reference.published import AGREEING_SIZE, PublishedComparison, PublishedPair, compare, pair
 from sojourn.scoring.schema.cell_scores import CompletionScores
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.transport.completion import completion_harm
@@ -142,9 +142,12 @@ class Results:
                 ("Pearson's", one.pearson),
                 ("median log ratio", one.median_log_ratio),
                 ("median absolute log ratio", one.median_abs_log_ratio),
+                ("P90", one.p90_abs_log_ratio),
             )
             if value is not None
         ]
+        if one.near_share is not None:
+            parts.append(f"{one.near_share:.0%} of cells within {exp(AGREEING_SIZE) - 1:.0%}")
         if furthest := ", ".join(furthest_text(pair) for pair in one.furthest(FURTHEST)):
             parts.append(f"furthest: {furthest}")
         return f"{column_head(self.matrix, one.metric)}: {'; '.join(parts)}"

@@ -14,6 +14,8 @@ from statistics import median
 import numpy as np
 import polars as pl
 
+from sojourn.scoring.statistics.numbers import nearest_rank
+
 FOLDER = Path(__file__).parent
 AGREEING_SIZE, AGREEING_RANK = 0.15, 0.8
 """The definition of agreement: maximum median of |log(ours/theirs)|, and minimum rank correlation."""
@@ -116,6 +118,24 @@ class PublishedComparison:
         return median(map(abs, ratios)) if (ratios := self._log_ratios) else None
 
     @property
+    def near_share(self) -> float | None:
+        """Share of the cells within AGREEING_SIZE of the published figure; infinite ones are not. None without any."""
+        sizes = self._sizes
+        return sum(size <= AGREEING_SIZE for size in sizes) / len(sizes) if sizes else None
+
+    @property
+    def p90_abs_log_ratio(self) -> float | None:
+        """P90 of |log(ours/theirs)|: the error of the worst tenth of the cells at least; None if no cell has a ratio.
+
+        The median says nothing about the other half. Nearest rank; infinite cells are the furthest.
+        """
+        return nearest_rank(sizes, 90) if (sizes := self._sizes) else None
+
+    @property
+    def _sizes(self) -> list[float]:
+        return [*map(abs, self._log_ratios), *[inf] * self.infinite]
+
+    @property
     def _published_digits(self) -> int:
         return max((len(np.format_float_positional(p.theirs).partition(".")[2]) for p in self._finite), default=0)
 
@@ -137,7 +157,7 @@ class PublishedComparison:
         """Whether half of the cells are within AGREEING_SIZE of the published figure, and in its order if that is
         decisive; infinite ones are not. None if no cell has a ratio or is infinite.
         """
-        if not (sizes := [*map(abs, self._log_ratios), *[inf] * self.infinite]):
+        if not (sizes := self._sizes):
             return None
         return median(sizes) <= AGREEING_SIZE and not (self.order_is_decisive and self.ordered is False)
 

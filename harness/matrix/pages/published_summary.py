@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import exp
+from math import exp, isinf
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,17 @@ MARKS = "<!-- summary of the published tables: made by `sojourn matrix --table` 
 PICTURE = "img/published.png"
 """The picture, relative to the folder of the page."""
 Verdict = Literal["agrees", "disagrees", "unexplained", "not run"]
-_HEADS = ("published; matrix", "figure", "verdict", "cells", "Sojourn is", "half within factor", "rank; Pearson")
+_HEADS = (
+    "published; matrix",
+    "figure",
+    "verdict",
+    "cells",
+    "Sojourn is",
+    "half within factor",
+    "90% within factor",
+    f"within {exp(AGREEING_SIZE) - 1:.0%}",
+    "rank; Pearson",
+)
 #: The quantity of a figure, by the suffix of its metric's name, and the factor to one unit.
 _QUANTITIES = {"_mbps": ("rates (Mbit/s)", 1.0), "_ms": ("times (ms)", 1.0), "_s": ("times (ms)", 1000.0)}
 _SHARES = ("indices, ratios, harm, loss", 1.0)
@@ -101,7 +111,8 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
         "*Sojourn is*: median over the cells of Sojourn/published. *half within factor*: half of the cells differ by "
-        "at most this factor, up or down. A "
+        "at most this factor, up or down; *90% within factor* likewise, and the last share is of the cells that differ "
+        f"by at most {exp(AGREEING_SIZE) - 1:.0%}: the median says nothing about the other half. A "
         f"figure agrees if half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one and the "
         f"rank correlation is at least {AGREEING_RANK:g}. A correlation in brackets is not required, because all "
         "published figures are that close to their own median. Differences, and figures of another path, are judged "
@@ -151,6 +162,8 @@ def _cells(group: TableGroup, finished: Results | None, figures: Sequence[TableF
     yield _lines(_count(one) for one in figures)
     yield _lines(_times(one.median_log_ratio) for one in compared)
     yield _lines(_within(one.median_abs_log_ratio) for one in compared)
+    yield _lines(_within(one.p90_abs_log_ratio) for one in compared)
+    yield _lines(MISSING if one.near_share is None else f"{one.near_share:.0%}" for one in compared)
     yield _lines(_order(one, group) for one in compared)
 
 
@@ -175,7 +188,7 @@ def _times(log_ratio: float | None) -> str:
 
 
 def _within(size: float | None) -> str:
-    return MISSING if size is None else f"{exp(size):.2f}"
+    return MISSING if size is None else "∞" if isinf(size) else f"{exp(size):.2f}"
 
 
 def _lines(texts: Iterator[str]) -> str:

@@ -44,8 +44,10 @@ def test_log_ratios_tell_bias_and_size_apart() -> None:
     assert found.median_log_ratio == pytest.approx(log(1.1))
     assert found.median_abs_log_ratio == pytest.approx(log(2))
     assert [pair.cell for pair in found.furthest(2)] == ["a", "b"], "no ratio, no place"
+    assert found.near_share == pytest.approx(1 / 3) and found.p90_abs_log_ratio == pytest.approx(log(2))
     (none,) = published.compare({}, theirs, {})
     assert (none.median_log_ratio, none.median_abs_log_ratio, none.furthest(3)) == (None, None, [])
+    assert (none.near_share, none.p90_abs_log_ratio) == (None, None)
 
 
 def test_what_is_infinite_is_left_out_of_the_agreement_and_counted() -> None:
@@ -57,6 +59,7 @@ def test_what_is_infinite_is_left_out_of_the_agreement_and_counted() -> None:
     assert found.median_log_ratio == found.median_abs_log_ratio == pytest.approx(log(2))
     assert [pair.cell for pair in found.disagreeing] == ["lost"]
     assert "lost" not in [pair.cell for pair in found.furthest(4)]
+    assert (found.near_share, found.p90_abs_log_ratio) == (0, inf), "it is the furthest"
 
 
 def test_what_is_infinite_there_agrees_with_the_same_here_alone() -> None:

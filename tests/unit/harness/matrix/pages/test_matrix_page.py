@@ -157,7 +157,8 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     )
     assert "3 cells; 2 within 3% of the published; rank correlation 1.000" in line
     assert line.endswith(
-        "median log ratio 0.000; median absolute log ratio 0.005; furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
+        "median log ratio 0.000; median absolute log ratio 0.005; P90 0.693; 67% of cells within 16%; "
+        "furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
     )
     assert "5 of 5 cells, 10 runs" in page and "1 cell needs the SCE kernel" in page
     # Means of the seeds, their range, the ratio of the cell that disagrees.

@@ -64,9 +64,10 @@ def test_a_group_tells_each_cell_once_over_all_its_tables(monkeypatch: pytest.Mo
     text = markdown(ran({"a-fq": 1.0, "b-fq": 1.1, "c-pie": 1.2}))
     # By hand: the middle one of 1, 1.1 and 1.2; what never came is not left out in silence, and has no ratio.
     verdicts, cells = "agrees<br>**unexplained**", "3 of 4<br>2, 2 ∞"
-    told = ["G; `m`", "rate Mbit/s<br>P95 s", verdicts, cells, "× 1.10<br>–", "1.10<br>–", "1.00; 1.00<br>–"]
+    told = ["G; `m`", "rate Mbit/s<br>P95 s", verdicts, cells, "× 1.10<br>–", "1.10<br>–", "1.20<br>∞", "67%<br>0%"]
+    told.append("1.00; 1.00<br>–")
     assert row(text, "G") == told
-    assert row(text, "plots") == ["plots<br>*as plots*", "–", "no figures", *["–"] * 4]
+    assert row(text, "plots") == ["plots<br>*as plots*", "–", "no figures", *["–"] * 6]
     assert "Of 2 published figures **1 agree**, 0 disagree" in text and "**1 are unexplained**, 0 have not run" in text
 
 
