@@ -16,6 +16,7 @@ from sojourn.apps.base import Service
 from sojourn.apps.second import SecondViewer, second_service
 from sojourn.bottleneck.router import RouterError
 from sojourn.captures.host import HostWatch
+from sojourn.captures.player import PlayerSample
 from sojourn.captures.recorders import RECORDERS
 from sojourn.captures.screen import FINE_QUANTISER, FPS, QUANTISER
 from sojourn.hardware.machine.clock import clock_offsets
@@ -44,6 +45,22 @@ _FULL = 0.7
 #: A solo phase of `at least` some length ends once the picture has had its height alone for _HELD_S, s, or has lasted
 #: _LONGER_S longer: what a contender leaves behind is not the next one's effect.
 _HELD_S, _LONGER_S = 10.0, 60.0
+
+
+class HeldPicture:
+    """For how long the picture has had its height alone; times in s by one clock."""
+
+    def __init__(self) -> None:
+        self.height, self.since = 0, 0.0
+
+    def see(self, now: float, sample: PlayerSample | None) -> None:
+        """Take a sample of the player: it begins anew with one that does not play, or has fewer lines."""
+        if sample is None or not sample.playing or sample.height < self.height:
+            self.since = now
+
+    def until(self, end: float) -> float:
+        """Return when a solo phase ends that lasts at least until `end`, if nothing changes."""
+        return max(end, min(self.since + _HELD_S, end + _LONGER_S))
 
 
 class RecordedRun(Protocol):
@@ -114,8 +131,7 @@ class _Recording:
         self.flows: list[dict[str, Any]] = []
         self.started = 0
         self.contender_bps: dict[str, float] = {}
-        self._height_alone = 0
-        self._held_since = 0.0
+        self._held = HeldPicture()
 
     def start(self) -> None:
         """Start probes, player and captures, in the order of their dependencies."""
@@ -218,14 +234,14 @@ class _Recording:
     def _alone(self, phase: Phase, start: float) -> None:
         """Run a solo phase from `start` (by `clock`, s)."""
         end, clock = start + phase.seconds, self.instruments.clock
-        self._held_since = start
+        self._held.since = start
         self._watch(end)
         if len(self.phases) == 1:
             sample = self.service.sample()
-            self._height_alone = sample.height if sample else 0
+            self._held.height = sample.height if sample else 0
         # The rate's steps are at fixed times of the timeline.
         if phase.at_least and not (self.options.rate_steps or self.options.rate_up_steps):
-            while (until := min(self._held_since + _HELD_S, end + _LONGER_S)) > clock():
+            while (until := self._held.until(end)) > clock():
                 self._watch(until)
 
     def _applications(self, phase: Phase) -> Iterator[Application]:
@@ -257,8 +273,7 @@ class _Recording:
         def tick() -> None:
             self._check()
             sample = self.service.sample()
-            if sample is None or not sample.playing or sample.height < self._height_alone:
-                self._held_since = self.instruments.clock()
+            self._held.see(self.instruments.clock(), sample)
             self.progress.update(
                 victim_bps=victim.rate_bps() if alone else None,
                 contender_bps=sum(self.contender_bps.values()) if self.contender_bps else None,

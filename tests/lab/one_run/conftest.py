@@ -55,21 +55,17 @@ def contenders(run: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid run of the main job through dualpi2 on exactly its path, by the other driver and the other recorder.
-
-    It ends once the picture has had its height for a while.
-    """
+    """A valid run of the main job through dualpi2 on exactly its path, by the other driver and the other recorder."""
     ensure_desktop(["obs"])  # with what is not there yet fetched by no canary's proxy
     programs = "--driver=selenium", "--recorder=obs"
-    timeline = f"{L4S[1]},solo:2+"
-    return valid_run(tmp_path_factory, L4S[0], timeline, "--exact", *programs)
+    return valid_run(tmp_path_factory, *L4S, "--exact", *programs)
 
 
 @pytest.fixture(scope="session")
 def ipv6_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid run of the main job over IPv6, through dualpi2, the film by HTTP/3."""
+    """A valid run of the main job over IPv6, through dualpi2, the film by HTTP/3, until the picture has recovered."""
     over = "--ip-version=6", "--origin-protocol=h3"
-    return valid_run(tmp_path_factory, *L4S, *over)
+    return valid_run(tmp_path_factory, L4S[0], f"{L4S[1]},solo:2+", *over)
 
 
 def valid_run(tmp_path_factory: pytest.TempPathFactory, *arguments: str) -> Path:

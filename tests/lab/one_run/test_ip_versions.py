@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,12 @@ def test_its_seed_drew_a_rig(harm_run: Path, ipv6_run: Path) -> None:
     assert lab["rtt_ms"] == pytest.approx(20 * rig.rtt_factor, abs=0.002) != 20
     assert lab["path_varies_ms"] == pytest.approx(2 * rig.bunching_us / 1000)
     assert read_manifest(harm_run).drawn == {} and scores_of(harm_run).lab["rtt_ms"] == 20
+
+
+def test_a_solo_phase_lasts_until_the_picture_has_had_its_height_for_a_while(ipv6_run: Path) -> None:
+    last = json.loads((ipv6_run / "timeline.json").read_text())["phases"][-1]
+    assert last["contender"] is None and 10 <= last["end"] - last["start"] < 62
+    scores = scores_of(ipv6_run)
+    (prague,) = (phase for phase in scores.phases if phase.contender == "prague")
+    assert prague.recovery_s is not None and prague.recovery_s <= last["end"] - last["start"] - 9.5
+    assert next(phase for phase in scores.phases if phase.contender == "cubic").recovery_s is None, "prague follows it"
