@@ -127,9 +127,11 @@ def lines(one: Experiment) -> list[str]:
     if n > 1:
         sentences.append(coverage(drawn=one.drawn))
     sentences += [*_about_order(one), *_about_bar(summary)]
+    # The harm of all others follows from what was measured; the primary one's has a least relevant size of its own.
+    figures = [it for it in one.figures("harm", "measured") if it.family == "measured" or it.figure.primary]
     for contender in summary.contenders[1:]:
         for word, is_worse in (("worse", True), ("better", False)):
-            names = [it.name for it in one.figures("measured") if it.figure.worse(contender) is is_worse]
+            names = [it.name for it in figures if it.figure.worse(contender) is is_worse]
             if names:
                 sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
     if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
