@@ -7,7 +7,7 @@ The gates themselves are in `sojourn.scoring.gates`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
@@ -39,6 +39,10 @@ class Limits(BaseModel):
     baseline_changes: int = 0  # changes of rendition in the solo baseline
     live_changes: int = 2  # the same per minute of a real site, whose player probes the next rung and returns
     live_share: float = 0.8  # minimum share of one rendition in a real site's solo baseline
+
+    def varying(self, varies_ms: float) -> Self:
+        """Return the limits for a lab whose path is requested to vary by up to `varies_ms`, ms."""
+        return self.model_copy(update={"jitter_ms": self.jitter_ms + varies_ms})
 
 
 SIMULATED = Limits(missing_share=0.0, jitter_ms=0.05, unshaped_loss=0.0)

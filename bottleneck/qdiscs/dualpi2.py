@@ -103,7 +103,7 @@ class DualPI2(Qdisc):
         return (
             f"a packet lasts {packet_us / 1e3:.2g} ms, longer than step_thresh ({step_us / 1e3:g} ms): an L packet "
             "that waits for one C packet is marked, and L flows get less than their share; compare with "
-            f"--qdisc='{self} min_qlen_step 1'"
+            f"--qdisc='{self.model_copy(update={'min_qlen_step': 1})}'"
         )
 
     @property

@@ -27,7 +27,7 @@ def added_delay(run: RunEvidence) -> Iterable[Gate]:
         most += of_path + 4 * (of_path * (1 - of_path) / max(calm.height, 1)) ** 0.5
     yield at_most("unshaped-probe-lost", "unshaped probe lost", lost, most, "%", 100)
     if varies_ms := lab.get("path_varies_ms"):
-        limits = limits.model_copy(update={"jitter_ms": limits.jitter_ms + varies_ms})
+        limits = limits.varying(varies_ms)
     yield jitter("jitter of the lab (P99)", run.jitter.p99 if run.jitter else None, limits)
 
 

@@ -276,8 +276,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
-    of_lab = limits.model_copy(update={"jitter_ms": limits.jitter_ms + run.lab.varies_ms})
-    gates.append(jitter(f"jitter (P{percent})", added, of_lab))
+    gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))
     if run.call and cell.call:
         gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
     if cell.tunnel:

@@ -94,6 +94,7 @@ def test_a_step_threshold_shorter_than_a_packet_needs_caution() -> None:
     queue = parse_qdisc("dualpi2")
     assert "a packet lasts 2.4 ms" in queue.caution(5_000_000) and "min_qlen_step 1" in queue.caution(5_000_000)
     assert queue.caution(10_000_000) and not queue.caution(30_000_000)
+    assert "--qdisc='dualpi2 min_qlen_step 1'" in parse_qdisc("dualpi2 min_qlen_step 0").caution(5_000_000)
     for text in ("dualpi2 min_qlen_step 1", "dualpi2 step_thresh 2p", "dualpi2 step_thresh 3ms", "pie", "fq_codel"):
         assert not parse_qdisc(text).caution(5_000_000), text
 
