@@ -27,6 +27,8 @@ account or a machine: only the command line and the user's environment.
 """
 DRIVERS, RECORDERS = ("playwright", "selenium"), ("ffmpeg", "obs")
 """The browser drivers (apps/browsers/drivers.py) and the screen recorders (captures/recorders.py)."""
+SCREENING = "none"
+"""The recorder of a screening run: the picture is the player's log of presented frames."""
 _BUFFER_S = (2, 120)
 
 
@@ -222,7 +224,15 @@ class ServiceOptions(BaseModel):
         str,
         Option("recording", "how", "Library that drives the browser", "playwright", choices=DRIVERS),
     ]
-    recorder: Annotated[str, Option("recording", "how", "Program that records the screen", "ffmpeg", choices=RECORDERS)]
+    recorder: Annotated[
+        str,
+        Option(
+            "recording", "how",
+            "Program that records the screen; none: a screening run, whose picture is the player's log of frames, for "
+            "a third of the processor time (stand-in videos in sim; docs/measurement.md)",
+            "ffmpeg", choices=(*RECORDERS, SCREENING),
+        ),
+    ]  # fmt: skip
     lab: str
     asked_lab: Annotated[
         str,
@@ -244,6 +254,11 @@ class ServiceOptions(BaseModel):
     def own_folder(self) -> bool:
         """Whether `url` is a file on this machine rather than an address."""
         return bool(self.url) and "://" not in self.url
+
+    @property
+    def screening(self) -> bool:
+        """Whether no screen is recorded: the player's log of presented frames is the picture."""
+        return self.recorder == SCREENING
 
     @property
     def elsewhere(self) -> bool:

@@ -34,7 +34,7 @@ from sojourn.apps.standins.origin import (
     set_congestion_control,
 )
 from sojourn.apps.standins.own_folder import FolderError, OwnFolder, ensure_own_folder
-from sojourn.captures.player import SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.captures.player import FRAMES_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
 from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import CommandError
 from sojourn.hardware.machine.process import ProcessError
@@ -187,8 +187,9 @@ class PageService(Service):
             else:
                 url, further = self.address()
             arguments = [*flags(width=stage.width, height=stage.height, **trusted), *further]
+            scripts = [SCRIPT, *([FRAMES_SCRIPT] if self.standin else [])]
             self._browser = self._driver(
-                stage.client, stage.display, arguments, scripts=[SCRIPT], program=self.browser, profile=self.profile
+                stage.client, stage.display, arguments, scripts=scripts, program=self.browser, profile=self.profile
             )
             self._recorder = PlayerRecorder(self._browser, stage.run / "player.jsonl")
             self.before_page(self._browser, url)

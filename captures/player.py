@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict
 SCRIPT = Path(__file__).with_name("player.js")
 #: Injected after SCRIPT into the page of a call.
 CALL_SCRIPT = Path(__file__).with_name("call.js")
+#: Injected after SCRIPT into the page of a stand-in video.
+FRAMES_SCRIPT = Path(__file__).with_name("frames.js")
 DRAIN = "() => window.__sojourn ? window.__sojourn.drain() : []"
 _MISSES = 3  # consecutive calls without an answer after which the page counts as lost
 #: Longer than any pause of a live page, s.

@@ -112,7 +112,11 @@ def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[t
     pairs = []
     for number, requested in enumerate(load, 1):
         of_kind = waiting.get(kind(requested.contender))
-        name = phase.name if len(load) == 1 else f"{phase.name}, flow {number}: {requested}"
+        name = (
+            phase.name
+            if len(load) == 1
+            else f"{phase.name}, flow {number}: {requested.contender}{'@up' * requested.up}"
+        )
         pairs.append((requested, name, of_kind.pop() if of_kind else {}))
     return pairs
 

@@ -176,6 +176,11 @@ class Setting:
         return float(self.clip.get("fps", 30)) if self.clip else 30.0
 
     @property
+    def screening(self) -> bool:
+        """Whether no screen was recorded: the picture is the player's log of presented frames."""
+        return bool(self.lab.get("screening"))
+
+    @property
     def live(self) -> bool:
         """Whether the service was real; a live call's cameras show a film too."""
         return bool(self.lab.get("live", self.clip is None))
@@ -200,11 +205,12 @@ class Setting:
 def needed(setting: Setting) -> list[tuple[str, ...]]:
     """Return the files that a valid run with this setting has: for every file, its possible names."""
     ends = ("", f"{FAR}/") if setting.call else ("",)
+    of_screen = () if setting.screening else ("screen.json", "screen.mp4")
     parts = [part for phase in setting.phases if phase.contender for part in parse_load(phase.contender)]
     wanted = {
         "timeline.json": True,
         "lab.json": True,
-        **{f"{end}{name}": True for end in ends for name in ("screen.json", "screen.mp4", "player.jsonl")},
+        **{f"{end}{name}": True for end in ends for name in (*of_screen, "player.jsonl")},
         "bulk.json": bool(parts),
         "ss.jsonl": any(part.bulk and not part.up for part in parts),
         "ss-up.jsonl": any(part.bulk and part.up for part in parts),

@@ -92,6 +92,9 @@ def addressed(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
+    if setting.screening:
+        lines = records.read_lines(run / "player.jsonl", records.PLAYER)
+        return frames.presented(lines, setting.clip_fps).select("t", "frame", pl.col("height").cast(pl.Int32))
     screen, video = run / "screen.json", run / "screen.mp4"
     if not screen.exists() or not video.exists():
         return None
@@ -127,7 +130,7 @@ def _player(run: Path, _: Setting) -> pl.DataFrame | None:
     file = run / "player.jsonl"
     if not file.exists():
         return None
-    rows = records.read_lines(file, records.PLAYER)
+    rows = [row for row in records.read_lines(file, records.PLAYER) if row.get("event") != "frame"]
     for row in rows:
         if "detail" in row:
             row["detail"] = json.dumps(row["detail"])
@@ -236,7 +239,7 @@ TABLES: Mapping[str, Table] = {
         _of_victim(_sojourn),
     ),
     "frames": Table(
-        "a frame of the recording",
+        "a frame of the recording; in a screening run, one that the player presented",
         Columns(
             {
                 "t": TableColumn(pl.Float64, "Unix s"),
@@ -244,7 +247,7 @@ TABLES: Mapping[str, Table] = {
                 "height": TableColumn(pl.Int32, "lines of the displayed rendition; null: not in the strip"),
             }
         ),
-        (*_SETTING, "screen.json", "screen.mp4"),
+        (*_SETTING, "screen.json", "screen.mp4", "player.jsonl"),
         _of_victim(_frames),
     ),
     "probes": Table(

@@ -20,6 +20,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True)
     missing_share: float = 0.005  # of the recorder's frames
     unread_share: float = 0.05  # share of recorded frames without a readable strip
+    log_apart_s: float = 0.05  # between a frame in the recording and in the player's log
+    log_differing: float = 0.01  # share of recorded frames that the player's log does not have so
     stall_ms: float = 20.0  # a second with a longer host stall counts as bad
     stall_share: float = 0.02  # allowed share of bad seconds
     stall_worst_ms: float = 200.0  # maximum in any second

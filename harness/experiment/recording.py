@@ -158,6 +158,8 @@ class _Recording:
             parts.keep("the host watch", host.process.last_words, host.stop)
         self.stage = parts.play(self.service, display, folder)
         self._warm_up()
+        if options.screening:
+            return
         recorder = RECORDERS[options.recorder]
         quantiser = QUANTISER if self.service.facts.get("clip") else FINE_QUANTISER
         size = self.service.fills or SIZE
@@ -339,6 +341,8 @@ def _describe(lab: Lab, path: PathUnderTest, options: Options, service: Service)
         "capture_offset_s": {side: round(clocks[tap.place].correction, 6) for side, tap in taps.items()},
         **path.described(),
     }
+    if options.screening:
+        described["screening"] = True
     if lab.bunching_us:
         described["path_varies_ms"] += lab.varies_ms
     return described | service.facts

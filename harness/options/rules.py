@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from sojourn.apps.base import Mode, Service
 from sojourn.apps.credentials import account_variables
-from sojourn.apps.options import BadValue, Option, existing
+from sojourn.apps.options import SCREENING, BadValue, Option, existing
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.units import format_time
 from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
@@ -188,6 +188,11 @@ _RULES = (
     _Rule(
         "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
         "--ladder already sets the highest quality; omit --max-quality or --ladder",
+    ),
+    _Rule(
+        "recorder",
+        lambda it: it.raw["recorder"] == SCREENING and not (it.lab == "sim" and it.mode in it.takes.get("clip", ())),
+        "without a recording, only the picture of a stand-in video in the sim lab is known; omit --recorder",
     ),
     _Rule(
         "engine", lambda it: it.raw["engine"] != LOCAL and it.lab != "sim",

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from sojourn.scoring.gates.base import at_most, covers, gate, gate_of_runs
+from sojourn.scoring.picture import frames
 from sojourn.scoring.validity import Gate, Limits
 
 if TYPE_CHECKING:
@@ -16,10 +18,14 @@ if TYPE_CHECKING:
 
 
 @gate_of_runs("recorder-frames-missing", "recording-complete", "player-samples-complete", "every-frame-recorded",
-              "strip-unread")  # fmt: skip
+              "strip-unread", "every-frame-logged", "frame-log-agrees")  # fmt: skip
 def recording(run: RunEvidence) -> Iterable[Gate]:
     """Judge the records of recorder and player at every end; only simulated time requires every frame."""
     span, limits = run.setting.span, run.limits
+    if run.setting.screening:
+        yield covers("player-samples-complete", "player samples", run.picture.sampled, span, limits)
+        yield every_frame_logged(run.picture.frames)
+        return
     for who, seen in run.pictures:
         recorded = seen.recording
         times = None if recorded is None else recorded.times
@@ -28,6 +34,8 @@ def recording(run: RunEvidence) -> Iterable[Gate]:
         yield covers("player-samples-complete", f"{who}player samples", seen.sampled, span, limits)
         if recorded is not None and not run.setting.real_time:
             yield every_frame(recorded.times, recorded.screen.get("fps", 30), who)
+        if seen.presented is not None and seen.frames is not None and not run.setting.real_time:
+            yield log_agrees(seen.frames, seen.presented, (run.setting.clip or {}).get("heights", ()), limits)
         if not run.setting.live or seen.source == "strip":
             yield at_most("strip-unread", f"{who}strip unread", seen.unread, limits.unread_share, "% of frames", 100)
 
@@ -37,6 +45,26 @@ def recorder(screen: Mapping[str, Any] | None, limits: Limits, who: str = "") ->
     share = screen["missing"] / screen["expected"] if screen and screen["expected"] else None
     name = f"{who}recorder frames missing"
     return at_most("recorder-frames-missing", name, share, limits.missing_share, "%", 100)
+
+
+def log_agrees(recorded: pl.DataFrame, logged: pl.DataFrame, heights: Sequence[int], limits: Limits) -> Gate:
+    """The recording and the player's log show the same frames at the same times: a screening run has only the log."""
+    share = frames.agreement(recorded, logged, heights, limits.log_apart_s)
+    measured = "not recorded" if share is None else f"{share:.2%} of the recorded frames"
+    limit = (
+        f"{1 - limits.log_differing:.0%} are in the log within {limits.log_apart_s * 1000:g} ms, with the same height"
+    )
+    ok = share is not None and share >= 1 - limits.log_differing
+    return gate("frame-log-agrees", "recording and frame log agree", ok, measured, limit)
+
+
+def every_frame_logged(logged: pl.DataFrame | None) -> Gate:
+    """The log of a screening run has every frame that the player presented, as the player counts them."""
+    steps = [] if logged is None else logged["count"].diff().drop_nulls().to_list()
+    missing = sum(max(step - 1, 0) for step in steps)
+    return gate(
+        "every-frame-logged", "every frame logged", bool(steps) and not missing, f"{missing} missing", "none missing"
+    )
 
 
 def every_frame(times: Sequence[float], fps: float, who: str = "") -> Gate:

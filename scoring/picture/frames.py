@@ -7,8 +7,9 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,43 @@ def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None
         {"t": np.array(times) + start, "frame": numbers[:, 0], "rendition": numbers[:, 1]},
         schema={"t": pl.Float64, "frame": pl.Int64, "rendition": pl.Int64},
     )
+
+
+def presented(lines: Sequence[Mapping[str, Any]], fps: float) -> pl.DataFrame:
+    """Return every frame that a player presented, in order of time: columns t (Unix s), frame, height, count.
+
+    `lines` are those of player.jsonl, `fps` the film's frame rate. frame is the film's, counted across loops, count the
+    player's number of frames up to it. The last row is the frame on the screen at the last sample.
+    """
+    rows = [
+        (line["t"], round(position * fps), height, count)
+        for line in lines
+        if line.get("event") == "frame"
+        for position, height, count in [line["detail"]]
+    ]
+    end = max((line["t"] for line in lines if "event" not in line), default=0.0)
+    rows += [(end, *rows[-1][1:])] if rows and end > rows[-1][0] else []
+    return pl.DataFrame(rows, {"t": pl.Float64, "frame": pl.Int64, "height": pl.Int64, "count": pl.Int64}, orient="row")
+
+
+def agreement(recorded: pl.DataFrame, logged: pl.DataFrame, heights: Sequence[int], within_s: float) -> float | None:
+    """Return the share of a recording's frames that the player's log has, with the same height and at the same time.
+
+    `recorded` has the columns t, frame (unwrapped) and rendition, an index of `heights`; `logged` is that of
+    `presented`. The same time is one that differs by at most `within_s` s. None without a frame in both.
+    """
+    ladder = dict(enumerate(heights))
+    first = recorded.drop_nulls("frame").filter(pl.col("frame").diff().fill_null(1) != 0)
+    first = first.select("t", "frame", height=pl.col("rendition").replace_strict(ladder, return_dtype=pl.Int64))
+    logged = logged.sort("t").select(at="t", number="frame", lines="height")
+    # A live stream's position does not begin at 0, and a strip's number begins anew with each loop.
+    apart = first.join_asof(logged, left_on="t", right_on="at", strategy="nearest")
+    offsets = (apart["number"] - apart["frame"]).drop_nulls().mode()
+    if offsets.is_empty():
+        return None
+    both = first.with_columns(number=pl.col("frame") + offsets.max()).join(logged, on="number", how="left")
+    same = (pl.col("height") == pl.col("lines")) & ((pl.col("t") - pl.col("at")).abs() <= within_s)
+    return both.filter(same)["frame"].n_unique() / first["frame"].n_unique()
 
 
 def unwrap(frames: pl.Series, loop: int | None = None) -> pl.Series:

@@ -34,6 +34,7 @@ class Picture:
 
     source: Literal["strip", "blind", "player", "none"] = "none"
     frames: pl.DataFrame | None = None  # t, frame (ever rising, null unread)
+    presented: pl.DataFrame | None = None  # the player's log of frames, see `sojourn.scoring.picture.frames.presented`
     changes: pl.DataFrame | None = None
     stalls: Sequence[freezes.Freeze] | None = None
     webrtc: Sequence[freezes.Freeze] = ()
@@ -64,7 +65,13 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         seen.buffered = ahead or None
     facts = setting.clip or {}
     fps = setting.clip_fps
-    if shown is not None and (shown["frame"] >= 0).any():
+    if any(line.get("event") == "frame" for line in lines):
+        seen.presented = frames.presented(lines, fps)
+    if setting.screening and seen.presented is not None:
+        seen.source, seen.frames = "player", seen.presented
+        seen.segments = rendition.from_heights(seen.frames)
+        _add_motion(seen, fps)
+    elif shown is not None and (shown["frame"] >= 0).any():
         seen.source = "strip"
         # A camera's strip has no rendition: only the player knows the encoder's output.
         heights = facts.get("heights", rendition.LADDER)
@@ -84,8 +91,8 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
             seen.delays = glass_to_glass.frame_delays(shown, camera if often else None)
         else:
             shown = shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
-        seen.frames, seen.changes = shown, freezes.displayed(shown["t"], shown["frame"], fps)
-        seen.webrtc, seen.stalls = freezes.webrtc_freezes(seen.changes), freezes.stalls(seen.changes)
+        seen.frames = shown
+        _add_motion(seen, fps)
         inside = shown.filter(pl.col("t").is_between(*setting.span))
         seen.unread = inside["frame"].null_count() / inside.height if inside.height else None
     elif setting.live:
@@ -98,6 +105,13 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
                 seen.source, seen.stalls, seen.webrtc = "blind", watched.stalls, watched.webrtc
                 seen.blind = _blind(watched, seen.segments, setting.span)
     return seen
+
+
+def _add_motion(seen: Picture, fps: float) -> None:
+    """Add the changes and freezes of the frames to a picture; `fps` is the film's frame rate."""
+    assert seen.frames is not None
+    seen.changes = freezes.displayed(seen.frames["t"], seen.frames["frame"], fps)
+    seen.webrtc, seen.stalls = freezes.webrtc_freezes(seen.changes), freezes.stalls(seen.changes)
 
 
 def _blind(seen: viewer.Seen, reported: Sequence[rendition.Segment] | None, span: Window) -> Blind:

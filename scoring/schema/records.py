@@ -140,6 +140,7 @@ class LabRecord(_Record):
     tap_clocks: NotRequired[list[TapClocks]]
     verified_at_end: NotRequired[bool | str]
     real_time: NotRequired[bool]
+    screening: NotRequired[bool]
 
 
 class FetchRecord(_Record):
@@ -222,9 +223,14 @@ class CallSecond(_Record):
     path: NotRequired[PathRecord | None]
 
 
-DETAILS: dict[str, Any] = {"ad": bool, "call": CallSecond, "camera": list[tuple[int, float, float]]}
-"""Type of an event's data: whether an advertisement is shown (captures/player.js), a call's path, and every frame of
-its camera (captures/call.js)."""
+DETAILS: dict[str, Any] = {
+    "ad": bool,
+    "call": CallSecond,
+    "camera": list[tuple[int, float, float]],
+    "frame": tuple[float, int, int],
+}
+"""Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
+its camera (captures/call.js); position (s), height (lines) and number of a presented frame (captures/frames.js)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 
