@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repetitions in simulated time: as many seeds side by side as an engine takes."""
+"""Runs in simulated time: as many side by side as an engine takes."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +25,8 @@ from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun
-from sojourn.harness.experiment.run import SPARE, Begun, Result, fill_run, finish_run, new_run, perform, replacement
+from sojourn.harness.experiment.run import Begun, Result, fill_run, finish_run, new_run, perform
+from sojourn.harness.experiment.series import PlannedRun, Series
 from sojourn.harness.lab.machine import MEMORY, Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
@@ -40,6 +40,8 @@ _LOOK_S = 0.5
 _SHARE_S = 1.0
 #: Share of all runs from which the time left is shown: before, it is mostly how long a machine takes to start.
 _SHOWN_SHARE = 0.03
+#: Of a sweep, whose cells do not need each other.
+_FAILURES_OF_SWEEP = 5
 
 
 def repeat_side_by_side(
@@ -63,13 +65,13 @@ def repeat_side_by_side(
     `sojourn.harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
     console, service = Console(file=terminal), services[options.service]
-    series = SeedSeries(options)
+    series = Series({"": options})
     RunStore(options.results).check(options.needed_bytes * series.wanted)
     create = partial(new_run, test, command_line=command_line, begun=begun)
     with ended_by_sigterm():
         if options.engine != LOCAL:
             engine = cluster(options, service, console)
-            yield from side_by_side(series, engine, partial(SimulatedRun, service), create, console)
+            yield from side_by_side(series, engine, lambda run: SimulatedRun(service, run.options), create, console)
             return
         with steps(console) as step:
             player = service.from_options(options)
@@ -80,8 +82,11 @@ def repeat_side_by_side(
                 series, lambda requested: perform(test, requested, services, command_line, terminal, begun), console
             )
         else:
-            run = partial(SimulatedRun, service, prepared=(player, machine))
-            yield from side_by_side(series, LocalEngine(machine.bytes, workers), run, create, console)
+
+            def job(run: PlannedRun) -> Job:
+                return SimulatedRun(service, run.options, (player, machine))
+
+            yield from side_by_side(series, LocalEngine(machine.bytes, workers), job, create, console)
 
 
 def cluster(options: Options, service: type[Service], console: Console) -> Engine:
@@ -108,127 +113,102 @@ def inputs(options: Options, service: type[Service], step: Callable[[str], Progr
     return cache.digest([("machine", machine.digest.encode()), *((name, it.encode()) for name, it in films.items())])
 
 
-class SeedSeries:
-    """The runs still to start, in order of seeds, and the replacements of invalid ones."""
-
-    def __init__(self, options: Options) -> None:
-        self.wanted = options.repeat or 1
-        self.waiting = deque(options.repetition(number) for number in range(1, self.wanted + 1))
-        self.seeds = [requested.seed for requested in self.waiting]
-        self._last = options.seed + self.wanted - 1 + (SPARE if options.repeat else 0)
-
-    def instead_of(self, void: Options) -> Options | None:
-        """Add and return a run with the next seed and the order of an invalid run; None after enough attempts."""
-        if self.seeds[-1] == self._last:
-            return None
-        other = replacement(void, self.seeds[-1])
-        self.seeds.append(other.seed)
-        self.waiting.append(other)
-        return other
-
-    def title(self, requested: Options) -> str:
-        """Return a short description of a run."""
-        order = ", ".join(phase.name for phase in requested.phases if phase.contender)
-        number = self.seeds.index(requested.seed) + 1
-        place = f"run {number} of {self.wanted}" if number <= self.wanted else "a further run"
-        return f"{place}: {order or 'no contender'}"
-
-    def verdict(self, requested: Options, result: Result) -> str:
-        """Return how a run ended; an invalid one adds a replacement."""
-        if not result.void:
-            return "valid"
-        other = self.instead_of(requested)
-        return "invalid: " + "; ".join(result.void) + (f"; replaced by seed {other.seed}" if other else "")
-
-
-def one_by_one(series: SeedSeries, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
+def one_by_one(series: Series, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
     """Execute the runs of a series one after another with `once`, which shows its progress."""
     while series.waiting:
-        requested = series.waiting.popleft()
-        console.print(Text(f"{series.title(requested)}; seed {requested.seed}"))
-        result = once(requested)
+        planned = series.waiting.popleft()
+        console.print(Text(f"{series.title(planned)}; {planned.label}"))
+        result = once(planned.options)
         if result.void:
-            console.print(Text(f"seed {requested.seed}: {series.verdict(requested, result)}"))
+            console.print(Text(f"{planned.label}: {series.verdict(planned, result)}"))
         yield result
 
 
 def side_by_side(
-    series: SeedSeries,
+    series: Series,
     engine: Engine,
-    job: Callable[[Options], Job],
+    job: Callable[[PlannedRun], Job],
     create: Callable[[Options], RunDirectory],
     console: Console,
+    *,
+    sweep: bool = False,
 ) -> Generator[Result]:
     """Make the runs of a series on an engine, which is ended; `create` makes a run's directory, `job` fills it.
 
-    Raises EngineError, and SimulatedError as `repeat_side_by_side`.
+    Yields the results in the order of the series. In a `sweep`, only the ends of runs are shown, and further runs begin
+    until several have failed. Raises EngineError, and SimulatedError as `repeat_side_by_side`.
     """
-    running: dict[Path, tuple[Options, RunDirectory]] = {}
-    ended: dict[int, Result] = {}
-    failed: dict[int, str] = {}
-    given = 0
+    running: dict[Path, tuple[PlannedRun, RunDirectory]] = {}
+    ended: dict[PlannedRun, Result] = {}
+    failed: dict[PlannedRun, str] = {}
+    begun: list[PlannedRun] = []
+    given, most_failed = 0, _FAILURES_OF_SWEEP if sweep else 0
 
-    def begin(requested: Options) -> None:
+    def begin(planned: PlannedRun) -> None:
+        begun.append(planned)
         try:
-            run = create(requested)
+            run = create(planned.options)
         except (RuntimeError, OSError) as error:
-            fail(requested, failure(error))
+            fail(planned, failure(error))
             return
-        running[run.path] = requested, run
-        engine.submit(job(requested), run.path)
-        board.say(requested.seed, series.title(requested))
+        running[run.path] = planned, run
+        engine.submit(job(planned), run.path)
+        if not sweep:
+            board.say(planned, series.title(planned))
 
-    def end(requested: Options, run: RunDirectory, error: str) -> None:
+    def end(planned: PlannedRun, run: RunDirectory, error: str) -> None:
         try:
             if error:
                 run.fail(Reason.of("failed", error))
             else:
                 with run:
-                    ended[requested.seed] = finish_run(run, requested, load_scores(run.path))
+                    ended[planned] = finish_run(run, planned.options, load_scores(run.path))
         except (RuntimeError, OSError) as wrong:
             error = error or failure(wrong)
-        board.finished(requested)
+        board.finished(planned)
         if error:
-            fail(requested, error)
+            fail(planned, error)
         else:
-            board.say(requested.seed, series.verdict(requested, ended[requested.seed]))
+            board.say(planned, series.verdict(planned, ended[planned]))
 
-    def fail(requested: Options, error: str) -> None:
-        failed[requested.seed] = error
+    def fail(planned: PlannedRun, error: str) -> None:
+        failed[planned] = error
         others = f"; waiting for the other {len(running)}" if running else ""
-        board.say(requested.seed, f"failed: {error}{others}")
+        board.say(planned, f"failed: {error}{others}")
 
     try:
         with engine, _Board(series, console) as board:
-            while running or (series.waiting and not failed):
-                while series.waiting and not failed and engine.free(len(running)) > 0:
+            while running or (series.waiting and len(failed) <= most_failed):
+                while series.waiting and len(failed) <= most_failed and engine.free(len(running)) > 0:
                     with deferred_signals():
                         begin(series.waiting.popleft())
                 for folder, kind, what in engine.events(_LOOK_S):
-                    requested, run = running[folder]
+                    planned, run = running[folder]
                     if kind == "line":
-                        board.say(requested.seed, what)
+                        if not sweep:
+                            board.say(planned, what)
                     elif kind == "done":
-                        board.done[requested.seed] = what
+                        board.done[planned] = what
                     elif kind == "versions":
                         run.add_versions(what)
                     else:
                         del running[folder]
-                        end(requested, run, what)
+                        end(planned, run, what)
                 board.show()
-                while given < len(series.seeds) and (seed := series.seeds[given]) in ended:
+                while given < len(begun) and ((planned := begun[given]) in ended or planned in failed):
                     given += 1
-                    yield ended[seed]
+                    if planned in ended:
+                        yield ended[planned]
     except BaseException as stop:
         why = KeyboardInterrupt() if isinstance(stop, GeneratorExit) else stop
         for _, run in running.values():
             run.__exit__(type(why), why, None)
         raise
-    for seed in series.seeds[given:]:
-        if seed in ended:
-            yield ended[seed]
+    for planned in begun[given:]:
+        if planned in ended:
+            yield ended[planned]
     if failed:
-        raise SimulatedError("; ".join(f"seed {seed}: {why}" for seed, why in sorted(failed.items())))
+        raise SimulatedError("; ".join(f"{planned.label}: {failed[planned]}" for planned in begun if planned in failed))
 
 
 @dataclass(frozen=True)
@@ -289,15 +269,14 @@ class _Reporter(ExperimentProgress):
 
 
 class _Board:
-    """The display of all runs: their lines, each with its seed, and the time left."""
+    """The display of all runs: their lines, each with its label, and the time left."""
 
-    def __init__(self, series: SeedSeries, console: Console) -> None:
+    def __init__(self, series: Series, console: Console) -> None:
         self._series, self._console = series, console
-        self.done: dict[int, float] = {}
-        """Elapsed seconds of the experiment, by seed."""
+        self.done: dict[PlannedRun, float] = {}
+        """Elapsed seconds of the experiment, by run."""
         self._ended = 0
         self._begun = self._last_shown = time.monotonic()
-        self._all = sum(phase.seconds for phase in series.waiting[0].phases)
         columns = (TextColumn("{task.description}"), BarColumn())
         self._bar = Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal,
@@ -312,21 +291,22 @@ class _Board:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def say(self, seed: int, text: str) -> None:
-        self._console.print(Text(f"seed {seed}: {text}"))
+    def say(self, planned: PlannedRun, text: str) -> None:
+        self._console.print(Text(f"{planned.label}: {text}"))
 
-    def finished(self, requested: Options) -> None:
-        self.done[requested.seed] = self._all
+    def finished(self, planned: PlannedRun) -> None:
+        self.done[planned] = planned.options.seconds
         self._ended += 1
 
     def show(self) -> None:
         """Show the time left: always on a terminal, occasionally elsewhere."""
-        runs, over, now = len(self._series.seeds), sum(self.done.values()), time.monotonic()
-        total = runs * self._all
+        kept = self._series.kept
+        over, now = sum(self.done.values()), time.monotonic()
+        total = sum(planned.options.seconds for planned in self._series.runs if planned not in kept)
         worth_showing = over >= _SHOWN_SHARE * total
         # Machines take some seconds to start, and scoring has its own: the rate of all that was so far holds them.
         left = f"about {clock_text((now - self._begun) / over * (total - over))} left" if worth_showing else "starting"
-        text = f"{self._ended} of {runs} runs done, {left}"
+        text = f"{self._ended} of {len(self._series.runs) - len(kept)} runs done, {left}"
         self._bar.update(self._task, completed=over / total, description=text)
         if self._bar.disable and worth_showing and now - self._last_shown > QUIET_S:
             self._last_shown = now

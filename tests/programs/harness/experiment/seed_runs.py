@@ -8,11 +8,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from rich.console import Console
@@ -22,7 +23,8 @@ from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.engine.job import Channel
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.experiment.run import new_run
-from sojourn.harness.experiment.seeds import SeedSeries, side_by_side
+from sojourn.harness.experiment.seeds import side_by_side
+from sojourn.harness.experiment.series import PlannedRun, Series
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -92,13 +94,18 @@ def asked(results: Path, repeat: int, seed: int = 1) -> Options:
     return parse_options(given, SERVICES)
 
 
+def jobs(notes: Path, scores: Scores, **does: Any) -> Callable[[PlannedRun], Filled]:
+    """Return what makes the jobs of a series, see `Filled`."""
+    return lambda planned: Filled(notes, scores, planned.options, **does)
+
+
 def main() -> None:
     """Make two endless runs in the folder that the command line names."""
     folder = Path(sys.argv[1])
-    job = partial(Filled, folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=(1, 2))
+    job = jobs(folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=(1, 2))
     create = partial(new_run, "t", command_line=())
     with ended_by_sigterm():
-        series = SeedSeries(asked(folder / "results", 2))
+        series = Series({"": asked(folder / "results", 2)})
         list(side_by_side(series, LocalEngine(1, 2), job, create, Console(file=sys.stderr)))
 
 

@@ -18,29 +18,14 @@ from rich.console import Console
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.engine.local import LocalEngine
-from sojourn.harness.experiment.run import SPARE, Result, new_run
-from sojourn.harness.experiment.seeds import SeedSeries, one_by_one, side_by_side
+from sojourn.harness.experiment.run import Result, new_run
+from sojourn.harness.experiment.seeds import one_by_one, side_by_side
+from sojourn.harness.experiment.series import Series
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.scoring.schema.scores import Scores
-from tests.programs.harness.experiment.seed_runs import Filled, asked
-
-
-def contenders(options: Any) -> list[str]:
-    return [phase.contender for phase in options.phases if phase.contender]
-
-
-def test_a_void_run_gives_its_place_and_order_to_the_next_seed(tmp_path: Path) -> None:
-    series = SeedSeries(asked(tmp_path, 3, seed=5))
-    first, second, _ = series.waiting
-    assert series.seeds == [5, 6, 7] and contenders(first) == contenders(second)[::-1]
-    others = [series.instead_of(second) for _ in range(SPARE + 1)]
-    assert [other.seed for other in others if other] == [8, 9] and others[-1] is None
-    assert all(contenders(other) == contenders(second) for other in others if other)
-    assert series.seeds == [5, 6, 7, 8, 9]
-    assert series.title(second).startswith("run 2 of 3: ")
-    assert series.title(series.waiting[-1]).startswith("a further run")
+from tests.programs.harness.experiment.seed_runs import asked, jobs
 
 
 def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, tmp_path: Path) -> None:
@@ -51,7 +36,7 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
         return Result(tmp_path / str(options.seed), scores, ("too late",) if options.seed == 1 else ())
 
     said = StringIO()
-    results = list(one_by_one(SeedSeries(asked(tmp_path, 1)), once, Console(file=said)))
+    results = list(one_by_one(Series({"": asked(tmp_path, 1)}), once, Console(file=said)))
     assert made == [1, 2] and [bool(result.void) for result in results] == [True, False]
     assert "seed 1: invalid: too late; replaced by seed 2" in said.getvalue()
 
@@ -59,7 +44,7 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
 def outcome(folder: Path, scores: Scores, wanted: int, workers: int = 2, **does: Any) -> tuple[list[int], str, str]:
     """Make runs side by side: the seeds of those that came, what the user read, and why not all did."""
     said, seeds, why = StringIO(), [], ""
-    series, job = SeedSeries(asked(folder / "results", wanted)), partial(Filled, folder, scores, **does)
+    series, job = Series({"": asked(folder / "results", wanted)}), jobs(folder, scores, **does)
     create = partial(new_run, "t", command_line=())
     try:
         for result in side_by_side(series, LocalEngine(1, workers), job, create, Console(file=said, width=200)):
@@ -107,11 +92,9 @@ def test_with_one_worker_runs_wait_for_each_other(scores: Scores, tmp_path: Path
 
 
 def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
-    job, create = (
-        partial(Filled, tmp_path, scores, slow={2: "undone-*"}, endless=(2,)),
-        partial(new_run, "t", command_line=()),
-    )
-    series = SeedSeries(asked(tmp_path / "results", 2))
+    job = jobs(tmp_path, scores, slow={2: "undone-*"}, endless=(2,))
+    create = partial(new_run, "t", command_line=())
+    series = Series({"": asked(tmp_path / "results", 2)})
     runs = side_by_side(series, LocalEngine(1, 2), job, create, Console(file=StringIO()))
     next(runs)
     runs.close()
@@ -143,3 +126,19 @@ def test_no_end_leaves_a_run_behind(scores: Scores, tmp_path: Path, number: sign
     left = [read_manifest(run) for run in (tmp_path / "results").glob(f"*{PARTIAL}")]
     assert len(left) == 2 and {manifest.status for manifest in left} == {"interrupted"}
     assert runner.returncode != 0 and errors.count("Traceback") == (number != signal.SIGKILL), errors
+
+
+def test_a_sweep_goes_on_after_a_failure_and_shows_only_ends(scores: Scores, tmp_path: Path) -> None:
+    cells = {name: asked(tmp_path / name, 2, seed=first) for name, first in (("rtt 10ms", 1), ("rtt 20ms", 5))}
+    said, seeds = StringIO(), list[int | None]()
+    create = partial(new_run, "t", command_line=())
+    job = jobs(tmp_path, scores, failing=(1,), void=(5,))
+    with pytest.raises(SimulatedError) as failed:
+        for result in side_by_side(
+            Series(cells), LocalEngine(1, 2), job, create, Console(file=said, width=200), sweep=True
+        ):
+            seeds.append(read_manifest(result.path).seed)
+    assert str(failed.value) == "rtt 10ms, seed 1: RuntimeError: no route"
+    assert sorted(seeds, key=lambda seed: seed or 0) == [2, 5, 6, 7]
+    assert "rtt 20ms, seed 5: invalid: too late; replaced by seed 7" in said.getvalue()
+    assert "a phase is over" not in said.getvalue()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of one or several experiments: which are still to start, and which replace invalid ones."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sojourn.harness.experiment.run import SPARE, Result, replacement
+from sojourn.harness.options.model import Options
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """A run of a series: its experiment, empty if there is only one; its number in it, from 1; its options."""
+
+    experiment: str
+    number: int
+    options: Options
+
+    @property
+    def label(self) -> str:
+        """A short name, unique in the series."""
+        return ", ".join(filter(None, (self.experiment, f"seed {self.options.seed}")))
+
+
+class Series:
+    """The runs still to start: the first seed of every experiment, then the second, …, and replacements at the end."""
+
+    def __init__(self, experiments: Mapping[str, Options]) -> None:
+        """`experiments` are by name; empty for the only one. Each has the number of runs that it requires."""
+        self._experiments = experiments
+        most = max((options.repeat or 1) for options in experiments.values())
+        self.runs = [
+            PlannedRun(name, number, options.repetition(number))
+            for number in range(1, most + 1)
+            for name, options in experiments.items()
+            if number <= (options.repeat or 1)
+        ]
+        """All runs: those that have begun, and those that are waiting."""
+        self.waiting = deque(self.runs)
+        self.kept: dict[PlannedRun, Result] = {}
+        """Runs that were finished before."""
+
+    @property
+    def wanted(self) -> int:
+        """The number of valid runs that the series requires."""
+        return sum(options.repeat or 1 for options in self._experiments.values())
+
+    def keep(self, finished: Callable[[Options], Result | None]) -> None:
+        """Keep the runs that `finished` has, and wait for the others only; an invalid one is replaced."""
+        todo = deque[PlannedRun]()
+        while self.waiting:
+            planned = self.waiting.popleft()
+            if (result := finished(planned.options)) is None:
+                todo.append(planned)
+                continue
+            self.kept[planned] = result
+            if result.void:
+                self.instead_of(planned)
+        self.waiting = todo
+
+    def instead_of(self, void: PlannedRun) -> PlannedRun | None:
+        """Add and return a run with the next seed and the order of an invalid run; None after enough attempts."""
+        options = self._experiments[void.experiment]
+        last = max(run.options.seed for run in self.runs if run.experiment == void.experiment)
+        if not options.repeat or last == options.seed + options.repeat - 1 + SPARE:
+            return None
+        other = PlannedRun(void.experiment, last - options.seed + 2, replacement(void.options, last))
+        self.runs.append(other)
+        self.waiting.append(other)
+        return other
+
+    def title(self, planned: PlannedRun) -> str:
+        """Return a short description of a run."""
+        options = planned.options
+        order = ", ".join(phase.name for phase in options.phases if phase.contender)
+        wanted = self._experiments[planned.experiment].repeat or 1
+        place = f"run {planned.number} of {wanted}" if planned.number <= wanted else "a further run"
+        return f"{place}: {order or 'no contender'}"
+
+    def verdict(self, planned: PlannedRun, result: Result) -> str:
+        """Return how a run ended; an invalid one adds a replacement."""
+        if not result.void:
+            return "valid"
+        other = self.instead_of(planned)
+        return "invalid: " + "; ".join(result.void) + (f"; replaced by seed {other.options.seed}" if other else "")
