@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pydantic_core import to_json
 from sojourn.apps.options import Option
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
 if TYPE_CHECKING:
     from sojourn.harness.store.manifest import Manifest
@@ -59,6 +61,37 @@ def declared(option: Option, help: str = "", panel: str | None = None) -> Any:
         autocompletion=None if option.flag else begin,
         show_default=bool(help),
     )
+
+
+def with_options(command: Callable[..., None], **first: Any) -> Callable[..., None]:
+    """Return a command that takes `first`, by name and annotation, then every option of a run, None where not given.
+
+    typer reads a command's options off its signature; those of earlier versions are refused with what to do instead.
+    """
+
+    def annotation(option: Option) -> Any:
+        panel = GROUPS[option.group]
+        text = declared(option, panel=panel[0].upper() + panel[1:])
+        return Annotated[bool | None if option.flag else str | None, text]
+
+    annotations = {
+        **first,
+        **{it.name.replace("-", "_"): annotation(it) for it in OPTIONS},
+        **{name.replace("-", "_"): Annotated[str | None, typer.Option(f"--{name}", hidden=True)] for name in FORMER},
+    }
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=annotation,
+                default=inspect.Parameter.empty if name in first else None,
+            )
+            for name, annotation in annotations.items()
+        ]
+    )
+    command.__annotations__ = annotations
+    return command
 
 
 def sizes(least: str) -> Relevance:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 import signal
@@ -11,26 +10,19 @@ import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import typer
 from rich.console import Console
 
-from sojourn.apps.options import Option
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import declared
+from sojourn.harness.cli.common import with_options
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
 if TYPE_CHECKING:
     from sojourn.harness.experiment.session import ExperimentSession
 
 app = typer.Typer()
-
-
-def _annotation(option: Option) -> Any:
-    panel = GROUPS[option.group]
-    return Annotated[bool | None if option.flag else str | None, declared(option, panel=panel[0].upper() + panel[1:])]
 
 
 class ExitCode(IntEnum):
@@ -59,7 +51,12 @@ def harm(context: typer.Context, **given: str | bool | None) -> None:
     try:
         code = _run({name.replace("_", "-"): value for name, value in given.items()})
     except KeyboardInterrupt as stop:
-        code = _stopped(stop)
+        code = stopped(stop)
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the command with an exit code."""
     if code > 128:  # Python restores the default of a signal that has a handler before it ends
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise typer.Exit(code)
@@ -74,7 +71,7 @@ def _run(given: dict[str, str | bool | None]) -> int:
         session = ExperimentSession.from_command_line(given, typed, Path.cwd(), os.environ)
         session.require_ready()
     except (OptionsError, RuntimeError, OSError) as wrong:
-        return _failed(wrong, ExitCode.CANNOT_WORK)
+        return failed(wrong, ExitCode.CANNOT_WORK)
     for line in filter(None, (*session.defaults, session.take_unnamed_queue())):
         print(line, flush=True)
     with session, real_terminal() as terminal:
@@ -82,10 +79,10 @@ def _run(given: dict[str, str | bool | None]) -> int:
             failures = list(_failures(session, terminal))
         except KeyboardInterrupt as stop:
             signal.signal(signal.SIGINT, lambda *_: None)  # what is left are the tables of finished runs
-            return _stopped(stop)
+            return stopped(stop)
         finally:
             session.finish(Console())
-    return max((_failed(*failure) for failure in failures), default=ExitCode.VALID)
+    return max((failed(*failure) for failure in failures), default=ExitCode.VALID)
 
 
 def _failures(session: ExperimentSession, terminal: TextIO) -> Iterator[tuple[Exception, ExitCode]]:
@@ -95,38 +92,23 @@ def _failures(session: ExperimentSession, terminal: TextIO) -> Iterator[tuple[Ex
             session.run(options, terminal)
         except OptionsError as wrong:
             yield wrong, ExitCode.CANNOT_WORK
-        except (RuntimeError, OSError) as failed:
-            yield failed, ExitCode.TOO_FEW_VALID
+        except (RuntimeError, OSError) as error:
+            yield error, ExitCode.TOO_FEW_VALID
 
 
-def _failed(error: Exception, code: ExitCode) -> ExitCode:
+def failed(error: Exception, code: ExitCode) -> ExitCode:
+    """Print an error, a line on standard error for each of its lines, and return the exit code."""
     for line in str(error).splitlines():
         print(f"sojourn: {printable(line)}", file=sys.stderr)
     return code
 
 
-def _stopped(stop: KeyboardInterrupt) -> int:
+def stopped(stop: KeyboardInterrupt) -> int:
+    """Print what stopped the command, and return its exit code."""
     from sojourn.harness.store.runs import stopped_by
 
     print(f"sojourn: {stopped_by(stop)}; what was recorded is kept", file=sys.stderr)
     return 128 + (signal.Signals[str(stop)] if str(stop) else signal.SIGINT)
 
 
-# typer reads a command's options off its signature; those of earlier versions are refused with what to do instead.
-_annotations = {
-    "context": typer.Context,
-    **{it.name.replace("-", "_"): _annotation(it) for it in OPTIONS},
-    **{name.replace("-", "_"): Annotated[str | None, typer.Option(f"--{name}", hidden=True)] for name in FORMER},
-}
-_parameters = [
-    inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=annotation,
-        default=inspect.Parameter.empty if name == "context" else None,
-    )
-    for name, annotation in _annotations.items()
-]
-harm.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
-harm.__annotations__ = _annotations
-app.command(context_settings={"allow_extra_args": True})(harm)
+app.command(context_settings={"allow_extra_args": True})(with_options(harm, context=typer.Context))

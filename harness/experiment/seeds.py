@@ -44,6 +44,10 @@ _SHOWN_SHARE = 0.03
 _FAILURES_OF_SWEEP = 5
 
 
+Experiment = tuple[type[Service], Options]
+"""The service that an experiment watches, and its options."""
+
+
 def repeat_side_by_side(
     test: str,
     options: Options,
@@ -70,7 +74,7 @@ def repeat_side_by_side(
     create = partial(new_run, test, command_line=command_line, begun=begun)
     with ended_by_sigterm():
         if options.engine != LOCAL:
-            engine = cluster(options, service, console)
+            engine = cluster([(service, options)], console)
             yield from side_by_side(series, engine, lambda run: SimulatedRun(service, run.options), create, console)
             return
         with steps(console) as step:
@@ -89,28 +93,31 @@ def repeat_side_by_side(
             yield from side_by_side(series, LocalEngine(machine.bytes, workers), job, create, console)
 
 
-def cluster(options: Options, service: type[Service], console: Console) -> Engine:
-    """Build what runs need, and return the Dask cluster that `options` name, its workers checked.
+def cluster(experiments: Sequence[Experiment], console: Console) -> Engine:
+    """Build what the runs of experiments need, and return the Dask cluster that they name, its workers checked.
 
     Raises BuildError, ServiceError, EngineError if a worker would give other results.
     """
     from sojourn.harness.engine.dask import DaskEngine
 
     with steps(console) as step:
-        known = inputs(options, service, step)
-    digest = partial(inputs, options, service)
-    return DaskEngine(options.engine, known, digest, simulation.memory_bytes(MEMORY))
+        known = inputs(experiments, step)
+    digest = partial(inputs, experiments)
+    return DaskEngine(experiments[0][1].engine, known, digest, simulation.memory_bytes(MEMORY))
 
 
-def inputs(options: Options, service: type[Service], step: Callable[[str], ProgressCallback] | None = None) -> str:
-    """Return a digest of everything that determines such a run, including its film; builds what is missing.
+def inputs(experiments: Sequence[Experiment], step: Callable[[str], ProgressCallback] | None = None) -> str:
+    """Return a digest of everything that determines the runs, including films; builds what is missing.
 
     Raises BuildError, ServiceError.
     """
-    player = service.from_options(options)
-    machine = simulated.prepare(options, player, step or (lambda _: lambda *_: None))
-    films = simulated.films(options, player)
-    return cache.digest([("machine", machine.digest.encode()), *((name, it.encode()) for name, it in films.items())])
+    parts = []
+    for service, options in experiments:
+        player = service.from_options(options)
+        machine = simulated.prepare(options, player, step or (lambda _: lambda *_: None))
+        parts += [("machine", machine.digest.encode())]
+        parts += [(name, it.encode()) for name, it in simulated.films(options, player).items()]
+    return cache.digest(parts)
 
 
 def one_by_one(series: Series, once: Callable[[Options], Result], console: Console) -> Generator[Result]:

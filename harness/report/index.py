@@ -3,36 +3,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isinf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sojourn.bottleneck.units import format_rate, format_time
-from sojourn.harness.report.experiments import Experiment, differing, experiments, has_figures
-from sojourn.harness.report.grids import DEMAND_MET, Grid, labelled, queue
+from sojourn.harness.report.experiments import Experiment, experiments, has_figures
+from sojourn.harness.report.grids import Grid
 from sojourn.harness.report.headline import CUT_OFFS
+from sojourn.harness.report.heat_map import heat_maps
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.repetitions import figure_text, grids, method, run_rows, verdict_view
+from sojourn.harness.report.repetitions import grids, method, run_rows, verdict_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
 from sojourn.harness.store.reasons import joined
 from sojourn.harness.store.runs import run_folders
-from sojourn.scoring.long_table import named
-from sojourn.scoring.schema.scores import HARMED
-from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
-from sojourn.scoring.statistics.summary import REFERENCE
+from sojourn.scoring.statistics.intervals import ENOUGH
 
 INDEX = "index.html"
-#: Options that the heads of rows and columns of the heat map show.
-_HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box")
-#: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
-_DEEPEST = 0.55
+#: Experiments above which a page opens with the map of harm only.
+_MANY = 12
 
 
 @dataclass(frozen=True)
@@ -112,6 +105,7 @@ def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -
         "counts": f"{valid + len(out)} runs of {len(groups)} experiment{'s' * (len(groups) != 1)}: {valid} valid",
         "left_counts": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
         "maps": heat_maps(groups),
+        "many": len(groups) > _MANY,
         "published": _published(groups),
         "experiments": [
             {
@@ -137,99 +131,6 @@ def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -
         "cut_offs": CUT_OFFS,
         "method": method(),
     }
-
-
-def heat_maps(groups: Sequence[Experiment]) -> list[dict[str, Any]]:
-    """Return one table per metric of harm: one row per set of options, columns by queue and contender."""
-    numbers = {id(one): number for number, one in enumerate(groups)}
-    groups = [one for one in groups if one.victims]
-    rows: dict[str, dict[str, Experiment]] = {}
-    columns: dict[str, set[str]] = {}
-    for one in groups:
-        key = json.dumps({k: v for k, v in one.runs[0].definition.items() if k not in _COLUMNS}, sort_keys=True)
-        rows.setdefault(key, {})[_queue(one)] = one
-        columns.setdefault(_queue(one), set()).update(_contenders(one))
-    ordered = {queue: sorted(columns[queue], key=lambda name: (name != REFERENCE, name)) for queue in sorted(columns)}
-    heads = _row_heads([json.loads(key) for key in rows], [next(iter(row.values())) for row in rows.values()])
-    maps = []
-    figures = [figure for one in groups for figure in one.summary.harm]
-    primary = {figure.metric for figure in figures if figure.primary}
-    known = {figure.metric for figure in figures}
-    for metric in sorted(known, key=lambda name: (name not in primary, list(HARMED).index(name))):
-        label, _ = named(metric)
-        table = []
-        for head, by_queue in zip(heads, rows.values(), strict=True):
-            cells = [
-                _cell(by_queue.get(queue), name, metric, numbers) for queue, names in ordered.items() for name in names
-            ]
-            table.append({"head": head, "cells": cells})
-        queues = [(queue, len(names)) for queue, names in ordered.items()]
-        names = [name for given in ordered.values() for name in given]
-        label = labelled(label, *(run.scores for one in groups for run in one.victims))
-        maps.append({"id": metric, "label": label, "queues": queues, "contenders": names, "rows": table})
-    return maps
-
-
-def _cell(one: Experiment | None, contender: str, metric: str, numbers: Mapping[int, int]) -> dict[str, Any]:
-    """Return a cell's content: the harm, its interval and the number of runs; empty if never run."""
-    if one is None or contender not in _contenders(one):
-        return {"text": "", "notes": [], "link": "", "style": "", "few": False}
-    void = len(one.summary.void)
-    figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
-    harm = figure.contended.get(contender) if figure else None
-    met = figure is not None and figure.unlimited(contender)
-    notes = [_between(harm), _infinite(one, metric, contender)] if harm and not met else []
-    notes += [f"n = {harm.n}"] if harm else []
-    return {
-        "text": DEMAND_MET if met else f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "invalid",
-        "notes": [*filter(None, notes), *([f"{void} invalid"] if void else [])],
-        "link": f"#e{numbers[id(one)]}",
-        "style": _shade(harm.value) if harm and not met else "",
-        "few": harm is not None and harm.n < ENOUGH,
-    }
-
-
-def _between(harm: Estimate) -> str:
-    return "" if harm.low is None or harm.high is None else f"{harm.low:.2f} to {harm.high:.2f}"
-
-
-def _infinite(one: Experiment, metric: str, contender: str) -> str:
-    """Return the value behind a harm if it is infinite: it distinguishes harms of 1."""
-    measured = one.summary.figure(metric)
-    contended = measured.contended.get(contender) if measured else None
-    return figure_text(measured, one.summary, contender) if measured and contended and isinf(contended.value) else ""
-
-
-def _shade(harm: float) -> str:
-    """Return the shade: red for harm, blue for a benefit, deeper for larger figures."""
-    colour = "209 36 47" if harm > 0 else "11 98 196"
-    return f"background: rgb({colour} / {min(abs(harm), 1) * _DEEPEST:.2f})"
-
-
-def _queue(one: Experiment) -> str:
-    lab = one.victims[0].scores.lab
-    same = lab.get("qdisc_down") == lab.get("qdisc_up")
-    return queue(lab) if same else f"{queue(lab)} (up: {lab.get('qdisc_up')})"
-
-
-def _contenders(one: Experiment) -> set[str]:
-    return {phase.contender for run in one.victims for phase in run.scores.phases if phase.contender}
-
-
-def _row_heads(definitions: Sequence[dict[str, Any]], first: Sequence[Experiment]) -> list[str]:
-    """Return service, rate and round-trip time, and the options that distinguish otherwise equal rows."""
-    plain = []
-    for one, experiment in zip(definitions, first, strict=True):
-        lab = experiment.victims[0].scores.lab
-        rate, rtt_ms = lab.get("rate_down_bps"), lab.get("rtt_ms")
-        known = [format_rate(round(rate))] if rate else []
-        known += [] if rtt_ms is None else [format_time(round(rtt_ms * 1000))]
-        plain.append(", ".join([one.get("service") or one["test"], *known]))
-    rest = [{name: value for name, value in one.items() if name not in _HEAD} for one in definitions]
-    return [
-        head + differing(one, [other for said, other in zip(plain, rest, strict=True) if said == head])
-        for head, one in zip(plain, rest, strict=True)
-    ]
 
 
 def _published(groups: Sequence[Experiment]) -> Grid:

@@ -12,7 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.harness.report.grids import Grid, far_table, harm_table, lab_table, other_contenders_table, phase_table
+from sojourn.harness.report.grids import (
+    Grid,
+    Row,
+    far_table,
+    harm_table,
+    lab_table,
+    other_contenders_table,
+    phase_table,
+)
 from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.store.loaded import stored_object
@@ -77,6 +85,21 @@ def print_summary(groups: Sequence[Experiment], console: Console) -> None:
         for name, reasons in one.summary.void.items():
             console.print(Text(f"invalid: {name}: {'; '.join(reasons)}", style="red"), soft_wrap=True)
     console.print(Text(method()), soft_wrap=True)
+
+
+def print_maps(groups: Sequence[Experiment], console: Console) -> None:
+    """Print the harm in the primary metric of many experiments."""
+    from sojourn.harness.report.heat_map import heat_maps
+
+    for one in heat_maps(groups):
+        if not one.primary:
+            continue
+        console.print(Text(f"Harm to the victim: {one.label}", style="bold"))
+        for table in one.tables:
+            spread = [text for text, width in table.groups for _ in range(width)] or [""] * len(table.heads)
+            heads = [f"{group} {head}".strip() for group, head in zip(spread, table.heads, strict=True)]
+            rows = [Row([head, *(cell.text for cell in cells)]) for head, cells in table.rows]
+            console.print(_table(Grid(table.caption, [table.corner, *heads], rows)))
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:

@@ -73,7 +73,7 @@ def check(task: Task, options: Options) -> None:
     from sojourn.harness.lab.needs import needed_by
 
     if options.engine != LOCAL:
-        with cluster(options, SERVICES[options.service], Console(stderr=True)):
+        with cluster([(SERVICES[options.service], options)], Console(stderr=True)):
             return
     # The soak manages space for results, and may prune.
     _, verdicts = examine(root(), root(), {options.lab: needed_by(options)})

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import experiments
-from sojourn.harness.report.index import heat_maps, read_folder, write_index
+from sojourn.harness.report.heat_map import HeatCell, HeatTable, heat_maps
+from sojourn.harness.report.index import read_folder, write_index
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.runs import RunStore
 from tests.refusals import refusal
@@ -19,12 +19,18 @@ from tests.unit.harness.report.test_run_page import Page
 Series = Callable[..., list[Path]]
 
 
-def cells(folder: Path, metric: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The cells of a heat map by the head of the row, the queue and the contender."""
-    (found,) = [it for it in heat_maps(experiments(read_folder(folder)[0])) if it["id"] == metric]
-    queues = [queue for queue, width in found["queues"] for _ in range(width)]
-    heads = list(zip(queues, found["contenders"], strict=True))
-    return {(row["head"], *head): cell for row in found["rows"] for head, cell in zip(heads, row["cells"], strict=True)}
+def tables(folder: Path, metric: str) -> Sequence[HeatTable]:
+    """The tables of a heat map."""
+    (found,) = [it for it in heat_maps(experiments(read_folder(folder)[0])) if it.metric == metric]
+    return found.tables
+
+
+def cells(folder: Path, metric: str) -> dict[tuple[str, str, str], HeatCell]:
+    """The cells of a map with one table by the head of the row, the queue and the contender."""
+    (table,) = tables(folder, metric)
+    queues = [queue for queue, width in table.groups for _ in range(width)]
+    heads = list(zip(queues, table.heads, strict=True))
+    return {(row, *head): cell for row, cells in table.rows for head, cell in zip(heads, cells, strict=True)}
 
 
 def test_harm_stands_by_service_queue_and_contender(series: Series) -> None:
@@ -35,12 +41,12 @@ def test_harm_stands_by_service_queue_and_contender(series: Series) -> None:
     o2tv, other = "o2tv, 10mbit, 20ms", "sledovanitv, 10mbit, 20ms"
     # By hand: alone 3 Mbit/s, beside Prague 1 - stalled/20, so 1 - 0.85/3 on average.
     worst = found[o2tv, "fq_codel flows 1", "prague"]
-    assert (worst["text"], worst["notes"], worst["few"]) == ("0.72", ["0.69 to 0.75", "n = 5", "1 invalid"], False)
-    assert found[o2tv, "fq_codel flows 1", "cubic"]["text"] == "0.03"
+    assert (worst.text, worst.notes, worst.few) == ("0.72", ("0.69 to 0.75", "n = 5", "1 invalid"), False)
+    assert found[o2tv, "fq_codel flows 1", "cubic"].text == "0.03"
     few = found[o2tv, "dualpi2", "prague"]
-    assert (few["notes"], few["few"]) == (["0.68 to 0.68", "n = 2"], True)
-    assert found[other, "dualpi2", "prague"]["notes"] == ["n = 1"]
-    assert found[other, "fq_codel flows 1", "prague"]["link"] == ""  # never run
+    assert (few.notes, few.few) == (("0.68 to 0.68", "n = 2"), True)
+    assert found[other, "dualpi2", "prague"].notes == ("n = 1",)
+    assert found[other, "fq_codel flows 1", "prague"].link == ""  # never run
 
 
 def test_experiments_that_differ_elsewhere_have_rows_of_their_own(series: Series) -> None:
@@ -71,7 +77,7 @@ def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
     assert "background: rgb" not in write_index(folder).read_text()
     series([1], qdisc="dualpi2")
     cell = cells(folder, "fps")["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]
-    assert (cell["text"], cell["notes"], cell["style"]) == ("invalid", ["2 invalid"], "")
+    assert (cell.text, cell.notes, cell.style) == ("invalid", ("2 invalid",), "")
 
 
 def test_published_figures_stand_beside_each_experiment(series: Series) -> None:
@@ -93,8 +99,8 @@ def test_a_box_is_a_column_and_its_rows_say_nothing_of_a_path(series: Series) ->
     series([1])
     folder = series([2], qdisc=None, box="vendor CPE", lab="black-box")[0].parent
     found = cells(folder, "victim_mbps")
-    assert found["o2tv", "vendor CPE", "prague"]["notes"] == ["n = 1"]
-    assert found["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]["notes"] == ["n = 1"]
+    assert found["o2tv", "vendor CPE", "prague"].notes == ("n = 1",)
+    assert found["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"].notes == ("n = 1",)
     assert (
         not any("None" in text for head in found for text in head) and "vendor CPE" in write_index(folder).read_text()
     )

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sojourn map`: the harm over a sweep of options. Its options are those of `sojourn harm`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from sojourn.harness.cli.common import with_options
+from sojourn.harness.cli.harm import ExitCode, failed, leave, stopped
+from sojourn.harness.options.errors import OptionsError
+
+if TYPE_CHECKING:
+    from sojourn.harness.experiment.series import Series
+    from sojourn.harness.experiment.sweep import Sweep
+
+app = typer.Typer()
+_Swept = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="OPTION=VALUE,VALUE,…",
+        help="Options to sweep, such as rtt=10ms,40ms qdisc=pie,dualpi2; separate values that have commas by ;",
+    ),
+]
+
+
+def sweep_options(swept: list[str], **given: str | bool | None) -> None:
+    """Map the harm to a video over a sweep of options, as a heat map.
+
+    Every combination of the values is an experiment of its own; contenders=cubic,prague makes one with each. Stand-in
+    videos run without a recording (--recorder=none) unless you request one. The same command resumes a map that was
+    stopped: finished runs are kept.
+
+    Exit codes: as those of `sojourn harm`.
+    """
+    try:
+        code = _run(swept, {name.replace("_", "-"): value for name, value in given.items()})
+    except KeyboardInterrupt as stop:
+        code = stopped(stop)
+    leave(code)
+
+
+def _run(swept: list[str], given: dict[str, str | bool | None]) -> int:
+    from sojourn.harness.experiment.sweep import Sweep
+    from sojourn.harness.terminal import real_terminal
+
+    try:
+        sweep = Sweep.from_command_line(swept, given, Path.cwd(), os.environ)
+        sweep.require_ready()
+    except (OptionsError, RuntimeError, OSError) as wrong:
+        return failed(wrong, ExitCode.CANNOT_WORK)
+    with real_terminal() as terminal:
+        code = ExitCode.VALID
+        try:
+            code = _make(sweep, terminal)
+        except OptionsError as wrong:
+            return failed(wrong, ExitCode.CANNOT_WORK)
+        except (RuntimeError, OSError) as error:
+            code = failed(error, ExitCode.TOO_FEW_VALID)
+        except KeyboardInterrupt as stop:
+            signal.signal(signal.SIGINT, lambda *_: None)  # what is left is the page of finished runs
+            _finish(sweep)
+            return stopped(stop)
+        _finish(sweep)
+        return code
+
+
+def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
+    """Make the runs, renew the page after each round of seeds, and return the exit code."""
+    from sojourn.harness.report.index import write_index
+
+    made: list[Series] = []
+    console = Console(file=terminal)
+
+    def begun(series: Series) -> None:
+        made.append(series)
+        kept = f"; {len(series.kept)} were finished before" if series.kept else ""
+        text = f"map of {len(sweep.experiments)} experiments: {len(series.waiting)} runs to make{kept}"
+        console.print(Text(text))
+
+    valid = 0
+    with closing(sweep.run(["sojourn", *sys.argv[1:]], terminal, begun)) as runs:
+        for number, result in enumerate(runs, 1):
+            valid += not result.void
+            if number % len(sweep.experiments) == 0:
+                write_index(sweep.first.results)
+    valid += sum(not result.void for result in made[0].kept.values())
+    return ExitCode.VALID if valid >= made[0].wanted else ExitCode.TOO_FEW_VALID
+
+
+def _finish(sweep: Sweep) -> None:
+    """Print the map and write its page."""
+    from sojourn.harness.report.experiments import experiments
+    from sojourn.harness.report.index import read_folder, write_index_of
+    from sojourn.harness.report.terminal import print_maps
+
+    runs, left = read_folder(sweep.first.results)
+    if not runs and not left:
+        return
+    groups, console = experiments(runs), Console()
+    print_maps(groups, console)
+    console.print(Text(f"map: {write_index_of(sweep.first.results, groups, left)}"), soft_wrap=True)
+
+
+app.command("map")(with_options(sweep_options, swept=_Swept))

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps: an experiment for every combination of options' values, in one resumable series of simulated runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TextIO
+
+from rich.console import Console
+
+from sojourn.apps import SERVICES
+from sojourn.apps.options import SCREENING
+from sojourn.hardware import simulation
+from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.signals import ended_by_sigterm
+from sojourn.harness.engine.local import LocalEngine, capacity
+from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.run import Result, new_run, require_ready
+from sojourn.harness.experiment.seeds import SimulatedRun, cluster, side_by_side
+from sojourn.harness.experiment.series import PlannedRun, Series
+from sojourn.harness.experiment.session import MAIN_JOB
+from sojourn.harness.lab.machine import Machine
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import BY_NAME, Options
+from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.sources import IN_SCENARIOS, WHY, Defaults, combined, user_defaults, with_scenario
+from sojourn.harness.store.loaded import VictimRun, load_run, stored_object
+from sojourn.harness.store.manifest import StoreError
+from sojourn.harness.store.runs import RunStore
+from sojourn.harness.terminal import steps
+from sojourn.scoring.schema.files import OPTIONS
+
+RESULTS = "results/map"
+"""The default folder of a sweep's runs."""
+#: Options that do not change a run's evidence.
+_APART = ("results", "repeat", "engine", "asked_lab")
+#: In a manifest's versions: runs of other builds are other measurements.
+_BUILD = ("kernel source", "kernel build", "guest", "sources")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The experiments of a sweep, by the values that distinguish them, such as `rtt 10ms, qdisc pie`."""
+
+    experiments: Mapping[str, Options]
+
+    @classmethod
+    def from_command_line(
+        cls, words: Sequence[str], given: Mapping[str, Any], folder: Path, environment: Mapping[str, str]
+    ) -> Self:
+        """Return the sweep of NAME=VALUE,VALUE,… over `given` (option name → text, bool or None) and the defaults.
+
+        The folder of the call is where `sojourn.toml` is and what paths are relative to. Raises OptionsError.
+        """
+        axes = _axes(words)
+        if twice := next((name for name in axes if given.get(name) is not None), None):
+            raise OptionsError(
+                f"{twice}={','.join(axes[twice])}: --{twice} sets it too; omit one of them",
+                code="conflict",
+                option=twice,
+            )
+        given, defaults = with_scenario(given, folder), user_defaults(environment, folder, SERVICES)
+        experiments = {}
+        for chosen, table in combined({**axes, **{name: value for name, value in given.items() if name not in axes}}):
+            name = ", ".join(f"{option} {value}" for option, value in zip(axes, chosen, strict=True))
+            experiments[name] = _options(table, defaults)
+        return cls(experiments)
+
+    @property
+    def first(self) -> Options:
+        """The options of the first experiment, with everything that all have in common."""
+        return next(iter(self.experiments.values()))
+
+    def require_ready(self) -> None:
+        """Check what can be checked before anything starts. Raises RuntimeError or OSError, with the fix."""
+        for options in self.experiments.values():
+            SERVICES[options.service].from_options(options)
+        require_ready(self.first)
+        RunStore(self.first.results).check(sum(it.needed_bytes for it in self.experiments.values()))
+
+    def run(self, command_line: Sequence[str], terminal: TextIO, begun: Callable[[Series], None]) -> Generator[Result]:
+        """Make the runs that are not in the results folder yet, and yield them as they end.
+
+        `begun` gets the series before anything is recorded. Leaving the iteration ends what still runs. Raises
+        OptionsError if the folder has runs of another build, and as `sojourn.harness.experiment.seeds.side_by_side`.
+        """
+        console, series = Console(file=terminal), Series(self.experiments)
+        with ended_by_sigterm():
+            with steps(console) as step:
+                prepared = {}
+                for options in self.experiments.values():
+                    service = SERVICES[options.service].from_options(options)
+                    prepared[id(options)] = service, simulated.prepare(options, service, step)
+            machine = prepared[id(self.first)][1]
+            series.keep(_finished(self.first.results, machine).get_of)
+            begun(series)
+            if not series.waiting:
+                return
+
+            def job(planned: PlannedRun) -> SimulatedRun:
+                options = self.experiments[planned.experiment]
+                known = prepared[id(options)] if options.engine == LOCAL else None
+                return SimulatedRun(SERVICES[options.service], planned.options, known)
+
+            create = partial(new_run, MAIN_JOB, command_line=command_line)
+            yield from side_by_side(series, self._engine(machine, len(series.waiting), console), job, create, console,
+                                    sweep=True)  # fmt: skip
+
+    def _engine(self, machine: Machine, runs: int, console: Console) -> Any:
+        if self.first.engine != LOCAL:
+            return cluster([(SERVICES[it.service], it) for it in self.experiments.values()], console)
+        return LocalEngine(machine.bytes, capacity(runs, simulation.fitting(machine.memory)))
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """The finished runs of a folder, by their options."""
+
+    runs: Mapping[str, Result]
+
+    def get_of(self, options: Options) -> Result | None:
+        return self.runs.get(_key(options.record()))
+
+
+def _key(record: Mapping[str, Any]) -> str:
+    return json.dumps({name: value for name, value in record.items() if name not in _APART}, sort_keys=True)
+
+
+def _finished(folder: Path, machine: Machine) -> _Finished:
+    """Return the finished runs of this build in a folder. Raises OptionsError if it has runs of another build."""
+    runs = {}
+    for path in RunStore(folder).runs():
+        try:
+            run = load_run(path)
+        except StoreError:  # the page lists it as excluded
+            continue
+        if not isinstance(run, VictimRun):
+            continue
+        if any(run.manifest.versions.get(name) != machine.versions[name] for name in _BUILD):
+            raise OptionsError(
+                f"--results: {folder} has runs of another build of kernel, guest or Sojourn ({path.name}); figures of "
+                "two builds do not belong on one map: give another folder",
+                code="other-version",
+                option="results",
+            )
+        runs[_key(stored_object(path / OPTIONS))] = Result(path, run.scores, tuple(run.reasons))
+    return _Finished(runs)
+
+
+def _options(table: Mapping[str, Any], defaults: Defaults) -> Options:
+    """Return the options of one experiment of a sweep. Raises OptionsError."""
+    service = str(table["service"] or defaults.service or BY_NAME["service"].default)
+    own = {"results": RESULTS, "repeat": "1", **defaults.of(service)}
+    victim = SERVICES.get(service)
+    if "clip" in (victim.takes if victim else ()):
+        own = {"recorder": SCREENING, **own}
+    options = parse_options({**table, "service": service}, SERVICES, own)
+    if options.lab != "sim":
+        raise OptionsError(
+            f"--lab={options.lab}: a map is made in simulated time; for a lab in real time write a plan for "
+            "`sojourn soak` (docs/soak.md)",
+            code="unsupported",
+            option="lab",
+        )
+    return options
+
+
+def _axes(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of each swept option. Raises OptionsError."""
+    axes: dict[str, list[str]] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        name = name.removeprefix("--")
+        if not equals:
+            raise OptionsError(f"{word}: give an option with its values, such as rtt=10ms,40ms", code="invalid-value")
+        if name not in IN_SCENARIOS:
+            if option := BY_NAME.get(name):
+                raise OptionsError(
+                    f"{word}: cannot be swept: {WHY.get(option.subject, '')}; give --{name}", code="unsupported",
+                    option=name,
+                )  # fmt: skip
+            hint = did_you_mean(name, IN_SCENARIOS) or f"known: {', '.join(IN_SCENARIOS)}"
+            raise OptionsError(f"{word}: no such option; {hint}", code="unknown-option", option=name)
+        values = [value.strip() for value in text.split(";" if ";" in text else ",")]
+        if "" in values or len(set(values)) < len(values) or name in axes:
+            why = "is given twice" if name in axes else "has an empty value or one that is given twice"
+            raise OptionsError(f"{word}: {name} {why}; give each value once", code="invalid-value", option=name)
+        axes[name] = values
+    if not axes:
+        raise OptionsError("a map needs an option with its values, such as rtt=10ms,40ms", code="missing")
+    return axes

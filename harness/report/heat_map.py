@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heat maps of the harm in many experiments: by their options, in every queue, with every contender."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isinf
+from typing import Any
+
+from sojourn.bottleneck.units import format_rate, format_time
+from sojourn.harness.options.model import OPTIONS
+from sojourn.harness.report.experiments import Experiment, differing
+from sojourn.harness.report.grids import DEMAND_MET, labelled, queue
+from sojourn.harness.report.repetitions import figure_text
+from sojourn.scoring.long_table import named
+from sojourn.scoring.schema.scores import HARMED
+from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
+from sojourn.scoring.statistics.summary import REFERENCE, Figure
+
+#: Options that the heads of rows show, and those of columns; a timeline's contenders are columns too.
+_HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box", "timeline")
+#: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
+_DEEPEST = 0.55
+_UNITS = {"rate_down_bps": format_rate, "rtt_us": format_time}
+_NAMES = {option.field: option.name for option in OPTIONS}
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """The harm in an experiment with a contender: text, interval and number of runs, link to the runs, CSS colour.
+
+    `few`: fewer runs than a result needs. All are empty where nothing was run.
+    """
+
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    link: str = ""
+    style: str = ""
+    few: bool = False
+
+
+@dataclass(frozen=True)
+class HeatTable:
+    """A table of harms; `groups` are heads over several columns, with their widths."""
+
+    caption: str
+    corner: str
+    groups: Sequence[tuple[str, int]]
+    heads: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[HeatCell]]]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The harm in a metric: one table, or one per queue and contender where two options were swept."""
+
+    metric: str
+    label: str
+    primary: bool
+    tables: Sequence[HeatTable]
+
+
+def heat_maps(groups: Sequence[Experiment]) -> list[HeatMap]:
+    """Return a map per metric of harm, the primary one first. An experiment's link is `#e` and its number in `groups`.
+
+    Experiments that differ in two options besides queue and contender have a table per queue and contender, with these
+    options as rows and columns; others have one table, with a row per combination of options.
+    """
+    links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
+    field = _Field([one for one in groups if one.victims], links)
+    figures = [figure for one in field.groups for figure in one.summary.harm]
+    primary = {figure.metric for figure in figures if figure.primary}
+    known = sorted({it.metric for it in figures}, key=lambda name: (name not in primary, list(HARMED).index(name)))
+    runs = [run.scores for one in field.groups for run in one.victims]
+    return [
+        HeatMap(metric, labelled(named(metric)[0], *runs), metric in primary, list(field.tables(metric)))
+        for metric in known
+    ]
+
+
+class _Field:
+    """Experiments by their options (a row), their queue and their contenders."""
+
+    def __init__(self, groups: Sequence[Experiment], links: Mapping[int, str]) -> None:
+        self.groups, self._links = groups, links
+        self._cells: dict[tuple[str, str, str], Experiment] = {}
+        contenders: dict[str, set[str]] = {}
+        rows: dict[str, Experiment] = {}
+        for one in groups:
+            row = json.dumps(_row(one), sort_keys=True)
+            rows.setdefault(row, one)
+            for name in _contenders(one):
+                self._cells[row, _queue(one), name] = one
+                contenders.setdefault(_queue(one), set()).add(name)
+        self._rows = {row: json.loads(row) for row in rows}
+        self._columns = [
+            (queue, name)
+            for queue in sorted(contenders)
+            for name in sorted(contenders[queue], key=lambda name: (name != REFERENCE, name))
+        ]
+        self._swept = _swept(list(self._rows.values()))
+
+    def tables(self, metric: str) -> Iterator[HeatTable]:
+        """Yield the tables of a metric."""
+        if len(self._swept) == 2:
+            for queue, contender in self._columns:
+                yield self._plane(metric, queue, contender)
+            return
+        heads = _row_heads(list(self._rows.values()))
+        widths = [(queue, sum(it == queue for it, _ in self._columns)) for queue in dict(self._columns)]
+        rows = [
+            (head, [self._cell(row, *column, metric) for column in self._columns])
+            for head, row in zip(heads, self._rows, strict=True)
+        ]
+        if len(self._swept) == 1:
+            (name,) = self._swept
+            order = _values(name, self._rows.values())
+            at = [order.index(row.get(name)) for row in self._rows.values()]
+            rows = [row for _, row in sorted(zip(at, rows, strict=True), key=lambda pair: pair[0])]
+        yield HeatTable("", "service, rate, RTT", widths, [name for _, name in self._columns], rows)
+
+    def _plane(self, metric: str, queue: str, contender: str) -> HeatTable:
+        down, across = self._swept
+        at = {(row[down], row[across]): key for key, row in self._rows.items()}
+        columns = _values(across, self._rows.values())
+        rows = [
+            (
+                _value(down, y),
+                [self._cell(at.get((y, x), ""), queue, contender, metric) for x in columns],
+            )
+            for y in _values(down, self._rows.values())
+        ]
+        heads = [_value(across, x) for x in columns]
+        corner = f"{_NAMES.get(down, down)} ↓ {_NAMES.get(across, across)} →"
+        return HeatTable(f"{queue}, with {contender}", corner, (), heads, rows)
+
+    def _cell(self, row: str, queue: str, contender: str, metric: str) -> HeatCell:
+        one = self._cells.get((row, queue, contender))
+        if one is None:
+            return HeatCell()
+        void = len(one.summary.void)
+        figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
+        harm = figure.contended.get(contender) if figure else None
+        met = figure is not None and figure.unlimited(contender)
+        notes = [_between(harm), _infinite(one, metric, contender)] if harm and not met else []
+        notes += [f"n = {harm.n}"] if harm else []
+        return HeatCell(
+            DEMAND_MET if met else f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "invalid",
+            (*filter(None, notes), *([f"{void} invalid"] if void else [])),
+            self._links[id(one)],
+            _shade(harm.value) if harm and not met else "",
+            harm is not None and harm.n < ENOUGH,
+        )
+
+
+def _row(one: Experiment) -> dict[str, Any]:
+    """Return the options that distinguish rows, by field."""
+    lab = one.victims[0].scores.lab
+    known = {"rate_down_bps": lab.get("rate_down_bps"), "rtt_us": lab.get("rtt_ms") and lab["rtt_ms"] * 1000}
+    path = {name: round(value) for name, value in known.items() if value}  # of runs whose options were not kept
+    row = {name: value for name, value in {**path, **one.runs[0].definition}.items() if name not in _COLUMNS}
+    if row.get("rate_up_bps") == row.get("rate_down_bps"):
+        row.pop("rate_up_bps", None)
+    phases = one.runs[0].options.get("phases", [])
+    return {
+        **row,
+        "timeline": sorted(f"{'contended' if p['contender'] else 'solo'} {p['seconds']:g} s" for p in phases),
+    }
+
+
+def _swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the options in which rows differ: the one with more values across."""
+    names = {name for row in rows for name in row}
+    counts = {name: len(_values(name, rows)) for name in sorted(names)}
+    return tuple(sorted((name for name, count in counts.items() if count > 1), key=lambda name: counts[name]))
+
+
+def _values(name: str, rows: Any) -> list[Any]:
+    """Return an option's values, in order."""
+    values = {json.dumps(row.get(name)): row.get(name) for row in rows}
+    every = list(values.values())
+    numbers = all(isinstance(value, int | float) for value in every)
+    return sorted(every, key=(lambda value: value) if numbers else (lambda value: str(_value(name, value))))
+
+
+def _value(name: str, value: Any) -> str:
+    """Return an option's value as text."""
+    if (unit := _UNITS.get(name)) and value is not None:
+        return unit(value)
+    option = next((it for it in OPTIONS if it.field == name), None)
+    return option.word(value) if option and value is not None and not option.second else str(value)
+
+
+def _between(harm: Estimate) -> str:
+    return "" if harm.low is None or harm.high is None else f"{harm.low:.2f} to {harm.high:.2f}"
+
+
+def _infinite(one: Experiment, metric: str, contender: str) -> str:
+    """Return the value behind a harm if it is infinite: it distinguishes harms of 1."""
+    measured: Figure | None = one.summary.figure(metric)
+    contended = measured.contended.get(contender) if measured else None
+    return figure_text(measured, one.summary, contender) if measured and contended and isinf(contended.value) else ""
+
+
+def _shade(harm: float) -> str:
+    """Return the shade: red for harm, blue for a benefit, deeper for larger figures."""
+    colour = "209 36 47" if harm > 0 else "11 98 196"
+    return f"background: rgb({colour} / {min(abs(harm), 1) * _DEEPEST:.2f})"
+
+
+def _queue(one: Experiment) -> str:
+    lab = one.victims[0].scores.lab
+    same = lab.get("qdisc_down") == lab.get("qdisc_up")
+    return queue(lab) if same else f"{queue(lab)} (up: {lab.get('qdisc_up')})"
+
+
+def _contenders(one: Experiment) -> set[str]:
+    return {phase.contender for run in one.victims for phase in run.scores.phases if phase.contender}
+
+
+def _row_heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return service, rate and round-trip time, and the options that distinguish otherwise equal rows."""
+    plain = []
+    for one in rows:
+        known = [_value(name, one[name]) for name in _HEAD[1:] if one.get(name) is not None]
+        plain.append(", ".join([one.get("service") or one["test"], *known]))
+    rest = [{name: value for name, value in one.items() if name not in _HEAD} for one in rows]
+    return [
+        head + differing(one, [other for said, other in zip(plain, rest, strict=True) if said == head])
+        for head, one in zip(plain, rest, strict=True)
+    ]
