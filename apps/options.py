@@ -211,8 +211,7 @@ class ServiceOptions(BaseModel):
         int | None,
         Option(
             "victim", "what",
-            "Maximum video bitrate of a call, per direction (default: 2.5mbit; 1mbit in real time on a host that is "
-            "time)",
+            "Maximum video bitrate of a call, per direction (default: 2.5mbit; 1mbit in real time on a slow host)",
             name="call-bitrate", parse=rate_option, word="{}bit".format,
         ),
     ] = None  # fmt: skip

@@ -93,7 +93,9 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
             if number % len(sweep.experiments) == 0:
                 write_index(sweep.first.results)
     valid += sum(not result.void for result in made[0].kept.values())
-    return ExitCode.VALID if valid >= made[0].wanted else ExitCode.TOO_FEW_VALID
+    if valid < (wanted := made[0].wanted):
+        return failed(RuntimeError(f"{valid} of {wanted} requested runs are valid"), ExitCode.TOO_FEW_VALID)
+    return ExitCode.VALID
 
 
 def _finish(sweep: Sweep) -> None:

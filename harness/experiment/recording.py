@@ -40,8 +40,9 @@ from sojourn.traffic.probes import INTERVAL_MS, PROBES
 _PROOF_MS, _SIMULATED_PROOF_MS = 10, 50
 #: Maximum time for the player to settle before the first phase; ticks after which it counts as settled.
 _WARM_UP_S, _STEADY_TICKS = 60.0, 6
-#: Share of the requested buffer that counts as full: segments arrive in steps.
-_FULL = 0.7
+#: Share of the requested buffer that counts as full, and by how much a full one falls until it is refilled, s: segments
+#: arrive in steps.
+_FULL, _REFILL_S = 0.7, 3.5
 #: A solo phase of `at least` some length ends once the picture has had its height alone for _HELD_S, s, or has lasted
 #: _LONGER_S longer: what a contender leaves behind is not the next one's effect.
 _HELD_S, _LONGER_S = 10.0, 60.0
@@ -178,12 +179,13 @@ class _Recording:
         """
         self.progress.say("warming up the player")
         deadline, steady = time.monotonic() + _WARM_UP_S, 0
+        enough = min(_FULL * self.service.buffer, self.service.buffer - _REFILL_S)
         while time.monotonic() < deadline and steady < _STEADY_TICKS:
             self._check()
             time.sleep(TICK_S)
             sample = self.service.sample()
             self.progress.update()  # a sign of life
-            full = sample is not None and sample.buffer >= _FULL * self.service.buffer
+            full = sample is not None and sample.buffer >= enough
             steady = steady + 1 if full and self.service.settled else 0
 
     def play(self) -> None:

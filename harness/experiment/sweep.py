@@ -97,7 +97,7 @@ class Sweep:
                     service = SERVICES[options.service].from_options(options)
                     prepared[id(options)] = service, simulated.prepare(options, service, step)
             machine = prepared[id(self.first)][1]
-            series.keep(_finished(self.first.results, machine).get_of)
+            series.keep(kept_runs(self.first.results, machine))
             begun(series)
             if not series.waiting:
                 return
@@ -117,22 +117,15 @@ class Sweep:
         return LocalEngine(machine.bytes, capacity(runs, simulation.fitting(machine.memory)))
 
 
-@dataclass(frozen=True)
-class _Finished:
-    """The finished runs of a folder, by their options."""
-
-    runs: Mapping[str, Result]
-
-    def get_of(self, options: Options) -> Result | None:
-        return self.runs.get(_key(options.record()))
-
-
 def _key(record: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in record.items() if name not in _APART}, sort_keys=True)
 
 
-def _finished(folder: Path, machine: Machine) -> _Finished:
-    """Return the finished runs of this build in a folder. Raises OptionsError if it has runs of another build."""
+def kept_runs(folder: Path, machine: Machine) -> Callable[[Options], Result | None]:
+    """Return what has the finished run in a folder with given options, by the machine's build; None without one.
+
+    Raises OptionsError if the folder has runs of another build.
+    """
     runs = {}
     for path in RunStore(folder).runs():
         try:
@@ -149,25 +142,23 @@ def _finished(folder: Path, machine: Machine) -> _Finished:
                 option="results",
             )
         runs[_key(stored_object(path / OPTIONS))] = Result(path, run.scores, tuple(run.reasons))
-    return _Finished(runs)
+    return lambda options: runs.get(_key(options.record()))
 
 
 def _options(table: Mapping[str, Any], defaults: Defaults) -> Options:
     """Return the options of one experiment of a sweep. Raises OptionsError."""
     service = str(table["service"] or defaults.service or BY_NAME["service"].default)
     own = {"results": RESULTS, "repeat": "1", **defaults.of(service)}
-    victim = SERVICES.get(service)
-    if "clip" in (victim.takes if victim else ()):
-        own = {"recorder": SCREENING, **own}
-    options = parse_options({**table, "service": service}, SERVICES, own)
-    if options.lab != "sim":
+    if (lab := table["lab"] or own.get("lab") or "sim") != "sim":
         raise OptionsError(
-            f"--lab={options.lab}: a map is made in simulated time; for a lab in real time write a plan for "
-            "`sojourn soak` (docs/soak.md)",
+            f"--lab={lab}: a map is made in simulated time; for a lab in real time write a plan for `sojourn soak` "
+            "(docs/soak.md)",
             code="unsupported",
             option="lab",
         )
-    return options
+    if service in SERVICES and "clip" in SERVICES[service].takes:
+        own = {"recorder": SCREENING, **own}
+    return parse_options({**table, "service": service}, SERVICES, own)
 
 
 def _axes(words: Sequence[str]) -> dict[str, list[str]]:

@@ -104,3 +104,41 @@ def test_a_box_is_a_column_and_its_rows_say_nothing_of_a_path(series: Series) ->
     assert (
         not any("None" in text for head in found for text in head) and "vendor CPE" in write_index(folder).read_text()
     )
+
+
+def test_two_swept_options_make_a_plane_per_queue_and_contender(series: Series) -> None:
+    for rtt_us in (40_000, 9_000):
+        for rate in (20_000_000, 5_000_000):
+            path = {"rtt_us": rtt_us, "rate_down_bps": rate, "rate_up_bps": rate}
+            folder = series([rtt_us / 10_000], **path)[0].parent
+    series([5], rtt_us=40_000, rate_down_bps=20_000_000, rate_up_bps=20_000_000, qdisc="dualpi2")
+    planes = tables(folder, "played_height")
+    assert [table.caption for table in planes] == [
+        "dualpi2, with cubic", "dualpi2, with prague",
+        "fq_codel flows 1, with cubic", "fq_codel flows 1, with prague",
+    ]  # fmt: skip
+    dualpi2, plane = planes[1], planes[3]
+    # The smaller values come first, and of two options with as many values the first by name down.
+    assert (plane.corner, plane.heads, [head for head, _ in plane.rows]) == (
+        "rate ↓ rtt →", ["9ms", "40ms"], ["5mbit", "20mbit"],
+    )  # fmt: skip
+    # By hand: 720 lines alone, 36 (10 - stalled) beside Prague.
+    assert [[cell.text for cell in cells] for _, cells in plane.rows] == [["0.55", "0.70"], ["0.55", "0.70"]]
+    assert [[cell.text for cell in cells] for _, cells in dualpi2.rows] == [["", ""], ["", "0.75"]]
+    page = write_index(folder).read_text()
+    assert page.count('title="n = 1"') >= 9 and "planes" in page
+
+
+def test_one_swept_option_is_in_order_down_one_table(series: Series) -> None:
+    for buffer in (12.0, 4.0, 8.0):
+        folder = series([1], buffer_s=buffer)[0].parent
+    (table,) = tables(folder, "fps")
+    assert [head.split()[-1] for head, _ in table.rows] == ["4.0)", "8.0)", "12.0)"]
+
+
+def test_a_page_of_many_experiments_opens_with_the_map(series: Series) -> None:
+    for number in range(13):
+        folder = series([1], buffer_s=4.0 + number)[0].parent
+    page = write_index(folder).read_text()
+    assert page.index("<h2>Harm</h2>") < page.index("<h2>What happened to the viewer</h2>")
+    assert "<summary>13 experiments</summary>" in page

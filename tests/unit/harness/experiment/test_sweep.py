@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments of a sweep, which runs of an earlier start it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sojourn.harness.experiment.sweep import RESULTS, Sweep, kept_runs
+from sojourn.harness.lab.machine import Machine
+from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import OPTIONS, Options
+from sojourn.harness.store.reasons import Reason
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import Scores
+from tests.refusals import refusal
+
+BUILD = {"kernel source": "linux-7", "kernel build": "k", "guest": "g", "sources": "s"}
+MACHINE = cast(Machine, SimpleNamespace(versions=BUILD))
+
+
+def sweep(*words: str, **given: Any) -> Sweep:
+    every: dict[str, Any] = {option.name: None for option in OPTIONS}
+    return Sweep.from_command_line(
+        words, every | {name.replace("_", "-"): it for name, it in given.items()}, Path(), {}
+    )
+
+
+def test_every_combination_is_an_experiment_with_its_own_values() -> None:
+    made = sweep("rtt=10ms,40ms", "qdisc=dualpi2,pie", rate="5mbit").experiments
+    assert list(made) == [
+        "rtt 10ms, qdisc dualpi2", "rtt 10ms, qdisc pie", "rtt 40ms, qdisc dualpi2", "rtt 40ms, qdisc pie",
+    ]  # fmt: skip
+    assert [(it.rtt_us, str(it.qdisc_down), it.rate_down_bps) for it in made.values()] == [
+        (10_000, "dualpi2", 5_000_000), (10_000, "pie", 5_000_000),
+        (40_000, "dualpi2", 5_000_000), (40_000, "pie", 5_000_000),
+    ]  # fmt: skip
+
+
+def test_a_video_is_screened_and_a_call_recorded_unless_the_user_says_otherwise() -> None:
+    assert sweep("rtt=10ms,40ms").first.screening
+    assert sweep("rtt=10ms,40ms", recorder="ffmpeg").first.recorder == "ffmpeg"
+    assert sweep("rtt=10ms,40ms", service="call").first.recorder == "ffmpeg"
+    assert [it.screening for it in sweep("service=youtube,call").experiments.values()] == [True, False]
+    first = sweep("rtt=10ms,40ms").first
+    assert (first.repeat, first.results) == (1, Path(RESULTS).resolve())
+
+
+def test_values_with_commas_are_separated_by_semicolons() -> None:
+    ladders = sweep("ladder=240p:300k,480p:1mbit;240p:300k,720p:3mbit").experiments.values()
+    assert [it.ladder[-1][0] for it in ladders] == [480, 720]
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "code", "mentioned"),
+    [
+        (["rtt"], {}, "invalid-value", "rtt"),
+        (["rtr=10ms,20ms"], {}, "unknown-option", "rtt"),
+        (["seed=1,2"], {}, "unsupported", "--seed"),
+        (["lab=sim,virtual"], {}, "unsupported", "--lab"),
+        (["rtt=10ms,10ms"], {}, "invalid-value", "rtt"),
+        (["rtt=10ms,"], {}, "invalid-value", "rtt"),
+        (["rtt=10ms", "rtt=20ms"], {}, "invalid-value", "given twice"),
+        (["rtt=10ms,40ms"], {"rtt": "20ms"}, "conflict", "--rtt"),
+        (["rtt=10ms,40"], {}, "invalid-value", "--rtt"),
+        (["rtt=10ms,40ms"], {"lab": "virtual"}, "unsupported", "soak"),
+        (["buffer=4,8"], {"service": "call"}, "no-effect", "buffer"),
+        ([], {}, "missing", "rtt="),
+    ],
+)
+def test_what_cannot_be_swept_is_refused(words: list[str], given: dict[str, str], code: Any, mentioned: str) -> None:
+    with refusal(OptionsError, code, mentioned):
+        sweep(*words, **given)
+
+
+def finished(options: Options, scores: Scores, build: dict[str, str], *, void: bool = False) -> Path:
+    with RunStore(options.results).create("video-harm", options.cell, seed=options.seed) as run:
+        (run.path / "options.json").write_text(json.dumps(options.record()))
+        (run.path / "timeline.json").write_text("{}")
+        (run.path / "scores.json").write_text(scores.model_dump_json())
+        run.add_versions(build)
+        if void:
+            run.void(Reason.of("failed", "too late"))
+        return run.commit()
+
+
+def test_finished_runs_of_the_same_options_and_seed_are_kept(tmp_path: Path, scores: Scores) -> None:
+    made = sweep("rtt=10ms,40ms", results=str(tmp_path), repeat="2")
+    near, far = made.experiments.values()
+    runs = {seed: finished(near.repetition(seed), scores, BUILD, void=seed == 2) for seed in (1, 2)}
+    kept = kept_runs(tmp_path, MACHINE)
+    assert [kept(near.repetition(seed)) and kept(near.repetition(seed)).path for seed in (1, 2, 3)] == [  # type: ignore[union-attr]
+        runs[1], runs[2], None,
+    ]  # fmt: skip
+    assert kept(near.repetition(2)).void == ("too late",)  # type: ignore[union-attr]
+    assert kept(far.repetition(1)) is None
+    assert kept(near.repetition(1).replace(results=tmp_path / "moved", repeat=9)) is not None
+    assert kept(near.repetition(1).replace(exact=True)) is None
+
+
+def test_a_damaged_run_is_not_kept_and_other_builds_are_refused(tmp_path: Path, scores: Scores) -> None:
+    options = sweep("rtt=10ms", results=str(tmp_path)).first
+    run = finished(options, scores, BUILD)
+    (run / "scores.json").write_text("{")
+    assert kept_runs(tmp_path, MACHINE)(options) is None
+    finished(options, scores, {**BUILD, "kernel build": "other"})
+    with refusal(OptionsError, "other-version", str(tmp_path)):
+        kept_runs(tmp_path, MACHINE)
