@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -114,7 +115,8 @@ class Sweep:
     def _engine(self, machine: Machine, runs: int, console: Console) -> Any:
         if self.first.engine != LOCAL:
             return cluster([(SERVICES[it.service], it) for it in self.experiments.values()], console)
-        return LocalEngine(machine.bytes, capacity(runs, simulation.fitting(machine.memory)))
+        processors = len(os.sched_getaffinity(0))
+        return LocalEngine(machine.bytes, capacity(min(runs, processors), simulation.fitting(machine.memory)))
 
 
 def _key(record: Mapping[str, Any]) -> str:
