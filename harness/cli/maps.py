@@ -19,7 +19,7 @@ from sojourn.harness.cli.harm import ExitCode, failed, leave, stopped
 from sojourn.harness.options.errors import OptionsError
 
 if TYPE_CHECKING:
-    from sojourn.harness.experiment.series import Series
+    from sojourn.harness.experiment.series import SeriesOfRuns
     from sojourn.harness.experiment.sweep import Sweep
 
 app = typer.Typer()
@@ -77,10 +77,10 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
     """Make the runs, renew the page after each round of seeds, and return the exit code."""
     from sojourn.harness.report.index import write_index
 
-    made: list[Series] = []
+    made: list[SeriesOfRuns] = []
     console = Console(file=terminal)
 
-    def begun(series: Series) -> None:
+    def begun(series: SeriesOfRuns) -> None:
         made.append(series)
         kept = f"; {len(series.kept)} were finished before" if series.kept else ""
         text = f"map of {len(sweep.experiments)} experiments: {len(series.waiting)} runs to make{kept}"

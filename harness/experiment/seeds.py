@@ -26,7 +26,7 @@ from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun
 from sojourn.harness.experiment.run import Begun, Result, fill_run, finish_run, new_run, perform
-from sojourn.harness.experiment.series import PlannedRun, Series
+from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.lab.machine import MEMORY, Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
@@ -69,7 +69,7 @@ def repeat_side_by_side(
     `sojourn.harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
     console, service = Console(file=terminal), services[options.service]
-    series = Series({"": options})
+    series = SeriesOfRuns({"": options})
     RunStore(options.results).check(options.needed_bytes * series.wanted)
     create = partial(new_run, test, command_line=command_line, begun=begun)
     with ended_by_sigterm():
@@ -120,7 +120,7 @@ def inputs(experiments: Sequence[Experiment], step: Callable[[str], ProgressCall
     return cache.digest(parts)
 
 
-def one_by_one(series: Series, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
+def one_by_one(series: SeriesOfRuns, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
     """Execute the runs of a series one after another with `once`, which shows its progress."""
     while series.waiting:
         planned = series.waiting.popleft()
@@ -132,7 +132,7 @@ def one_by_one(series: Series, once: Callable[[Options], Result], console: Conso
 
 
 def side_by_side(
-    series: Series,
+    series: SeriesOfRuns,
     engine: Engine,
     job: Callable[[PlannedRun], Job],
     create: Callable[[Options], RunDirectory],
@@ -278,7 +278,7 @@ class _Reporter(ExperimentProgress):
 class _Board:
     """The display of all runs: their lines, each with its label, and the time left."""
 
-    def __init__(self, series: Series, console: Console) -> None:
+    def __init__(self, series: SeriesOfRuns, console: Console) -> None:
         self._series, self._console = series, console
         self.done: dict[PlannedRun, float] = {}
         """Elapsed seconds of the experiment, by run."""

@@ -25,7 +25,7 @@ class PlannedRun:
         return ", ".join(filter(None, (self.experiment, f"seed {self.options.seed}")))
 
 
-class Series:
+class SeriesOfRuns:
     """The runs still to start: the first seed of every experiment, then the second, …, and replacements at the end."""
 
     def __init__(self, experiments: Mapping[str, Options]) -> None:

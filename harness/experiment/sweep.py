@@ -22,7 +22,7 @@ from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.run import Result, new_run, require_ready
 from sojourn.harness.experiment.seeds import SimulatedRun, cluster, side_by_side
-from sojourn.harness.experiment.series import PlannedRun, Series
+from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.experiment.session import MAIN_JOB
 from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.errors import OptionsError
@@ -84,13 +84,15 @@ class Sweep:
         require_ready(self.first)
         RunStore(self.first.results).check(sum(it.needed_bytes for it in self.experiments.values()))
 
-    def run(self, command_line: Sequence[str], terminal: TextIO, begun: Callable[[Series], None]) -> Generator[Result]:
+    def run(
+        self, command_line: Sequence[str], terminal: TextIO, begun: Callable[[SeriesOfRuns], None]
+    ) -> Generator[Result]:
         """Make the runs that are not in the results folder yet, and yield them as they end.
 
         `begun` gets the series before anything is recorded. Leaving the iteration ends what still runs. Raises
         OptionsError if the folder has runs of another build, and as `sojourn.harness.experiment.seeds.side_by_side`.
         """
-        console, series = Console(file=terminal), Series(self.experiments)
+        console, series = Console(file=terminal), SeriesOfRuns(self.experiments)
         with ended_by_sigterm():
             with steps(console) as step:
                 prepared = {}

@@ -31,8 +31,10 @@ def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.
     valid, QualityError if no Sojourn film was shown; ReportError, RecordingError.
     """
     scores = valid(load_victim_run(run, "quality")).require_unaltered("screen.mp4", "screen.json").scores
-    if scores.picture == "player":
-        raise QualityError(f"{run}: its screen was not recorded; run it again with --recorder=ffmpeg")
+    if not (run / "screen.mp4").exists():
+        raise QualityError(
+            f"{run}: no screen was recorded, and nothing can be judged; repeat it with --recorder=ffmpeg"
+        )
     try:
         lab, screen = (json.loads((run / name).read_text()) for name in ("lab.json", "screen.json"))
     except (OSError, ValueError) as error:

@@ -24,7 +24,7 @@ from sojourn.harness.engine.job import Channel
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.experiment.run import new_run
 from sojourn.harness.experiment.seeds import side_by_side
-from sojourn.harness.experiment.series import PlannedRun, Series
+from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -105,7 +105,7 @@ def main() -> None:
     job = jobs(folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=(1, 2))
     create = partial(new_run, "t", command_line=())
     with ended_by_sigterm():
-        series = Series({"": asked(folder / "results", 2)})
+        series = SeriesOfRuns({"": asked(folder / "results", 2)})
         list(side_by_side(series, LocalEngine(1, 2), job, create, Console(file=sys.stderr)))
 
 

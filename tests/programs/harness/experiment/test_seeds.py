@@ -20,7 +20,7 @@ from sojourn.harness.bundle.archive import verify
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.experiment.run import Result, new_run
 from sojourn.harness.experiment.seeds import one_by_one, side_by_side
-from sojourn.harness.experiment.series import Series
+from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
 from sojourn.harness.store.reasons import Reason
@@ -36,7 +36,7 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
         return Result(tmp_path / str(options.seed), scores, ("too late",) if options.seed == 1 else ())
 
     said = StringIO()
-    results = list(one_by_one(Series({"": asked(tmp_path, 1)}), once, Console(file=said)))
+    results = list(one_by_one(SeriesOfRuns({"": asked(tmp_path, 1)}), once, Console(file=said)))
     assert made == [1, 2] and [bool(result.void) for result in results] == [True, False]
     assert "seed 1: invalid: too late; replaced by seed 2" in said.getvalue()
 
@@ -44,7 +44,7 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
 def outcome(folder: Path, scores: Scores, wanted: int, workers: int = 2, **does: Any) -> tuple[list[int], str, str]:
     """Make runs side by side: the seeds of those that came, what the user read, and why not all did."""
     said, seeds, why = StringIO(), [], ""
-    series, job = Series({"": asked(folder / "results", wanted)}), jobs(folder, scores, **does)
+    series, job = SeriesOfRuns({"": asked(folder / "results", wanted)}), jobs(folder, scores, **does)
     create = partial(new_run, "t", command_line=())
     try:
         for result in side_by_side(series, LocalEngine(1, workers), job, create, Console(file=said, width=200)):
@@ -94,7 +94,7 @@ def test_with_one_worker_runs_wait_for_each_other(scores: Scores, tmp_path: Path
 def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) -> None:
     job = jobs(tmp_path, scores, slow={2: "undone-*"}, endless=(2,))
     create = partial(new_run, "t", command_line=())
-    series = Series({"": asked(tmp_path / "results", 2)})
+    series = SeriesOfRuns({"": asked(tmp_path / "results", 2)})
     runs = side_by_side(series, LocalEngine(1, 2), job, create, Console(file=StringIO()))
     next(runs)
     runs.close()
@@ -135,7 +135,7 @@ def test_a_sweep_goes_on_after_a_failure_and_shows_only_ends(scores: Scores, tmp
     job = jobs(tmp_path, scores, failing=(1,), void=(5,))
     with pytest.raises(SimulatedError) as failed:
         for result in side_by_side(
-            Series(cells), LocalEngine(1, 2), job, create, Console(file=said, width=200), sweep=True
+            SeriesOfRuns(cells), LocalEngine(1, 2), job, create, Console(file=said, width=200), sweep=True
         ):
             seeds.append(read_manifest(result.path).seed)
     assert str(failed.value) == "rtt 10ms, seed 1: RuntimeError: no route"

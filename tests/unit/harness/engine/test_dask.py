@@ -22,7 +22,7 @@ from sojourn.harness.engine.dask import DaskEngine, check_workers, packed, unpac
 from sojourn.harness.engine.job import EngineError, Event
 from sojourn.harness.experiment.run import new_run
 from sojourn.harness.experiment.seeds import side_by_side
-from sojourn.harness.experiment.series import Series
+from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.matrix import matrix_plan
 from sojourn.harness.matrix.cells import simulated_call
 from sojourn.scoring.schema.scores import Scores
@@ -174,7 +174,7 @@ def test_what_a_job_that_fails_has_recorded_comes_too(cluster: str, scores: Scor
 
 
 def test_a_run_there_is_committed_here(cluster: str, scores: Scores, tmp_path: Path) -> None:
-    series, job = Series({"": asked(tmp_path / "results", 1)}), jobs(tmp_path, scores)
+    series, job = SeriesOfRuns({"": asked(tmp_path / "results", 1)}), jobs(tmp_path, scores)
     create = partial(new_run, "video-harm", command_line=("pytest",))
     (result,) = side_by_side(series, engine(cluster), job, create, Console(file=io.StringIO()))
     assert result.scores == scores and (result.path / "deep" / "evidence").read_text() == "recorded"

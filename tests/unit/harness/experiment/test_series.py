@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sojourn.apps import SERVICES
 from sojourn.harness.experiment.run import SPARE, Result
-from sojourn.harness.experiment.series import Series
+from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.scoring.schema.scores import Scores
@@ -23,7 +23,7 @@ def order(options: Options) -> list[str]:
 
 
 def test_an_invalid_run_gives_its_place_and_order_to_the_next_seed() -> None:
-    series = Series({"": asked(3, seed=5)})
+    series = SeriesOfRuns({"": asked(3, seed=5)})
     first, second, _ = series.waiting
     assert [run.label for run in series.runs] == ["seed 5", "seed 6", "seed 7"]
     assert order(first.options) == order(second.options)[::-1]
@@ -35,13 +35,13 @@ def test_an_invalid_run_gives_its_place_and_order_to_the_next_seed() -> None:
 
 
 def test_a_single_run_is_not_replaced() -> None:
-    series = Series({"": asked(None)})
+    series = SeriesOfRuns({"": asked(None)})
     (only,) = series.runs
     assert series.instead_of(only) is None and series.wanted == 1
 
 
 def test_every_experiment_has_its_first_seed_before_any_has_its_second() -> None:
-    series = Series({"rtt 10ms": asked(2), "rtt 20ms": asked(2, seed=7)})
+    series = SeriesOfRuns({"rtt 10ms": asked(2), "rtt 20ms": asked(2, seed=7)})
     assert [run.label for run in series.runs] == [
         "rtt 10ms, seed 1", "rtt 20ms, seed 7", "rtt 10ms, seed 2", "rtt 20ms, seed 8",
     ]  # fmt: skip
@@ -51,7 +51,7 @@ def test_every_experiment_has_its_first_seed_before_any_has_its_second() -> None
 
 
 def test_finished_runs_are_kept_and_invalid_ones_replaced(scores: Scores) -> None:
-    series = Series({"a": asked(2), "b": asked(2)})
+    series = SeriesOfRuns({"a": asked(2), "b": asked(2)})
     done = {1: Result(Path("1"), scores, ()), 2: Result(Path("2"), scores, ("late",))}
     a = series.runs[0].options
     series.keep(lambda options: done.get(options.seed) if options is a or options.seed == 2 else None)

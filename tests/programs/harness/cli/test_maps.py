@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sojourn map` from the command line: what it refuses before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.harness.cli import app
+from sojourn.harness.cli.harm import ExitCode
+
+
+@pytest.mark.parametrize(
+    ("words", "mentioned"),
+    [
+        (["rtr=10ms,20ms"], "did you mean rtt"),
+        (["rtt=10ms,20ms", "--lab=virtual"], "sojourn soak"),
+        (["rtt=10ms,20ms", "--rtt=30ms"], "--rtt"),
+        (["rate=10mbit,fast"], "--rate"),
+    ],
+)
+def test_what_cannot_be_swept_is_one_line_and_starts_nothing(words: list[str], mentioned: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["map", *words, f"--results={tmp_path / 'map'}"])
+    assert done.exit_code == ExitCode.CANNOT_WORK
+    assert mentioned in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "map").exists()
+
+
+def test_without_an_option_to_sweep_it_is_no_command() -> None:
+    assert CliRunner().invoke(app, ["map"]).exit_code == 2
