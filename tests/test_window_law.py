@@ -7,7 +7,7 @@ not ours, this tells whether the control or the marking differs.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import exp, sqrt
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
@@ -26,9 +26,16 @@ def reno(p: float) -> float:
     return sqrt(1.5 / p)
 
 
-def prague(p: float) -> float:
-    """Window of Prague in segments at `p`, as hardware/kernel/README.md derives it, without RTT independence."""
-    return ((1 - p) + sqrt((1 - p) ** 2 + 2 * (1 - p))) / p
+def prague(p: float, ratio: float = 1) -> float:
+    """Window of Prague in segments at `p`, as hardware/kernel/README.md derives it.
+
+    `ratio` is RTT over virtual RTT, at least 1/2; 1 without RTT independence.
+    """
+    marks = 1.0  # in a round trip; the map below contracts
+    for _ in range(100):
+        cwrs = 2 - exp(-(1 / ratio - 1) * marks)
+        marks = sqrt(2 * (1 - p) * ratio**2 * (marks + 1) * cwrs)
+    return marks / p
 
 
 def name(contender: str, percent: float) -> str:
@@ -72,7 +79,7 @@ MATRIX = Matrix(
         *(law(("reno-accecn", "reno-noecn"), percent, reno(percent / 100), 0.7, 1.3) for percent in PERCENTS),
         *(law(("prague-2020",), percent, prague(percent / 100), 0.8, 1.2) for percent in PERCENTS),
         *(
-            law(("prague",), percent, prague(percent / 100) * RTT_MS / 25 + 0.5, 0.8, 1.2)  # + 0.5: rounded up
+            law(("prague",), percent, prague(percent / 100, RTT_MS / 25) + 0.5, 0.8, 1.2)  # + 0.5: rounded up
             for percent in PERCENTS
         ),
     ),

@@ -2,22 +2,38 @@
 /*
  * TCP Prague congestion control.
  *
- * Written from draft-briscoe-iccrg-prague-congestion-control. README.md beside
- * this file lists which parts of the draft are here and which are not.
+ * Written from draft-briscoe-iccrg-prague-congestion-control-04 and from what
+ * L4STeam's tcp_prague 0.7 does. README.md beside this file lists which parts of
+ * them are here and which are not.
  *
- * One response function per signal:
- *   CE      at most once a virtual RTT:  W -= W * alpha / 2
- *   loss    at most once a round:        W  = W / 2
- *   unmarked ACK                         W += acked / W * (srtt / rtt_virt)^2
+ * One response per signal:
+ *   first CE	W  = W / 2, and alpha starts at 0
+ *   CE		W -= W * alpha / 2, on entry into the core's CWR state and at most
+ *		once in rtt_virt_us
+ *   loss	W  = W / 2, and no increase until the core's state is Open again
+ *   unmarked	W += acked / W * (srtt / rtt_virt)^2 * 1500 bytes / packet
  * where rtt_virt = max(srtt, rtt_virt_us) and alpha is the moving average, with
- * gain 1/16 per virtual RTT, of the fraction of packets that carried CE.
+ * gain 1/16 per virtual RTT, of the fraction of packets that carried CE. In the
+ * first rounds after slow start rtt_virt is srtt.
  *
  * W is kept in 2^-20 segments, so that neither small increases nor small
- * reductions are rounded away. Packets are paced at W / srtt, and snd_cwnd is W
- * rounded up: the pace, not the whole segments, is what holds the rate.
+ * reductions are rounded away. The pace is W packets, with their headers, per
+ * srtt: 1/32 more in the first half of a virtual RTT and 1/32 less in the second,
+ * so that a step marks a few packets in each virtual RTT rather than all packets
+ * in some. snd_cwnd follows W, rounded up, by one segment per ACK.
+ *
+ * Below two packets per virtual RTT (1 Mbit/s) packets shrink instead, so that
+ * the marks of a virtual RTT still say something; W in bytes stays the same.
  */
 
 #include "tcp_prague.h"
+
+#define MIN_RATE	12500U	/* bytes per second */
+#define DITHER_SHIFT	5	/* 1/32 of the pace */
+#define SETTLING_ROUNDS	4U	/* after slow start, before RTT independence */
+#define GROWTH_BYTES	1500U	/* per virtual RTT, whatever the packets' size */
+#define MIN_MSS		150U
+#define MIN_PACKETS	2U	/* per virtual RTT */
 
 static unsigned int rtt_virt_us __read_mostly = 25000;
 module_param(rtt_virt_us, uint, 0644);
@@ -25,34 +41,21 @@ MODULE_PARM_DESC(rtt_virt_us, "lowest virtual RTT in microseconds; 0: no RTT ind
 
 struct prague {
 	u64	window;		/* W, ONE = a segment */
-	u64	round_mstamp;	/* start of the alpha round */
+	u64	loss_window;	/* W before the last loss response */
+	u64	alphas;		/* marked fraction / g, ONE << GAIN_SHIFT = all */
+	u64	round_mstamp;	/* start of the round */
 	u64	cwr_mstamp;	/* last reduction on CE */
-	u32	cwr_seq;	/* snd_nxt at the last reduction on CE */
-	u32	alpha;		/* marked fraction, ONE = all */
-	u32	gain;		/* (srtt / rtt_virt)^2, ONE = 1 */
-	u32	cwr_cwnd;	/* window before the last reduction on CE */
-	u32	loss_cwnd;	/* window before the last loss response */
+	u32	gain;		/* of the increase, ONE = a segment per round trip */
 	struct prague_marks marks;
+	u16	mss;		/* as set here */
+	u16	full_mss;	/* as set by the core */
+	u8	rounds;		/* after slow start, up to SETTLING_ROUNDS */
+	bool	in_loss;
 };
 
 static u32 prague_segments(u64 window)
 {
 	return (window + ONE - 1) >> FRAC_BITS;
-}
-
-/* The core sets snd_cwnd too: after a timeout, an undo, a pause. */
-static u64 prague_window(const struct tcp_sock *tp, const struct prague *ca)
-{
-	u32 cwnd = tcp_snd_cwnd(tp);
-
-	return prague_segments(ca->window) == cwnd ? ca->window : (u64)cwnd << FRAC_BITS;
-}
-
-static void prague_set_window(struct tcp_sock *tp, struct prague *ca, u64 window)
-{
-	ca->window = clamp_t(u64, window, (u64)MIN_CWND << FRAC_BITS,
-			     (u64)tp->snd_cwnd_clamp << FRAC_BITS);
-	tcp_snd_cwnd_set(tp, prague_segments(ca->window));
 }
 
 static u32 prague_srtt_us(const struct tcp_sock *tp)
@@ -65,67 +68,132 @@ static u32 prague_rtt_virt(const struct tcp_sock *tp)
 	return max(prague_srtt_us(tp), READ_ONCE(rtt_virt_us));
 }
 
-/* A (virtual) round is over when what was sent at its start is acknowledged and
- * the virtual RTT has gone by.
- */
-static bool prague_round_over(const struct tcp_sock *tp, u32 seq, u64 mstamp)
+static u32 prague_packet(const struct sock *sk)
 {
-	return !before(tp->snd_una, seq) &&
-	       tcp_stamp_us_delta(tp->tcp_mstamp, mstamp) >= prague_rtt_virt(tp);
+	return tcp_sk(sk)->mss_cache + prague_headers(sk);
 }
 
-static void prague_start_round(struct tcp_sock *tp, struct prague *ca)
+static bool prague_has_settled(const struct tcp_sock *tp, const struct prague *ca)
 {
-	u64 ratio = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, prague_rtt_virt(tp));
+	return !tcp_in_slow_start(tp) && ca->rounds >= SETTLING_ROUNDS;
+}
 
-	ca->gain = max_t(u32, (ratio * ratio) >> FRAC_BITS, 1);
+/* A settled flow does nothing more than once in rtt_virt_us. */
+static bool prague_virtual_rtt_passed(const struct tcp_sock *tp, const struct prague *ca, u64 since)
+{
+	return !prague_has_settled(tp, ca) ||
+	       tcp_stamp_us_delta(tp->tcp_mstamp, since) >= READ_ONCE(rtt_virt_us);
+}
+
+/* No less than MIN_RATE asks for, which may be a fraction of a segment. */
+static void prague_set_window(struct sock *sk, u64 window)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+	u64 least = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, USEC_PER_SEC / MIN_RATE * prague_packet(sk));
+
+	ca->window = clamp_t(u64, window, least + 1, (u64)tp->snd_cwnd_clamp << FRAC_BITS);
+}
+
+/* snd_cwnd also changes by the core: after a timeout, an undo, a pause. */
+static void prague_step(struct tcp_sock *tp, const struct prague *ca)
+{
+	u32 aim = clamp(prague_segments(ca->window), MIN_CWND, tp->snd_cwnd_clamp);
+	u32 cwnd = tcp_snd_cwnd(tp);
+
+	if (cwnd > aim) {
+		tcp_snd_cwnd_set(tp, cwnd - 1);
+		WRITE_ONCE(tp->snd_ssthresh, cwnd - 1);
+	} else if (cwnd < aim) {
+		tcp_snd_cwnd_set(tp, cwnd + 1);
+	}
+}
+
+/* mss_cache, not tcp_sync_mss(): the path has not changed, and tcp_current_mss() would undo it. */
+static void prague_fit_packets(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+	u32 headers = prague_headers(sk), old = prague_packet(sk), packet, cwnd;
+	u64 bytes = mul_u64_u64_shr(ca->window, old, FRAC_BITS) * prague_rtt_virt(tp);
+
+	if (tp->mss_cache != ca->mss)
+		ca->full_mss = tp->mss_cache;
+	packet = clamp_t(u64, div_u64(bytes, MIN_PACKETS * prague_srtt_us(tp)) + 1,
+			 min(MIN_MSS, ca->full_mss) + headers, ca->full_mss + headers);
+	ca->mss = packet - headers;
+	if (packet == old)
+		return;
+	tp->mss_cache = ca->mss;
+	ca->window = div_u64(ca->window * old, packet);
+	cwnd = clamp(prague_segments(ca->window), MIN_CWND, tp->snd_cwnd_clamp);
+	tcp_snd_cwnd_set(tp, cwnd);
+	WRITE_ONCE(tp->snd_ssthresh, min(tp->snd_ssthresh, cwnd));
+}
+
+static void prague_start_round(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+	u64 ratio = ONE;
+
+	if (prague_has_settled(tp, ca))
+		ratio = div_u64((u64)prague_srtt_us(tp) << FRAC_BITS, prague_rtt_virt(tp));
+	ca->gain = max_t(u32, div_u64((ratio * ratio >> FRAC_BITS) * GROWTH_BYTES, prague_packet(sk)), 1);
 	ca->round_mstamp = tp->tcp_mstamp;
 	prague_start_count(tp, &ca->marks);
 }
 
-static void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
+/* A round lasts until what was sent at its start is acknowledged, and a virtual RTT. */
+static void prague_end_round(struct sock *sk)
 {
-	u32 delivered = tp->delivered - ca->marks.round_delivered;
-	u32 ce = min(tp->delivered_ce - ca->marks.round_delivered_ce, delivered);
-	s64 error;
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
 
-	if (!prague_round_over(tp, ca->marks.round_seq, ca->round_mstamp))
+	if (before(tp->snd_una, ca->marks.round_seq) || !prague_virtual_rtt_passed(tp, ca, ca->round_mstamp))
 		return;
-	if (delivered && ca->marks.saw_ce) {
-		error = (s64)div_u64((u64)ce << FRAC_BITS, delivered) - ca->alpha;
-		WRITE_ONCE(ca->alpha, ca->alpha + (s32)(error >> GAIN_SHIFT));
+	if (ca->marks.saw_ce) {
+		WRITE_ONCE(ca->alphas, prague_average(ca->alphas, tp->delivered_ce - ca->marks.round_delivered_ce,
+						      tp->delivered - ca->marks.round_delivered));
+		if (prague_has_settled(tp, ca) && !ca->in_loss)
+			prague_fit_packets(sk);
 	}
-	prague_start_round(tp, ca);
+	if (!tcp_in_slow_start(tp) && ca->rounds < SETTLING_ROUNDS)
+		ca->rounds++;
+	prague_start_round(sk);
 }
 
-static void prague_reduce_on_ce(struct tcp_sock *tp, struct prague *ca)
+/* alpha knows nothing yet, so the first mark does what a classic signal would. */
+static void prague_halve_on_first_ce(struct sock *sk)
 {
-	u64 window = prague_window(tp, ca);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
 
-	if (!ca->marks.saw_ce) {
-		/* The first mark ends slow start as a classic signal would. */
-		ca->marks.saw_ce = true;
-		WRITE_ONCE(ca->alpha, ONE);
-		prague_start_round(tp, ca);
-	} else if (!prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp)) {
+	ca->marks.saw_ce = true;
+	prague_set_window(sk, ca->window >> 1);
+	WRITE_ONCE(tp->snd_ssthresh, min(tp->snd_ssthresh, prague_segments(ca->window)));
+}
+
+static void prague_reduce_on_ce(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = inet_csk_ca(sk);
+
+	if (!prague_virtual_rtt_passed(tp, ca, ca->cwr_mstamp))
 		return;
-	}
-	ca->cwr_cwnd = tcp_snd_cwnd(tp);
-	ca->cwr_seq = tp->snd_nxt;
 	ca->cwr_mstamp = tp->tcp_mstamp;
-	prague_set_window(tp, ca, window - ((window >> 1) * ca->alpha >> FRAC_BITS));
-	WRITE_ONCE(tp->snd_ssthresh, tcp_snd_cwnd(tp));
+	prague_set_window(sk, ca->window - mul_u64_u64_shr(ca->window, ca->alphas, FRAC_BITS + GAIN_SHIFT + 1));
 }
 
-/* Half of the window before this round's reduction on CE, if there was one, so
- * that a mark and a loss in one round add up to one halving.
- */
-static void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca, u32 cwnd)
+static void prague_reduce_on_loss(struct sock *sk)
 {
-	ca->loss_cwnd = cwnd;
-	if (ca->marks.saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
-		cwnd = min(2 * cwnd, max(cwnd, ca->cwr_cwnd));
-	WRITE_ONCE(tp->snd_ssthresh, max(cwnd >> 1, MIN_CWND));
+	struct prague *ca = inet_csk_ca(sk);
+
+	ca->loss_window = ca->window;
+	ca->in_loss = true;
+	prague_set_window(sk, ca->window >> 1);
+	/* After a timeout slow start ends here; the core asks for no other threshold. */
+	WRITE_ONCE(tcp_sk(sk)->snd_ssthresh, max(prague_segments(ca->window), MIN_CWND));
 }
 
 /* The window is what holds the data back, itself or by the pace that it sets:
@@ -144,25 +212,32 @@ static void prague_increase(struct sock *sk, const struct rate_sample *rs, u32 a
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
-	u64 window;
 
-	if (!acked || !prague_is_window_limited(sk, rs))
+	if (!acked || ca->in_loss || !prague_is_window_limited(sk, rs))
 		return;
 	if (tcp_in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
+		prague_set_window(sk, (u64)tcp_snd_cwnd(tp) << FRAC_BITS);
 		if (!acked)
 			return;
 	}
-	window = max_t(u64, prague_window(tp, ca), ONE);
-	prague_set_window(tp, ca, window + div64_u64((u64)acked * ca->gain << FRAC_BITS, window));
+	prague_set_window(sk, ca->window + div64_u64((u64)acked * ca->gain << FRAC_BITS, ca->window));
 }
 
 static void prague_pace(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 window = prague_window(tp, inet_csk_ca(sk));
+	const struct prague *ca = inet_csk_ca(sk);
+	u64 rate = mul_u64_u64_shr(prague_segment_rate(tp, prague_packet(sk)), ca->window, FRAC_BITS);
 
-	prague_set_pace(sk, mul_u64_u64_shr(prague_segment_rate(tp, tp->mss_cache), window, FRAC_BITS));
+	rate = max_t(u64, rate, MIN_RATE);
+	if (!prague_doubles(tp)) {
+		u64 dither = rate >> DITHER_SHIFT;
+		bool first_half = tcp_stamp_us_delta(tp->tcp_mstamp, ca->round_mstamp) < prague_rtt_virt(tp) / 2;
+
+		rate = first_half ? rate + dither : rate - dither;
+	}
+	prague_set_pace(sk, rate);
 }
 
 static void prague_cong_control(struct sock *sk, u32 ack, int flag,
@@ -171,57 +246,54 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag,
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
 	u32 ce = prague_new_ce(tp, &ca->marks);
-	u8 state = inet_csk(sk)->icsk_ca_state;
 
-	prague_update_alpha(tp, ca);
-	if (state == TCP_CA_Recovery) {
-		/* Held: the loss response set it, and it is the exit's too. */
-	} else {
-		if (ce && state != TCP_CA_Loss)
-			prague_reduce_on_ce(tp, ca);
-		prague_increase(sk, rs, rs->acked_sacked - min(ce, rs->acked_sacked));
-	}
+	if (ce && !ca->marks.saw_ce)
+		prague_halve_on_first_ce(sk);
+	prague_increase(sk, rs, rs->acked_sacked - min(ce, rs->acked_sacked));
+	prague_step(tp, ca);
+	prague_end_round(sk);
 	prague_pace(sk);
 }
 
 static void prague_set_state(struct sock *sk, u8 new_state)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *ca = inet_csk_ca(sk);
 	u8 old_state = inet_csk(sk)->icsk_ca_state;
 
 	if (old_state == new_state)
 		return;
-	if (new_state == TCP_CA_Recovery) {
-		prague_reduce_on_loss(tp, ca, tcp_snd_cwnd(tp));
-		tcp_snd_cwnd_set(tp, tp->snd_ssthresh);
-	} else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker) {
-		/* A timeout in CWR: the core took the mark's reduction for one on
-		 * loss, asked for no other, and has dropped snd_cwnd already.
-		 */
-		prague_reduce_on_loss(tp, ca, prague_segments(ca->window));
-	}
+	if (new_state == TCP_CA_CWR)
+		prague_reduce_on_ce(sk);
+	else if (new_state == TCP_CA_Recovery)
+		prague_reduce_on_loss(sk);
+	else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tcp_sk(sk)->undo_marker)
+		/* A timeout in CWR: the core took the mark's reduction for one on loss and asked for no other. */
+		prague_reduce_on_loss(sk);
+	else if (new_state == TCP_CA_Open)
+		ca->in_loss = false;
 }
 
 static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
-	/* A timeout: comes before the core drops the window to one segment. */
 	if (event == CA_EVENT_LOSS)
-		prague_reduce_on_loss(tcp_sk(sk), inet_csk_ca(sk), tcp_snd_cwnd(tcp_sk(sk)));
+		prague_reduce_on_loss(sk);
 }
 
 static u32 prague_undo_cwnd(struct sock *sk)
 {
-	const struct prague *ca = inet_csk_ca(sk);
+	struct prague *ca = inet_csk_ca(sk);
 
-	return max(tcp_snd_cwnd(tcp_sk(sk)), ca->loss_cwnd);
+	ca->in_loss = false;
+	prague_set_window(sk, max(ca->window, ca->loss_window));
+	return max(tcp_snd_cwnd(tcp_sk(sk)), prague_segments(ca->window));
 }
 
 static size_t prague_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
 	const struct prague *ca = inet_csk_ca(sk);
+	u32 alpha = READ_ONCE(ca->alphas) >> (GAIN_SHIFT + FRAC_BITS - 10);
 
-	return prague_tell(tcp_sk(sk), &ca->marks, READ_ONCE(ca->alpha) >> (FRAC_BITS - 10), ext, attr, info);
+	return prague_tell(tcp_sk(sk), &ca->marks, alpha, ext, attr, info);
 }
 
 static void prague_init(struct sock *sk)
@@ -234,11 +306,20 @@ static void prague_init(struct sock *sk)
 	ca->window = (u64)tcp_snd_cwnd(tp) << FRAC_BITS;
 	ca->marks.delivered_ce = tp->delivered_ce;
 	tcp_mstamp_refresh(tp);
-	prague_start_round(tp, ca);
+	prague_start_round(sk);
+}
+
+static void prague_release(struct sock *sk)
+{
+	const struct prague *ca = inet_csk_ca(sk);
+
+	if (ca->mss && tcp_sk(sk)->mss_cache == ca->mss)
+		tcp_sk(sk)->mss_cache = ca->full_mss;
 }
 
 static struct tcp_congestion_ops prague __read_mostly = {
 	.init		= prague_init,
+	.release	= prague_release,
 	.cong_control	= prague_cong_control,
 	.ssthresh	= prague_ssthresh,
 	.set_state	= prague_set_state,

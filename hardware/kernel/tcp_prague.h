@@ -54,12 +54,30 @@ static inline u32 prague_new_ce(const struct tcp_sock *tp, struct prague_marks *
 	return ce;
 }
 
+/* alpha / g after a round in which `ce` of `delivered` packets carried CE: what a shift would lose stays in it. */
+static inline u64 prague_average(u64 alphas, u32 ce, u32 delivered)
+{
+	return min_t(u64, (u64)ONE << GAIN_SHIFT, alphas - (alphas >> GAIN_SHIFT) +
+		     div_u64((u64)ce << FRAC_BITS, max(delivered, 1U)));
+}
+
+/* Bytes of the headers of a data packet: TCP's with its options, and IP's. */
+static inline u32 prague_headers(const struct sock *sk)
+{
+	return tcp_sk(sk)->tcp_header_len + inet_csk(sk)->icsk_af_ops->net_header_len;
+}
+
+static inline bool prague_doubles(const struct tcp_sock *tp)
+{
+	return tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2;
+}
+
 /* Bytes a second of one segment a round trip; twice that while the window doubles. */
 static inline u64 prague_segment_rate(const struct tcp_sock *tp, u32 bytes)
 {
 	u64 rate = (u64)bytes * (USEC_PER_SEC << 3);
 
-	if (tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2)
+	if (prague_doubles(tp))
 		rate <<= 1;
 	if (tp->srtt_us)
 		do_div(rate, tp->srtt_us);

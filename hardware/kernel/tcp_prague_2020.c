@@ -35,8 +35,7 @@ static void prague_update_alpha(const struct tcp_sock *tp, struct prague *ca)
 	if (before(tp->snd_una, ca->marks.round_seq))
 		return;
 	if (ca->marks.saw_ce)
-		ca->alphas = min_t(u64, (u64)ONE << GAIN_SHIFT, ca->alphas - (ca->alphas >> GAIN_SHIFT) +
-				   div_u64((u64)ce << FRAC_BITS, max(delivered, 1U)));
+		ca->alphas = prague_average(ca->alphas, ce, delivered);
 	prague_start_count(tp, &ca->marks);
 }
 
@@ -82,8 +81,7 @@ static void prague_increase(struct sock *sk, u32 acked)
 static void prague_pace(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 headers = tp->tcp_header_len + inet_csk(sk)->icsk_af_ops->net_header_len;
-	u64 rate = prague_segment_rate(tp, tp->mss_cache + headers);
+	u64 rate = prague_segment_rate(tp, tp->mss_cache + prague_headers(sk));
 
 	prague_set_pace(sk, rate * max(tcp_snd_cwnd(tp), tcp_packets_in_flight(tp)));
 }

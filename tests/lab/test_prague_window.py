@@ -14,6 +14,7 @@ from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from tests.lab.simulated import Simulated, bottleneck, delay, flows
 from tests.lab.stock import Stock
+from tests.test_window_law import prague as law
 
 pytestmark = pytest.mark.lab
 
@@ -52,39 +53,38 @@ while [ $n -lt 150 ]; do ip netns exec sender ss -tinH dport 5201 >>ss; sleep 0.
     return mean(windows)
 
 
-def law(probability: float, rtt_ms: float) -> float:
-    """Window that the two rules give (hardware/kernel/README.md derives it), in segments."""
-    unmarked = 1 - probability
-    marks = unmarked + (unmarked**2 + 2 * unmarked) ** 0.5
-    return marks / probability * min(1, rtt_ms / 25)
-
-
 def check_law(windows: dict[float, float], rtt_ms: float) -> None:
     """Assert that windows by marking probability follow 1/p and the law."""
     products = [p * cwnd for p, cwnd in windows.items()]
     assert max(products) / min(products) < 1.25
     for p, cwnd in windows.items():
-        assert cwnd == pytest.approx(law(p, rtt_ms), rel=0.12)
+        assert cwnd == pytest.approx(law(p, rtt_ms / 25), rel=0.12)
+
+
+CAPTURE = """ip netns exec router tcpdump -i wan -s 96 -w /tmp/wire -U --immediate-mode 2>dump &
+dump=$!
+until grep -q listening dump; do sleep 0.02; done
+"""
+
+
+def counted_packets(filters: dict[str, str]) -> str:
+    """Script: end the capture; count the packets of each filter into a file of its name."""
+    return "sleep 0.2; kill $dump\n" + "".join(
+        f"tcpdump -nr /tmp/wire '{what}' 2>/dev/null | wc -l >{name}\n" for name, what in filters.items()
+    )
 
 
 def check_wire(hosts: Simulated | Stock, qdisc: str) -> None:
     """Assert that a Prague flow asks for accurate ECN and sends all data as ECT(1), and a CUBIC flow none."""
-    capture = """ip netns exec router tcpdump -i wan -s 96 -w /tmp/wire -U --immediate-mode 2>dump &
-dump=$!
-until grep -q listening dump; do sleep 0.02; done
-"""
     filters = {
         "syn": "tcp dst port 5201 and tcp[13] & 0x12 = 0x02",
         "accecn_syn": "tcp dst port 5201 and tcp[12] & 1 = 1 and tcp[13] = 0xc2",
         "data": "tcp dst port 5201 and greater 1000",
         "data_ect1": "tcp dst port 5201 and greater 1000 and ip[1] & 3 = 1",
     }
-    count = "sleep 0.2; kill $dump\n" + "".join(
-        f"tcpdump -nr /tmp/wire '{what}' 2>/dev/null | wc -l >{name}\n" for name, what in filters.items()
-    )
     seen = {}
     for control in ("prague", "cubic"):
-        script = delay(20) + bottleneck(20, qdisc) + capture + flows([control], 4) + count
+        script = delay(20) + bottleneck(20, qdisc) + CAPTURE + flows([control], 4) + counted_packets(filters)
         folder = hosts.run(script.replace("wait\n", "wait $!\n"))
         seen[control] = {name: int((folder / name).read_text()) for name in filters}
     prague, cubic = seen["prague"], seen["cubic"]
@@ -99,6 +99,34 @@ def test_window_follows_the_inverse_of_the_marking_probability(simulated: Simula
 
 def test_wire_shows_accurate_ecn_and_ect1(simulated: Simulated) -> None:
     check_wire(simulated, "dualpi2")
+
+
+def test_every_packet_is_ect1_syns_acks_and_retransmissions_too(simulated: Simulated) -> None:
+    from_the_start = "".join(
+        f"ip netns exec {end} sh -c 'echo prague >/proc/sys/net/ipv4/tcp_congestion_control'\n"
+        for end in ("sender", "receiver")
+    )
+    losses = marking(0.01).replace("ip ecn ect1 ", "meta length > 1000 ").replace("ip ecn set ce", "drop")
+    packets = "tcp port 5201 and tcp[tcpflags] & tcp-rst = 0"  # a closed socket has no congestion control
+    filters = {"all": packets, "ect1": f"{packets} and ip[1] & 3 = 1"}
+    script = from_the_start + delay(20) + losses + CAPTURE + flows(["prague"], 4) + counted_packets(filters)
+    folder = simulated.run(script.replace("wait\n", "wait $!\n"))
+    total, ect1 = (int((folder / name).read_text()) for name in filters)
+    assert json.loads((folder / "flow0").read_text())["end"]["sum_sent"]["retransmits"] > 5
+    assert total > 1000 and ect1 == total
+
+
+def test_packets_shrink_below_two_per_virtual_rtt(simulated: Simulated) -> None:
+    p, headers = 0.8, 52
+    sampler = "sleep 10\nfor n in $(seq 100); do ip netns exec sender ss -tinH dport 5201 >>ss; sleep 0.2; done\n"
+    folder = simulated.run(delay(20) + marking(p) + flows(["prague"], 32, sampler))
+    lines = [line for line in (folder / "ss").read_text().splitlines() if re.match(r"\s+prague ", line)]
+    payload = mean(int(found[1]) for line in lines if (found := re.search(r"\bmss:(\d+)", line)))
+    intervals = [row["sum"] for row in json.loads((folder / "flow0").read_text())["intervals"]]
+    rate = mean(row["bits_per_second"] for row in intervals if row["start"] > 9.5) * (payload + headers) / payload
+    window = 2 * 1500 * (1 - p) / p * (1 + 1 / (2 * p))  # bytes in 25 ms, as hardware/kernel/README.md derives it
+    assert payload + headers == pytest.approx(window / 2, rel=0.12)
+    assert rate == pytest.approx(8 * window / 25e-3, rel=0.12)
 
 
 def test_a_timeout_halves_the_window_in_cwr_too(simulated: Simulated) -> None:

@@ -32,15 +32,21 @@ struct inet_sock {
 	struct sock sk;
 };
 
+struct inet_connection_sock_af_ops {
+	__u16 net_header_len;
+};
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	const struct tcp_congestion_ops *icsk_ca_ops;
+	const struct inet_connection_sock_af_ops *icsk_af_ops;
 	u8 icsk_ca_state : 5;
 	u64 icsk_ca_priv[CA_PRIV_WORDS];
 };
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	__u16 tcp_header_len;
 	u32 snd_una;
 	u32 snd_nxt;
 	u64 tcp_mstamp;

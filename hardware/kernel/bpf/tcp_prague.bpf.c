@@ -2,11 +2,11 @@
 /*
  * TCP Prague as BPF struct_ops, for a kernel as it comes.
  *
- * ../tcp_prague.c is the reference and says what each part is for; this
- * is the same arithmetic, with what a BPF program may not do left out:
- * the alpha that ss shows, and pacing bursts of 0.25 ms (here the
- * kernel's own, about 1 ms, but never more than one segment at low rates).
- * The data packets get their ECT(1) from ect1.bpf.c.
+ * ../tcp_prague.c is the reference and says what each part is for. This is the
+ * same arithmetic without what a BPF program may not do: alpha in ss, smaller
+ * packets below 1 Mbit/s (mss_cache is read-only), and pacing bursts of 0.25 ms
+ * (here the kernel's own, about 1 ms, but never more than one segment at low
+ * rates). ect1.bpf.c makes the packets ECT(1).
  */
 
 #include "kernel.h"
@@ -21,10 +21,15 @@
 #define PACE_BITS	4	/* dropped of a rate in bytes/s, so that 2^64 holds its product with a window */
 #define MIN_CWND	2U
 #define RTT_VIRT_US	25000U
+#define MIN_RATE	12500U
+#define DITHER_SHIFT	5
+#define SETTLING_ROUNDS	4U
+#define GROWTH_BYTES	1500U
 #define USEC_PER_SEC	1000000ULL
 
 #define TCP_CLOSE		7
 #define TCP_LISTEN		10
+#define TCP_CA_Open		0
 #define TCP_CA_CWR		2
 #define TCP_CA_Recovery		3
 #define TCP_CA_Loss		4
@@ -46,18 +51,18 @@ extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 
 struct prague {
 	u64	window;
+	u64	loss_window;
 	u64	round_mstamp;
 	u64	cwr_mstamp;
 	u32	round_seq;
-	u32	cwr_seq;
 	u32	round_delivered;
 	u32	round_delivered_ce;
 	u32	delivered_ce;
-	u32	alpha;
+	u32	alphas;
 	u32	gain;
-	u32	cwr_cwnd;
-	u32	loss_cwnd;
-	u32	saw_ce;
+	u8	rounds;
+	u8	saw_ce;
+	u8	in_loss;
 };
 
 _Static_assert(sizeof(struct prague) <= CA_PRIV_WORDS * sizeof(u64), "ICSK_CA_PRIV_SIZE");
@@ -82,20 +87,6 @@ static __always_inline u32 prague_segments(u64 window)
 	return (window + ONE - 1) >> FRAC_BITS;
 }
 
-static __always_inline u64 prague_window(struct tcp_sock *tp, struct prague *ca)
-{
-	u32 cwnd = tp->snd_cwnd;
-
-	return prague_segments(ca->window) == cwnd ? ca->window : (u64)cwnd << FRAC_BITS;
-}
-
-static __always_inline void prague_set_window(struct tcp_sock *tp, struct prague *ca, u64 window)
-{
-	window = max(window, (u64)MIN_CWND << FRAC_BITS);
-	ca->window = min(window, (u64)tp->snd_cwnd_clamp << FRAC_BITS);
-	tp->snd_cwnd = prague_segments(ca->window);
-}
-
 static __always_inline u32 prague_srtt_us(struct tcp_sock *tp)
 {
 	return max(tp->srtt_us >> 3, 1U);
@@ -106,70 +97,108 @@ static __always_inline u32 prague_rtt_virt(struct tcp_sock *tp)
 	return max(prague_srtt_us(tp), RTT_VIRT_US);
 }
 
-static __always_inline int prague_round_over(struct tcp_sock *tp, u32 seq, u64 mstamp)
+static __always_inline u32 prague_packet(struct tcp_sock *tp)
 {
-	if ((s32)(tp->snd_una - seq) < 0)
-		return 0;
-	return (s64)(tp->tcp_mstamp - mstamp) >= prague_rtt_virt(tp);
+	return tp->mss_cache + tp->tcp_header_len + tp->inet_conn.icsk_af_ops->net_header_len;
+}
+
+static __always_inline int prague_in_slow_start(struct tcp_sock *tp)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh;
+}
+
+static __always_inline int prague_has_settled(struct tcp_sock *tp, struct prague *ca)
+{
+	return !prague_in_slow_start(tp) && ca->rounds >= SETTLING_ROUNDS;
+}
+
+static __always_inline int prague_virtual_rtt_passed(struct tcp_sock *tp, struct prague *ca, u64 since)
+{
+	return !prague_has_settled(tp, ca) || (s64)(tp->tcp_mstamp - since) >= RTT_VIRT_US;
+}
+
+static __always_inline void prague_set_window(struct tcp_sock *tp, struct prague *ca, u64 window)
+{
+	u64 least = ((u64)prague_srtt_us(tp) << FRAC_BITS) / (USEC_PER_SEC / MIN_RATE * prague_packet(tp));
+
+	window = max(window, least + 1);
+	ca->window = min(window, (u64)tp->snd_cwnd_clamp << FRAC_BITS);
+}
+
+static __always_inline void prague_step(struct tcp_sock *tp, struct prague *ca)
+{
+	u32 aim = max(prague_segments(ca->window), MIN_CWND);
+	u32 cwnd = tp->snd_cwnd;
+
+	aim = min(aim, tp->snd_cwnd_clamp);
+	if (cwnd > aim) {
+		tp->snd_cwnd = cwnd - 1;
+		tp->snd_ssthresh = cwnd - 1;
+	} else if (cwnd < aim) {
+		tp->snd_cwnd = cwnd + 1;
+	}
 }
 
 static __always_inline void prague_start_round(struct tcp_sock *tp, struct prague *ca)
 {
-	u64 ratio = ((u64)prague_srtt_us(tp) << FRAC_BITS) / prague_rtt_virt(tp);
+	u64 ratio = ONE;
 
-	ca->gain = max((u32)((ratio * ratio) >> FRAC_BITS), 1U);
+	if (prague_has_settled(tp, ca))
+		ratio = ((u64)prague_srtt_us(tp) << FRAC_BITS) / prague_rtt_virt(tp);
+	ca->gain = max((u32)((ratio * ratio >> FRAC_BITS) * GROWTH_BYTES / prague_packet(tp)), 1U);
 	ca->round_mstamp = tp->tcp_mstamp;
 	ca->round_seq = tp->snd_nxt;
 	ca->round_delivered = tp->delivered;
 	ca->round_delivered_ce = tp->delivered_ce;
 }
 
-static __always_inline void prague_update_alpha(struct tcp_sock *tp, struct prague *ca)
+static __always_inline void prague_end_round(struct tcp_sock *tp, struct prague *ca)
 {
-	u32 delivered = tp->delivered - ca->round_delivered;
-	u32 ce = min(tp->delivered_ce - ca->round_delivered_ce, delivered);
-	s64 error;
+	u32 delivered = max(tp->delivered - ca->round_delivered, 1U);
+	u64 ce = tp->delivered_ce - ca->round_delivered_ce;
+	u64 alphas;
 
-	if (!prague_round_over(tp, ca->round_seq, ca->round_mstamp))
+	if ((s32)(tp->snd_una - ca->round_seq) < 0 || !prague_virtual_rtt_passed(tp, ca, ca->round_mstamp))
 		return;
-	if (delivered && ca->saw_ce) {
-		error = (s64)(((u64)ce << FRAC_BITS) / delivered) - ca->alpha;
-		ca->alpha += (s32)(error >> GAIN_SHIFT);
+	if (ca->saw_ce) {
+		alphas = ca->alphas - (ca->alphas >> GAIN_SHIFT) + (ce << FRAC_BITS) / delivered;
+		ca->alphas = min(alphas, (u64)ONE << GAIN_SHIFT);
 	}
+	if (!prague_in_slow_start(tp) && ca->rounds < SETTLING_ROUNDS)
+		ca->rounds++;
 	prague_start_round(tp, ca);
+}
+
+static __always_inline void prague_halve_on_first_ce(struct tcp_sock *tp, struct prague *ca)
+{
+	ca->saw_ce = 1;
+	prague_set_window(tp, ca, ca->window >> 1);
+	tp->snd_ssthresh = min(tp->snd_ssthresh, prague_segments(ca->window));
 }
 
 static __always_inline void prague_reduce_on_ce(struct tcp_sock *tp, struct prague *ca)
 {
-	u64 window = prague_window(tp, ca);
+	u64 alpha = ca->alphas >> GAIN_SHIFT;
 
-	if (!ca->saw_ce) {
-		ca->saw_ce = 1;
-		ca->alpha = ONE;
-		prague_start_round(tp, ca);
-	} else if (!prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp)) {
+	if (!prague_virtual_rtt_passed(tp, ca, ca->cwr_mstamp))
 		return;
-	}
-	ca->cwr_cwnd = tp->snd_cwnd;
-	ca->cwr_seq = tp->snd_nxt;
 	ca->cwr_mstamp = tp->tcp_mstamp;
-	prague_set_window(tp, ca, window - ((window >> 1) * ca->alpha >> FRAC_BITS));
-	tp->snd_ssthresh = tp->snd_cwnd;
+	prague_set_window(tp, ca, ca->window - ((ca->window >> 1) * alpha >> FRAC_BITS));
 }
 
-static __always_inline void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca, u32 cwnd)
+static __always_inline void prague_reduce_on_loss(struct tcp_sock *tp, struct prague *ca)
 {
-	ca->loss_cwnd = cwnd;
-	if (ca->saw_ce && !prague_round_over(tp, ca->cwr_seq, ca->cwr_mstamp))
-		cwnd = min(2 * cwnd, max(cwnd, ca->cwr_cwnd));
-	tp->snd_ssthresh = max(cwnd >> 1, MIN_CWND);
+	ca->loss_window = ca->window;
+	ca->in_loss = 1;
+	prague_set_window(tp, ca, ca->window >> 1);
+	tp->snd_ssthresh = max(prague_segments(ca->window), MIN_CWND);
 }
 
 static __always_inline int prague_is_window_limited(struct tcp_sock *tp, const struct rate_sample *rs)
 {
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return 1;
-	if (tp->snd_cwnd < tp->snd_ssthresh)
+	if (prague_in_slow_start(tp))
 		return tp->snd_cwnd < 2 * tp->max_packets_out;
 	return !rs->is_app_limited && BPF_CORE_READ_BITFIELD(tp, chrono_type) != TCP_CHRONO_RWND_LIMITED;
 }
@@ -177,30 +206,33 @@ static __always_inline int prague_is_window_limited(struct tcp_sock *tp, const s
 static __always_inline void prague_increase(struct tcp_sock *tp, struct prague *ca, const struct rate_sample *rs,
 					    u32 acked)
 {
-	u64 window;
-
-	if (!acked || !prague_is_window_limited(tp, rs))
+	if (!acked || ca->in_loss || !prague_is_window_limited(tp, rs))
 		return;
-	if (tp->snd_cwnd < tp->snd_ssthresh) {
+	if (prague_in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
+		prague_set_window(tp, ca, (u64)tp->snd_cwnd << FRAC_BITS);
 		if (!acked)
 			return;
 	}
-	window = max(prague_window(tp, ca), (u64)ONE);
-	prague_set_window(tp, ca, window + ((u64)acked * ca->gain << FRAC_BITS) / window);
+	if (ca->window)
+		prague_set_window(tp, ca, ca->window + ((u64)acked * ca->gain << FRAC_BITS) / ca->window);
 }
 
 static __always_inline void prague_pace(struct tcp_sock *tp, struct prague *ca)
 {
-	u64 window = prague_window(tp, ca);
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
-	u64 rate = (u64)tp->mss_cache * (USEC_PER_SEC << 3);
+	u64 rate = (u64)prague_packet(tp) * (USEC_PER_SEC << 3);
 
-	if (tp->snd_cwnd < tp->snd_ssthresh / 2)
-		rate <<= 1;
 	if (tp->srtt_us)
 		rate /= tp->srtt_us;
-	rate = (rate >> PACE_BITS) * window >> (FRAC_BITS - PACE_BITS);
+	rate = (rate >> PACE_BITS) * ca->window >> (FRAC_BITS - PACE_BITS);
+	rate = max(rate, (u64)MIN_RATE);
+	if (tp->snd_cwnd < tp->snd_ssthresh / 2)
+		rate <<= 1;
+	else if ((s64)(tp->tcp_mstamp - ca->round_mstamp) < prague_rtt_virt(tp) / 2)
+		rate += rate >> DITHER_SHIFT;
+	else
+		rate -= rate >> DITHER_SHIFT;
 	sk->sk_pacing_rate = min(rate, sk->sk_max_pacing_rate);
 }
 
@@ -211,15 +243,13 @@ void BPF_PROG(prague_cong_control, struct sock *sk, u32 ack, int flag, const str
 	struct prague *ca = prague_of(tp);
 	u32 ce = tp->delivered_ce - ca->delivered_ce;
 	u32 acked = rs->acked_sacked;
-	u8 state = prague_state(tp);
 
 	ca->delivered_ce = tp->delivered_ce;
-	prague_update_alpha(tp, ca);
-	if (state != TCP_CA_Recovery) {
-		if (ce && state != TCP_CA_Loss)
-			prague_reduce_on_ce(tp, ca);
-		prague_increase(tp, ca, rs, acked - min(ce, acked));
-	}
+	if (ce && !ca->saw_ce)
+		prague_halve_on_first_ce(tp, ca);
+	prague_increase(tp, ca, rs, acked - min(ce, acked));
+	prague_step(tp, ca);
+	prague_end_round(tp, ca);
 	prague_pace(tp, ca);
 }
 
@@ -238,12 +268,13 @@ void BPF_PROG(prague_set_state, struct sock *sk, u8 new_state)
 
 	if (old_state == new_state)
 		return;
-	if (new_state == TCP_CA_Recovery) {
-		prague_reduce_on_loss(tp, ca, tp->snd_cwnd);
-		tp->snd_cwnd = tp->snd_ssthresh;
-	} else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker) {
-		prague_reduce_on_loss(tp, ca, prague_segments(ca->window));
-	}
+	if (new_state == TCP_CA_CWR)
+		prague_reduce_on_ce(tp, ca);
+	else if (new_state == TCP_CA_Recovery ||
+		 (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker))
+		prague_reduce_on_loss(tp, ca);
+	else if (new_state == TCP_CA_Open)
+		ca->in_loss = 0;
 }
 
 SEC("struct_ops")
@@ -252,15 +283,18 @@ void BPF_PROG(prague_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (event == CA_EVENT_LOSS)
-		prague_reduce_on_loss(tp, prague_of(tp), tp->snd_cwnd);
+		prague_reduce_on_loss(tp, prague_of(tp));
 }
 
 SEC("struct_ops")
 u32 BPF_PROG(prague_undo_cwnd, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct prague *ca = prague_of(tp);
 
-	return max(tp->snd_cwnd, prague_of(tp)->loss_cwnd);
+	ca->in_loss = 0;
+	prague_set_window(tp, ca, max(ca->window, ca->loss_window));
+	return max(tp->snd_cwnd, prague_segments(ca->window));
 }
 
 SEC("struct_ops")
