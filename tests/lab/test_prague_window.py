@@ -42,7 +42,7 @@ def window(hosts: Simulated | Stock, probability: float, rtt_ms: float, alpha_sh
 n=0
 while [ $n -lt 150 ]; do ip netns exec sender ss -tinH dport 5201 >>ss; sleep 0.2; n=$((n + 1)); done
 """
-    folder = hosts.run(delay(rtt_ms) + marking(probability) + flows(["prague"], 40, sampler))
+    folder = hosts.run(delay(rtt_ms) + marking(probability) + flows(["prague"], 42, sampler))
     lines = [line for line in (folder / "ss").read_text().splitlines() if re.match(r"\s+prague ", line)]
     # The connection that iperf3 controls the test with is CUBIC; only the measured one is Prague, and it shows alpha.
     windows = [int(found[1]) for line in lines if (found := re.search(r"\bcwnd:(\d+)", line))]
