@@ -221,7 +221,7 @@ class _Mirror(socketserver.BaseRequestHandler):
         self.request.sendall(self.client_address[0].encode())
 
 
-_ASK = "import socket,sys; print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).recv(99).decode())"
+_ASK = "import socket,sys; print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).recv(99).decode())"
 
 
 @pytest.fixture

@@ -34,8 +34,9 @@ from tests.programs.apps.test_iptv import CHANNEL
 from tests.refusals import refusal
 from tests.tiers import first
 
-#: Enough for a slow machine to answer what is not hostile, and to load it.
+#: Enough for a slow machine to answer what is not hostile, and to load it; for what never answers, and never loads.
 LIMIT_S, LOAD_S = 4.0, 8.0
+NEVER_S = 2.0
 
 
 @pytest.fixture(params=DRIVERS)
@@ -69,10 +70,13 @@ HANGS = {
 
 
 @pytest.mark.parametrize(("name", "chromium"), alternately(HANGS), indirect=["chromium"])
-def test_a_question_has_a_limit_after_which_the_browser_ends(chromium: Browser, name: str) -> None:
+def test_a_question_has_a_limit_after_which_the_browser_ends(
+    chromium: Browser, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun = time.monotonic()
+    chromium.open(page(HANGS[name]))
+    monkeypatch.setattr(browser, "_ANSWER_S", NEVER_S)
     with refusal(BrowserError, "no-answer", "killed"):
-        chromium.open(page(HANGS[name]))
         while True:  # the page begins to hang between two questions
             chromium.evaluate("() => window.asked")
             assert time.monotonic() - begun < 60
@@ -83,8 +87,11 @@ def test_a_question_has_a_limit_after_which_the_browser_ends(chromium: Browser, 
 
 
 @pytest.mark.parametrize("chromium", first(1, DRIVERS), indirect=True)
-def test_the_samples_say_that_the_page_hangs(chromium: Browser, tmp_path: Path) -> None:
+def test_the_samples_say_that_the_page_hangs(
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chromium.open(page(HANGS["endless loop"]))
+    monkeypatch.setattr(browser, "_ANSWER_S", NEVER_S)
     recorder = PlayerRecorder(chromium, tmp_path / "player.jsonl", period=0.1)
     recorder.start()
     deadline = time.monotonic() + 60
@@ -211,7 +218,8 @@ def test_a_site_that_hangs_ends_the_run_with_its_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Whatever it waits for; and then all is closed within the limits too."""
-    monkeypatch.setattr(browser, "_ANSWER_S", LIMIT_S)
+    limit_s, load_s = (NEVER_S, NEVER_S) if moment == "loads" else (LIMIT_S, LOAD_S)
+    monkeypatch.setattr(browser, "_ANSWER_S", limit_s)
     monkeypatch.setattr(browser, "_CLOSE_S", 2)
     address = site(MOMENTS[kind][moment])
     service: Service
@@ -225,7 +233,7 @@ def test_a_site_that_hangs_ends_the_run_with_its_reason(
     else:
         assert issubclass(kind, Iptv)
         service = kind(live=True, url=address, driver=driver)
-    monkeypatch.setattr(service, "_driver", partial(DRIVERS[driver], load_s=LOAD_S))
+    monkeypatch.setattr(service, "_driver", partial(DRIVERS[driver], load_s=load_s))
     begun = time.monotonic()
     try:
         service.start(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display))

@@ -83,8 +83,8 @@ def test_of_a_giant_page_nothing_is_kept(browser: Browser, tmp_path: Path, giant
 def test_a_page_without_an_answer_leaves_nothing_and_keeps_nobody_waiting(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sojourn.apps.browsers.browser._ANSWER_S", 4.0)
     browser.open("data:text/html,<p>film</p><script>setTimeout(() => { for (;;); }, 500)</script>")
+    monkeypatch.setattr("sojourn.apps.browsers.browser._ANSWER_S", 2.0)
     time.sleep(1)
     begun = time.monotonic()
     assert browser.keep_shown(tmp_path) == "" and browser.keep_shown(tmp_path) == ""
