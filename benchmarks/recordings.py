@@ -9,9 +9,10 @@ One seed, one recording. Seeds below 10 000 are for tuning, those from there on 
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.captures.screen import FINE_QUANTISER, FPS, encoding
+from sojourn.hardware.machine import cache
 
 Luma = npt.NDArray[np.uint8]
 Painter = Callable[[float], Luma]
@@ -40,6 +42,8 @@ _ENCODERS = {
     "av1": ["-c:v", "libsvtav1", "-preset", "10", "-g", "150"],
 }
 _SIZE = (1280, 720)  # of the camera
+#: A recording's truth, in its folder of the cache.
+_MADE = "recording.pickle"
 
 
 @dataclass(frozen=True)
@@ -320,6 +324,21 @@ def make(seed: int, folder: Path) -> Recording:
         case, video, pl.DataFrame({"t": grabs + START, "frame": frames}), heights, _log(case, shown, rng),
         [(START + at[f], length, where) for f, length, _, where in case.stops if f in at],
     )  # fmt: skip
+
+
+def ensure(seed: int) -> Recording:
+    """Return the recording of a seed, made now if it is not in the cache."""
+    ffmpeg = subprocess.run(["ffmpeg", "-version"], capture_output=True, check=True).stdout
+    decides = {"seed": f"{seed}", "encoding": " ".join(encoding(FPS, FINE_QUANTISER)), "cv2": cv2.__version__}
+    decides |= {"numpy": np.__version__, "polars": pl.__version__}
+    parts = [("ffmpeg", ffmpeg), ("code", Path(__file__).read_bytes()), *((n, t.encode()) for n, t in decides.items())]
+
+    def build(folder: Path) -> None:
+        (folder / _MADE).write_bytes(pickle.dumps(make(seed, folder)))
+
+    entry = cache.build_once(cache.root() / "recordings" / cache.digest(parts), build)
+    made: Recording = pickle.loads((entry / _MADE).read_bytes())
+    return replace(made, video=entry / made.video.name)
 
 
 def _record(case: Case, files: dict[int, Path], frames: Sequence[int], video: Path) -> None:

@@ -59,8 +59,7 @@ class Known:
     families: list[str]
 
     @classmethod
-    def of_seed(cls, seed: int, folder: Path) -> Known:
-        made = recordings.make(seed, folder)
+    def of_recording(cls, made: recordings.Recording) -> Known:
         case, start = made.case, recordings.START
         return cls(
             made.video,
@@ -148,8 +147,10 @@ def recordings_length(said: str) -> float:
 
 def judge(case: int | Path) -> Outcome:
     """Score the recording of a seed, or that of a run, in every way."""
+    if isinstance(case, Path):
+        return outcome(Known.of_run(case))
     with tempfile.TemporaryDirectory() as folder:
-        return outcome(Known.of_run(case) if isinstance(case, Path) else Known.of_seed(case, Path(folder)))
+        return outcome(Known.of_recording(recordings.make(case, Path(folder))))
 
 
 def outcome(known: Known) -> Outcome:

@@ -25,7 +25,7 @@ DOWN_MS, UP_MS = 110, 10
 VERSION = "ip-version"
 """The file that says over which IP version."""
 #: Until the jitter buffers know the path; what is judged.
-SETTLE_S, WATCHED_S = 5, 4
+SETTLE_S, WATCHED_S = 4, 2
 
 
 def path() -> Bottleneck:
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
             call.start(
                 Stage(lab.client, lab.server, lab.addresses.server, folder, display.name, width=SIZE[0], height=SIZE[1])
             )
-            screen = ScreenRecorder.start(display.name, folder, place=lab.client, size=SIZE)
+            screen = ScreenRecorder.start(display.name, folder, place=lab.client, size=call.fills)
             capture = PacketCapture.start(lab.server_tap.place, lab.server_tap.interface, folder / "server.pcapng")
             watch(call, SETTLE_S)
             begun = time.time()

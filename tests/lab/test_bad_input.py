@@ -17,7 +17,7 @@ from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
-SOLO_S = 4
+SOLO_S = 3
 FRAGMENT_S = 1
 """Of a recording that goes on (captures/screen.py)."""
 
@@ -102,7 +102,7 @@ cp {disk}/*/manifest.json {disk}/*/screen*.mp4 {kept}
 exit $code
 """
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
-           "--service=youtube", f"--results={disk}", f"--timeline=solo:{SOLO_S},cubic:60"]  # fmt: skip
+           "--service=youtube", f"--results={disk}", "--buffer=2", f"--timeline=solo:{SOLO_S},cubic:60"]  # fmt: skip
     done = subprocess.run(
         ["unshare", "-Urm", "sh", "-c", script, "sh", *job], cwd=CHECKOUT, capture_output=True, text=True, timeout=900
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.recordings import HELD_OUT
-from benchmarks.scorers import LONG_S, hits, judge
+from benchmarks.recordings import HELD_OUT, ensure
+from benchmarks.scorers import LONG_S, Known, hits, outcome
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.mark.parametrize("seed", [HELD_OUT + 134])
 def test_every_freeze_is_found_and_none_besides(seed: int) -> None:
-    found = judge(seed)
+    found = outcome(Known.of_recording(ensure(seed)))
     told = found.found["picture and player"]
     long = [span for span, _ in found.truth if span[1] - span[0] >= LONG_S]
     assert long and all(hits(span, told) for span in long)

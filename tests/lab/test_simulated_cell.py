@@ -56,7 +56,7 @@ def test_a_call_beside_a_flow_is_proven_by_its_marks(tmp_path: Path) -> None:
     call = Call(bitrate_bps=1_000_000, ecn="ect1", rtt_us=20_000)
     probe = Probe(rtt_us=20_000, ecn="ect1", round_trip=True)
     hop = dumbbell.bottleneck(6, "dualpi2")
-    cell = Cell(name="call", flows=PAIR[:1], hops=(hop,), seconds=6, call=call, probes=(probe,))
+    cell = Cell(name="call", flows=PAIR[:1], hops=(hop,), seconds=4.5, call=call, probes=(probe,))
     simulated_call.run_cell(cell, tmp_path, seed=1)
     told = scored(cell, tmp_path)
     assert all(0.5 < way["mbps"] < 1.3 for way in told["call"])

@@ -108,7 +108,7 @@ MEET = """
     const lobby = document.createElement('div');
     lobby.innerHTML = '<p>You will join soon</p><button aria-label="Leave call">x</button>';
     document.body.append(lobby);
-    setTimeout(() => { lobby.remove(); enters('<button aria-label="Leave call">x</button>'); }, 1500);
+    setTimeout(() => { lobby.remove(); enters('<button aria-label="Leave call">x</button>'); }, 700);
   };
 </script>
 """
@@ -381,7 +381,7 @@ def test_both_ends_meet_tell_statistics_each_second_and_say_why_it_is_over(meeti
     call.start(stage)
     began = time.time()
     enough = [end.frames + 90 for end in call._ends]
-    while time.time() < began + 6 or any(end.frames < n for end, n in zip(call._ends, enough, strict=True)):
+    while time.time() < began + 4 or any(end.frames < n for end, n in zip(call._ends, enough, strict=True)):
         assert call.failure is None and time.time() < began + 40
         time.sleep(0.1)
     now = time.time()

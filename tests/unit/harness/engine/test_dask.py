@@ -88,7 +88,7 @@ LINK.external_attr = 0o120777 << 16
         (archive(**{"a/../../out": b""}), ("outside",)),
         (archive(**{"/tmp/out": b""}), ("outside",)),
         (archive(**{"..\\out": b""}), ("outside",)),
-        (archive(zeros=bytes(200 << 20)), ("too-large", "1 files of 200 MB", " 100 MB")),
+        (archive(zeros=bytes(20 << 20)), ("too-large", "1 files of 20 MB", " 10 MB")),
         (archive(**{f"{n}": b"" for n in range(60)}), ("too-large", "60 files of 0 MB")),
         (archive(zipfile.ZIP_LZMA, flows=b"x" * 99), ("unsupported",)),
         (archive(zipfile.ZIP_BZIP2, flows=b"x" * 99), ("unsupported",)),
@@ -97,7 +97,7 @@ LINK.external_attr = 0o120777 << 16
 def test_what_is_no_folder_of_a_run_is_refused(
     returned: object, why: tuple[Code, *tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask, "_MOST_BYTES", 100 << 20)
+    monkeypatch.setattr(dask, "_MOST_BYTES", 10 << 20)
     monkeypatch.setattr(dask, "_MOST_FILES", 50)
     (tmp_path / "run").mkdir()
     with refusal(EngineError, *why, "a worker returned "):
