@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import multiprocessing
 import os
 import random
 import struct
@@ -40,9 +41,10 @@ MOUNT = "loop,commit=300"
 _SHUTDOWN, _WITHOUT_THE_JOURNAL = 0x8004587D, 2
 
 
-def at_work(place: Path, scores: Scores) -> None:
+def at_work(place: Path, scores: Scores, said: Path) -> None:
     """Make runs, bundles' runs and cache entries, and tell of each once it is said to be done, until the power goes."""
     os.environ["SOJOURN_CACHE"] = str(place / "cache")
+    sys.stdout, sys.stderr = said.open("w"), open(os.devnull, "w")  # noqa: SIM115 (until it is killed)
     results = place / "results"
     for number in range(10_000):
         with RunStore(results).create("t", f"c{number}") as run:
@@ -96,18 +98,16 @@ def survey(place: Path, told: list[tuple[str, str]]) -> Counter[str]:
     return seen
 
 
-def trial(place: Path, seed: int) -> None:
+def trial(place: Path, scores: Scores, seed: int) -> None:
     """One power cut; runs in a mount namespace of its own, in which nothing is left."""
-    image, there, scores = place / "disk.img", place / "disk", place / "scores.json"
+    image, there = place / "disk.img", place / "disk"
     subprocess.run(["mount", "-o", MOUNT, str(image), str(there)], check=True)
     said = place / "said"
-    with said.open("w") as out:  # not on the disk that loses its power
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "tests.lab.test_power_cut", "work", str(there), str(scores)],
-            stdout=out, stderr=subprocess.DEVNULL, cwd=CHECKOUT,
-        )  # fmt: skip
+    said.write_text("")  # not on the disk that loses its power
+    worker = multiprocessing.get_context("fork").Process(target=at_work, args=(there, scores, said))
+    worker.start()
     while not said.stat().st_size:
-        assert worker.poll() is None
+        assert worker.is_alive()
         time.sleep(0.01)
     time.sleep(random.Random(seed).uniform(0, 0.5))
     told = said.read_text()
@@ -115,7 +115,7 @@ def trial(place: Path, seed: int) -> None:
     fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _WITHOUT_THE_JOURNAL))
     os.close(descriptor)
     worker.kill()
-    worker.wait()
+    worker.join()
     subprocess.run(["umount", str(there)], check=True)
     subprocess.run(["mount", "-o", MOUNT, str(image), str(there)], check=True)
     lines = [json.loads(line) for line in told.splitlines(keepends=True) if line.endswith("\n")]
@@ -123,7 +123,7 @@ def trial(place: Path, seed: int) -> None:
     for left in there.iterdir():
         subprocess.run(["rm", "-rf", str(left)], check=True)
     subprocess.run(["umount", str(there)], check=True)
-    print(json.dumps(seen))
+    print(json.dumps(seen), flush=True)
 
 
 def cuts(place: Path, scores: Scores, count: int) -> Counter[str]:
@@ -134,17 +134,16 @@ def cuts(place: Path, scores: Scores, count: int) -> Counter[str]:
     with (place / "disk.img").open("wb") as file:
         file.truncate(256 << 20)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(place / "disk.img")], check=True)
-    total = Counter[str]()
-    for seed in range(count):
-        done = subprocess.run(
-            ["unshare", "--mount", "--propagation=private", sys.executable, "-m", "tests.lab.test_power_cut", "trial",
-             str(place), str(seed)],
-            capture_output=True, text=True, cwd=CHECKOUT,
-        )  # fmt: skip
-        if seed == 0 and "mount" in done.stderr and "loop" in done.stderr:
-            pytest.skip(f"no loop device can be had here: {done.stderr.strip().splitlines()[-1]}")
-        assert done.returncode == 0, f"cut {seed}: {done.stderr[-2000:]}"
-        total += Counter(json.loads(done.stdout.splitlines()[-1]))
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation=private", sys.executable, "-m", "tests.lab.test_power_cut", str(place),
+         str(count)],
+        capture_output=True, text=True, cwd=CHECKOUT,
+    )  # fmt: skip
+    cut = [Counter[str](json.loads(line)) for line in done.stdout.splitlines()]
+    if not cut and "mount" in done.stderr and "loop" in done.stderr:
+        pytest.skip(f"no loop device can be had here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0 and len(cut) == count, f"cut {len(cut)}: {done.stderr[-2000:]}"
+    total = sum(cut, Counter[str]())
     print(dict(total))
     return total
 
@@ -159,8 +158,7 @@ def test_a_night_of_power_cuts(tmp_path: Path, scores: Scores) -> None:
 
 
 if __name__ == "__main__":
-    what, where, more = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-    if what == "work":
-        at_work(where, Scores.model_validate_json(Path(more).read_text()))
-    else:
-        trial(where, int(more))
+    where, count = Path(sys.argv[1]), int(sys.argv[2])
+    known = Scores.model_validate_json((where / "scores.json").read_text())
+    for seed in range(count):
+        trial(where, known, seed)

@@ -348,7 +348,7 @@ def cwd(pid: int) -> str:
 
 def test_a_program_that_spins_at_the_end_of_a_stream_does_not_stop_time(tmp_path: Path) -> None:
     job = tmp_path / "run"
-    job.write_text("#!/bin/sh\nwhile :; do read line; done </dev/null & spinning=$!\nsleep 0.05\nkill $spinning\n")
+    job.write_text("#!/bin/sh\nwhile :; do read line; done </dev/null & spinning=$!\nsleep 0.02\nkill $spinning\n")
     job.chmod(0o755)
     simulation.run(ensure_kernel(), ensure_guest(), tmp_path, timeout=60)
 

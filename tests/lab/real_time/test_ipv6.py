@@ -55,7 +55,7 @@ def test_the_virtual_lab_over_ipv6(tmp_path: Path) -> None:
         "--ip-version=6",
         "--qdisc=dualpi2",
         "--buffer=4",
-        "--timeline=solo:4,prague:4",
+        "--timeline=solo:5,prague:4",
         "--jitter-gate=50ms",
     )
     carried(recorded(tmp_path, told.stdout))

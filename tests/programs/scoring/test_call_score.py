@@ -94,9 +94,9 @@ def test_a_live_call_that_changes_its_transport_is_void(live_call: Path) -> None
 
 
 def test_a_live_call_whose_strip_is_not_shown_is_scored_by_its_motion(live_call: Path) -> None:
-    picture = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=60:duration=30", "-g", "60"]
-    for folder in (live_call, live_call / "far"):
-        subprocess.run(["ffmpeg", "-v", "error", "-y", *picture, str(folder / "screen.mp4")], check=True)
+    picture = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=60:duration=21", "-g", "60"]
+    subprocess.run(["ffmpeg", "-v", "error", "-y", *picture, str(live_call / "screen.mp4")], check=True)
+    shutil.copy(live_call / "screen.mp4", live_call / "far")
     scores = score_run(live_call)
     assert scores.picture == "blind" and scores.phases[0].dominant_height
     assert scores.phases[1].freezes == 0 and scores.phases[1].frame_p50_ms is None
