@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 _LAB = PurePosixPath("tests/lab")
+#: Files of tests/programs whose tests share what takes each worker seconds to make.
+_SHARING = ("apps/test_clip.py", "harness/cli/test_every_kind.py", "scoring/test_changed_run.py", "test_wheel.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,13 +35,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Run the tests of a folder below tests/lab in turn: they share runs, or labs in real time, of which one is up."""
+    """Run the tests of a folder below tests/lab in turn: they share runs, or labs in real time, of which one is up.
+
+    Those of `_SHARING` likewise, by file.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduler(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folder = PurePosixPath(nodeid.split("::")[0]).parent
-            return str(folder) if _LAB in folder.parents else nodeid
+            file = PurePosixPath(nodeid.split("::")[0])
+            if _LAB in file.parent.parents:
+                return str(file.parent)
+            return str(file) if str(file).removeprefix("tests/programs/") in _SHARING else nodeid
 
     return Scheduler(config, log)
 

@@ -31,12 +31,17 @@ from tests.unit.harness.bundle.test_archive import keys as keys  # a fixture
 from tests.unit.harness.options.test_options import parse
 
 
-@pytest.fixture
-def whole(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The recorded run as `sojourn harm` keeps it, and a cache of its own."""
-    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
+@pytest.fixture(scope="module")
+def kept(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded run as `sojourn harm` keeps it."""
+    return again(recorded, tmp_path_factory.mktemp("kept"))
 
-    return again(run, tmp_path)
+
+@pytest.fixture
+def whole(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that run, to be changed, and a cache of its own."""
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
+    return Path(shutil.copytree(kept, tmp_path / "results" / kept.name))
 
 
 def again(run: Path, place: Path, **asked: str) -> Path:
