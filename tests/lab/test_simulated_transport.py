@@ -288,7 +288,7 @@ def test_marks_reach_the_sender_and_a_mangler_hides_them(tmp_path: Path) -> None
 
 def test_a_tunnel_carries_the_marks_and_its_replay_window_drops(tmp_path: Path) -> None:
     def through(window: int) -> Path:
-        hops = [Hop(down=way(100, "dualpi2"))]
+        hops = [Hop(down=way(50, "dualpi2"))]
         tunnelled = cell("prague", "cubic", hops=hops, tunnel="ipsec", replay_window=window)
         return run(tunnelled, tmp_path, f"window-{window}")
 
@@ -348,7 +348,7 @@ def cwd(pid: int) -> str:
 
 def test_a_program_that_spins_at_the_end_of_a_stream_does_not_stop_time(tmp_path: Path) -> None:
     job = tmp_path / "run"
-    job.write_text("#!/bin/sh\nwhile :; do read line; done </dev/null & spinning=$!\nsleep 0.02\nkill $spinning\n")
+    job.write_text("#!/bin/sh\nwhile :; do read line; done </dev/null & spinning=$!\nsleep 0.005\nkill $spinning\n")
     job.chmod(0o755)
     simulation.run(ensure_kernel(), ensure_guest(), tmp_path, timeout=60)
 

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from sojourn.hardware.lab.lab_file import read_lab_file
+from sojourn.harness.cli import app
 from sojourn.harness.lab.check import examine
 from sojourn.harness.lab.doctor import Finding
 from tests.lab.real_time.bench import Bench, changed, needs_root
@@ -42,7 +43,7 @@ def test_a_lab_as_described_passes(file: Path, nodes: Bench) -> None:
     before = nodes.lab.router.place.run(["ip", "-br", "link"])
     done = sojourn("check", f"--lab-file={file}", "--qdisc=dualpi2")
     print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.exit_code == 0, done.stdout + done.stderr
     found = {finding.subject: finding for finding in check(file)}
     amiss = [it for it in found.values() if it.verdict != "ok"]
     # A node whose host stalled while it booted has a clock that lags: that is told, and no fault of the lab.
@@ -103,9 +104,8 @@ def test_a_machine_that_is_not_right_is_named_with_its_fix(
     assert told.verdict != "ok" and found in told.found and fix in told.fix, told
 
 
-def sojourn(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sojourn.harness.cli", "lab", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+def sojourn(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["lab", *arguments], env={"COLUMNS": "300"})
 
 
 def test_power_is_switched_from_the_command_line(file: Path) -> None:
@@ -116,9 +116,9 @@ def test_power_is_switched_from_the_command_line(file: Path) -> None:
         (("apu", "on"), "unknown machine 'apu'; known: router, client,"),
     ):
         done = sojourn("power", f"--lab-file={file}", *words)
-        assert done.returncode == 1 and says in done.stderr
+        assert done.exit_code == 1 and says in done.stderr
 
 
 def test_an_unknown_queue_is_refused_before_anything_starts(file: Path) -> None:
     done = sojourn("check", f"--lab-file={file}", "--qdisc=dualpi3")
-    assert done.returncode == 1 and "--qdisc: unknown qdisc 'dualpi3'; known: bfifo," in done.stderr
+    assert done.exit_code == 1 and "--qdisc: unknown qdisc 'dualpi3'; known: bfifo," in done.stderr
