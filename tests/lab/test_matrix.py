@@ -11,8 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
 from tests.tiers import first
 
@@ -84,7 +86,6 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
     ],
 )
 def test_what_cannot_run_ends_with_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
-    process = matrix(tmp_path, *arguments)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert errors.startswith(line) and errors.count("\n") == 1, errors
+    done = CliRunner().invoke(app, ["matrix", *arguments, f"--results={tmp_path}"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith(line) and done.stderr.count("\n") == 1, done.stderr
