@@ -13,7 +13,10 @@ import pytest
 
 _LAB = PurePosixPath("tests/lab")
 #: Files of tests/programs whose tests share what takes each worker seconds to make.
-_SHARING = ("apps/test_clip.py", "harness/cli/test_every_kind.py", "scoring/test_changed_run.py", "test_wheel.py")
+_SHARING = (
+    "apps/test_clip.py", "apps/test_shown.py", "harness/cli/test_every_kind.py", "scoring/test_changed_run.py",
+    "test_wheel.py",
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
@@ -34,11 +35,26 @@ PAGE = """data:text/html,<!doctype html><meta charset="utf-8"><body style="margi
 </script>"""
 
 
-@pytest.fixture(params=DRIVERS)
-def browser(request: pytest.FixtureRequest, display: str) -> Iterator[Browser]:
-    browser = DRIVERS[request.param](LOCAL, display, flags(width=640, height=360))
-    yield browser
-    browser.close()
+@contextmanager
+def started(driver: str, display: str) -> Iterator[Browser]:
+    browser = DRIVERS[driver](LOCAL, display, flags(width=640, height=360))
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def shared(request: pytest.FixtureRequest, display: str) -> Iterator[Browser]:
+    with started(request.param, display) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(shared: Browser) -> Browser:
+    """A browser whose pages have scripts again, which what is kept of one stops."""
+    shared._do(lambda: shared._command("Emulation.setScriptExecutionDisabled", {"value": False}))
+    return shared
 
 
 def test_a_picture_and_the_document_are_kept_without_secrets(browser: Browser, tmp_path: Path) -> None:
@@ -79,17 +95,17 @@ def test_of_a_giant_page_nothing_is_kept(browser: Browser, tmp_path: Path, giant
     assert browser.keep_shown(tmp_path) == "" and list((tmp_path / "logs").iterdir()) == []
 
 
-@pytest.mark.parametrize("browser", first(1, DRIVERS), indirect=True)
+@pytest.mark.parametrize("driver", first(1, DRIVERS))
 def test_a_page_without_an_answer_leaves_nothing_and_keeps_nobody_waiting(
-    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    driver: str, display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    browser.open("data:text/html,<p>film</p><script>setTimeout(() => { for (;;); }, 500)</script>")
-    monkeypatch.setattr("sojourn.apps.browsers.browser._ANSWER_S", 2.0)
-    time.sleep(1)
-    begun = time.monotonic()
-    assert browser.keep_shown(tmp_path) == "" and browser.keep_shown(tmp_path) == ""
-    assert time.monotonic() - begun < 15
-    browser.close()
+    with started(driver, display) as browser:
+        browser.open("data:text/html,<p>film</p><script>setTimeout(() => { for (;;); }, 500)</script>")
+        monkeypatch.setattr("sojourn.apps.browsers.browser._ANSWER_S", 2.0)
+        time.sleep(1)
+        begun = time.monotonic()
+        assert browser.keep_shown(tmp_path) == "" and browser.keep_shown(tmp_path) == ""
+        assert time.monotonic() - begun < 15
     assert browser.keep_shown(tmp_path) == ""
 
 
