@@ -63,9 +63,10 @@ def test_the_version_that_takes_a_fifth_of_the_goodput_is_named(device: Device, 
 
 def test_a_step_must_be_larger_than_what_the_same_version_differs_by(device: Device, tmp_path: Path) -> None:
     place = device(lambda version: 1.3 if version in (6, 7, 8, 9, 10, 11) else 0.3, runs=3)
-    (free,) = history(read_versions([place])).trends
+    versions = read_versions([place])
+    (free,) = history(versions).trends
     assert {step.first for one in free.series for step in one.steps} == {"24.6"} and not free.control
-    (held,) = history(read_versions([place]), same=("24.5", "24.11")).trends
+    (held,) = history(versions, same=("24.5", "24.11")).trends
     assert held.control == "24.11" and "24.11" not in held.versions
     goodput = next(one for one in held.series if one.label.startswith("goodput") and one.where == "with prague")
     apart = abs(goodput.figures["24.5"].value - goodput.figures["24.6"].value)
