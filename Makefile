@@ -2,6 +2,7 @@
 # make harm   sets up what is missing, then measures the harm to a video (ARGS="--qdisc=dualpi2" is passed on)
 # make check  lint, types and the unit tests, which start no program: 1 minute
 # make test   sets up, then checks and runs all tests but the nightly ones: 10 minutes; `pytest -m nightly` runs those
+# make paper  sets up, then makes the runs of the tables in README and docs, and writes these: about 2 hours
 # make setup  packages, Python environment, virtual APU, clip and player; warm: a moment
 # make lock   renews requirements.txt from pyproject.toml
 # make clean  removes what tools left in the checkout (the cache and results/ stay)
@@ -15,7 +16,7 @@ SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadscope
 SERVICE ?= youtube
 
 .DEFAULT_GOAL := help
-.PHONY: help harm test check lint unit setup environment lock clean
+.PHONY: help harm paper test check lint unit setup environment lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -41,6 +42,9 @@ lint:
 
 unit:
 	$(PYTEST) tests/unit $(SIDE_BY_SIDE)
+
+paper: setup
+	$(BIN)/python -m sojourn.harness.cli paper
 
 setup: environment
 	@$(BIN)/python -m sojourn.harness.cli build

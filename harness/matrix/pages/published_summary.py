@@ -12,9 +12,10 @@ from typing import Literal
 
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.pages import published_table
-from sojourn.harness.matrix.pages.published_table import PublishedTable, TableFigure, markdown_row, tables
+from sojourn.harness.matrix.pages.published_table import PublishedTable, TableFigure, tables
 from sojourn.harness.matrix.results import MISSING, Results, column_head, figure_text
 from sojourn.harness.report.agreement_plot import Quantity, SourceDots, agreement_plot
+from sojourn.harness.report.markdown import markdown_row, write_between
 from sojourn.harness.report.picture import write_picture
 from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, PublishedComparison
@@ -59,12 +60,12 @@ class TableGroup:
 def write(known: Mapping[str, Matrix], results: Path, page: Path) -> tuple[Path, Path]:
     """Write summary and tables of the finished runs in `results` into a Markdown page, and the picture next to it.
 
-    Returns page and picture. Raises MatrixError for a page without the marks, EngineError or BuildError.
+    Returns page and picture. Raises MarksError for a page without the marks; MatrixError, EngineError or BuildError.
     """
     gathered = published_table.gather(known, results)
     picture = page.parent / PICTURE
     texts = {MARKS: markdown(gathered), published_table.MARKS: published_table.markdown(gathered)}
-    published_table.write(texts, page)
+    write_between(texts, page)
     picture.parent.mkdir(exist_ok=True)
     write_picture(agreement_plot(quantities(gathered), AGREEING_SIZE), picture)
     return page, picture

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare, seeds
 from sojourn.harness.matrix.results import (
@@ -21,6 +20,7 @@ from sojourn.harness.matrix.results import (
     left_out_text,
     results,
 )
+from sojourn.harness.report.markdown import markdown_row
 from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import PublishedComparison
 
@@ -110,19 +110,6 @@ def figures(of: Sequence[PublishedTable], finished: Results) -> list[TableFigure
     return rows
 
 
-def write(texts: Mapping[tuple[str, str], str], file: Path) -> None:
-    """Put each text between its two marks, which are lines of a Markdown file. Raises MatrixError when it has none."""
-    page = file.read_text() if file.is_file() else ""
-    for (begin, end), text in texts.items():
-        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-            raise MatrixError(
-                f"--table: {file} does not contain the line `{begin}`, followed by `{end}`", code="missing"
-            )
-        before, after = page.partition(begin)[0], page.partition(end)[2]
-        page = f"{before}{begin}\n\n{text}\n{end}{after}"
-    replace_file(file, page.encode())
-
-
 def _cells(one: PublishedTable, finished: Results | None) -> Iterator[str]:
     name = f"`{one.matrix}`" if one.matrix else MISSING
     yield from (one.table, name)
@@ -149,8 +136,3 @@ def _each(texts: Iterator[str]) -> str:
     """Return figures of several metrics as one field; a single one if all are equal."""
     each = list(texts)
     return each[0] if len(set(each)) == 1 else " / ".join(each)
-
-
-def markdown_row(cells: Sequence[str] | Iterator[str]) -> str:
-    """Return a line of a Markdown table."""
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -9,10 +9,11 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference, matrices
+from sojourn.harness.matrix.matrix import Column, Matrix, Reference, matrices
 from sojourn.harness.matrix.pages import published_summary, published_table
 from sojourn.harness.matrix.pages.published_table import MARKS, PublishedTable, markdown, tables
 from sojourn.harness.matrix.results import Results
+from sojourn.harness.report.markdown import MarksError, write_between
 from sojourn.scoring.reference import published
 from tests.refusals import refusal
 
@@ -72,12 +73,12 @@ def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     for text in ("once\n", "twice\n"):
-        published_table.write({MARKS: text}, page)
+        write_between({MARKS: text}, page)
     assert page.read_text() == f"before\n{BEGIN}\n\ntwice\n\n{END}\nafter\n"
     for without in ("", END + BEGIN, BEGIN):
         page.write_text(without)
-        with refusal(MatrixError, "missing", "--table: ", "page.md", "`<!-- published"):
-            published_table.write({MARKS: "x"}, page)
+        with refusal(MarksError, "missing", "page.md", "`<!-- published"):
+            write_between({MARKS: "x"}, page)
 
 
 def test_looking_makes_no_folder(known: dict[str, Matrix], tmp_path: Path) -> None:
@@ -87,8 +88,8 @@ def test_looking_makes_no_folder(known: dict[str, Matrix], tmp_path: Path) -> No
 
 def test_a_page_that_lacks_one_place_stays_as_it_is(tmp_path: Path) -> None:
     (page := tmp_path / "page.md").write_text(f"{BEGIN}\n{END}\n")
-    with refusal(MatrixError, "missing", "--table: ", "`<!-- summary"):
-        published_table.write({MARKS: "x", published_summary.MARKS: "y"}, page)
+    with refusal(MarksError, "missing", "`<!-- summary"):
+        write_between({MARKS: "x", published_summary.MARKS: "y"}, page)
     assert page.read_text() == f"{BEGIN}\n{END}\n"
 
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sojourn paper`: regenerate the tables of README and docs from runs, and check whether they are up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.harness.cli.common import one_line_errors
+
+app = typer.Typer()
+
+
+@app.command()
+@one_line_errors
+def paper(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Tables, by their names in docs/paper.toml; default: all."),
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Folder for the runs: a folder per table.")] = Path("results/paper"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Make nothing; exit code 1 if the code has changed since a table was made.")
+    ] = False,
+) -> None:
+    """Make the runs of the tables in README and docs, and write the tables; finished runs of this build are kept."""
+    from sojourn.harness.report.paper import PaperError, out_of_date, paper_tables, renew
+
+    known = {table.name: table for table in paper_tables()}
+    if unknown := next((name for name in names or () if name not in known), None):
+        raise PaperError(f"{unknown}: no such table; known: {', '.join(known)}", code="unknown-value")
+    chosen = [known[name] for name in names or known]
+    if check:
+        old = out_of_date(chosen)
+        for name, parts in old.items():
+            print(f"{known[name].page}: {name} is out of date ({', '.join(parts)}); run `sojourn paper {name}`")
+        raise typer.Exit(1 if old else 0)
+    for table in chosen:
+        print(renew(table, results))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in Markdown pages: rows, and texts between marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sojourn.hardware.machine.errors import CodedError
+from sojourn.hardware.machine.files import replace_file
+
+
+class MarksError(CodedError):
+    """A Markdown page does not have the marks of a text; one line that says which."""
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    """Return a row of a table; a text must not end a cell, or begin code that does not end in it."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def write_between(texts: Mapping[tuple[str, str], str], file: Path) -> None:
+    """Put each text between its two marks, which are lines of a Markdown file. Raises MarksError if it has none."""
+    page = file.read_text() if file.is_file() else ""
+    for (begin, end), text in texts.items():
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            raise MarksError(f"{file}: does not contain the line `{begin}`, followed by `{end}`", code="missing")
+        before, after = page.partition(begin)[0], page.partition(end)[2]
+        page = f"{before}{begin}\n\n{text}\n{end}{after}"
+    replace_file(file, page.encode())

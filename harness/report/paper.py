@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of README and docs that runs decide: where they are, what makes them, and what their stamps say.
+
+A stamp names commit, kernel build and scores version, and has a digest of each part of the code that decides a table.
+A table whose stamp differs from the code is out of date.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sojourn.hardware.machine import cache, toml_file
+from sojourn.hardware.machine.errors import CodedError
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.messages import first_wrong
+from sojourn.harness.report.experiments import Experiment, experiments, find_runs
+from sojourn.harness.report.grids import interval
+from sojourn.harness.report.heat_map import heat_maps
+from sojourn.harness.report.markdown import markdown_row, write_between
+from sojourn.harness.store.loaded import LoadedRun
+from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.long_table import label_of
+from sojourn.scoring.schema.scores import SCORER
+from sojourn.scoring.statistics.intervals import Estimate
+
+FILE = "docs/paper.toml"
+"""The list of the tables, in a checkout."""
+#: The files that decide a table, by the part of the code that they belong to; patterns as of Path.glob.
+PARTS: Mapping[str, Sequence[str]] = {
+    "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
+    "path": ("bottleneck/rig.py", "bottleneck/shaper.py", "bottleneck/impairment.py", "bottleneck/spec.py"),
+    "player": ("apps/standins/*.py", "apps/standins/*.json", "apps/standins/*/*.js", "apps/standins/*/*.html"),
+    "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
+    "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
+}
+_STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
+_DIGITS = 12
+
+
+class PaperError(CodedError):
+    """The list of tables, or a page of it, is wrong; one line that says what."""
+
+
+class PaperTable(BaseModel):
+    """A table: its page, the command that makes its runs, in shell words without `sojourn`, and its form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    page: str
+    command: str
+    table: Literal["harm", "map"]
+
+    @property
+    def words(self) -> list[str]:
+        """The command as words."""
+        return shlex.split(self.command)
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """The lines of the page between which it is."""
+        return f"<!-- {self.name}: made by `sojourn paper` -->", f"<!-- end of {self.name} -->"
+
+
+class _Paper(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    result: list[PaperTable]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a table was made with, and digests of the code that decides it, by part."""
+
+    commit: str
+    kernel: str
+    parts: Mapping[str, str]
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[LoadedRun], checkout: Path = CHECKOUT) -> Stamp:
+        """Return the stamp of a table of these runs. Raises PaperError if they are of several commits or kernels."""
+        made = {(str(run.manifest.git and run.manifest.git.commit[:8]), _kernel(run)) for run in runs}
+        if len(made) != 1:
+            raise PaperError(f"the runs of a table are of {len(made)} versions: {made}; remove the older ones")
+        ((commit, kernel),) = made
+        return cls(commit, kernel, digests(checkout))
+
+    def markdown(self, name: str, runs: int) -> str:
+        """Return the lines under a table."""
+        parts = " ".join(f"{part}={digest}" for part, digest in self.parts.items())
+        return (
+            f"*{runs} runs; commit {self.commit}, {self.kernel}, scores {SCORER}; `sojourn paper {name}` repeats it.*\n"
+            f"<!-- stamp of {name}: {parts} -->"
+        )
+
+
+def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
+    """Return the tables of README and docs. Raises PaperError."""
+    try:
+        return _Paper.model_validate(toml_file.read_toml(checkout / FILE)).result
+    except OSError as missing:
+        raise PaperError(
+            f"{checkout / FILE}: {missing.strerror}; it is in a checkout", code="unreadable-file"
+        ) from missing
+    except (toml_file.TomlError, ValidationError) as wrong:
+        why = first_wrong(wrong) if isinstance(wrong, ValidationError) else wrong
+        raise PaperError(f"{checkout / FILE}: {why}", code="damaged") from wrong
+
+
+def digests(checkout: Path = CHECKOUT) -> dict[str, str]:
+    """Return a digest of each part of the code that decides a table, and the scores version."""
+    known = {"scores": SCORER}
+    for part, patterns in PARTS.items():
+        files = sorted({file for pattern in patterns for file in checkout.glob(pattern) if file.is_file()})
+        known[part] = cache.digest((str(file.relative_to(checkout)), file.read_bytes()) for file in files)[:_DIGITS]
+    return known
+
+
+def out_of_date(tables: Iterable[PaperTable], checkout: Path = CHECKOUT) -> dict[str, list[str]]:
+    """Return the tables that the code no longer makes, by name, each with the parts that have changed since."""
+    now, old = digests(checkout), {}
+    for table in tables:
+        page = checkout / table.page
+        stamps = {match["name"]: match["parts"] for match in _STAMP.finditer(page.read_text() if page.exists() else "")}
+        if table.name not in stamps:
+            old[table.name] = ["never made"]
+            continue
+        then = dict(word.split("=", 1) for word in stamps[table.name].split())
+        if changed := [part for part in now | then if now.get(part) != then.get(part)]:
+            old[table.name] = changed
+    return old
+
+
+def harm_table(one: Experiment) -> str:
+    """Return the harm by each contender, the bar, and what the viewer saw, as a Markdown table with intervals."""
+    summary = one.summary
+    harm = next(figure for figure in summary.harm if figure.primary)
+
+    def row(head: str, alone: str, figures: Mapping[str, Estimate]) -> str:
+        return markdown_row([head, alone, *(interval(figures.get(name)) for name in summary.contenders)])
+
+    rows = [row("harm", "–", harm.contended)]
+    if harm.beyond:
+        rows.append(row("above the bar (below 0: below it)", "–", harm.beyond))
+    for metric in ("played_height", "victim_mbps", "recovery_s"):
+        if figure := summary.figure(metric):
+            rows.append(row(label_of(metric), interval(figure.alone), figure.contended))
+    heads = ["", "alone", *(f"with {name}{', the bar' * (name == summary.own_kind)}" for name in summary.contenders)]
+    contrasts = [f"{name} − {summary.reference}: {interval(it)}" for name, it in harm.contrast.items()]
+    table = "\n".join([markdown_row(heads), markdown_row(["---"] * len(heads)), *rows])
+    return table + (f"\n\nDifference in harm: {'; '.join(contrasts)}." if contrasts else "")
+
+
+def map_table(groups: Sequence[Experiment]) -> str:
+    """Return the harm in the primary metric of a map as Markdown tables."""
+    primary = next(one for one in heat_maps(groups) if one.primary)
+    parts = []
+    for table in primary.tables:
+        spread = [text for text, width in table.groups for _ in range(width)] or [""] * len(table.heads)
+        heads = [f"{group}<br>{head}" if group else head for group, head in zip(spread, table.heads, strict=True)]
+        rows = [markdown_row([head, *(cell.text or "–" for cell in cells)]) for head, cells in table.rows]
+        lines = [markdown_row([table.corner, *heads]), markdown_row(["---"] * (len(heads) + 1)), *rows]
+        parts.append("\n".join([*([f"**{table.caption}**", ""] if table.caption else []), *lines]))
+    return "\n\n".join(parts)
+
+
+def renew(table: PaperTable, results: Path) -> Path:
+    """Make the runs of a table in a folder of `results` and write it into its page, which is returned.
+
+    Finished runs of the same code are kept. Raises PaperError, also if a run failed; MarksError, ReportError.
+    """
+    code = cache.digest((part, digest.encode()) for part, digest in digests().items())[:8]
+    folder = results / f"{table.name}-{code}"
+    # `sojourn map` keeps finished runs itself.
+    if table.table == "map" or not RunStore(folder).runs():
+        words = [sys.executable, "-m", "sojourn.harness.cli", *table.words, f"--results={folder}"]
+        if ended := subprocess.run(words, check=False).returncode:
+            raise PaperError(f"{table.name}: `sojourn {table.command}` ended with {ended}; {table.page} is unchanged")
+    runs = find_runs([folder])
+    groups = experiments(runs)
+    if table.table == "harm" and len(groups) != 1:
+        text = f"{table.name}: {folder} has {len(groups)} experiments, and a table of harm shows one"
+        raise PaperError(text, code="conflict")
+    text = map_table(groups) if table.table == "map" else harm_table(groups[0])
+    stamped = f"{text}\n\n{Stamp.of_runs(runs).markdown(table.name, len(runs))}\n"
+    write_between({table.marks: stamped}, CHECKOUT / table.page)
+    return CHECKOUT / table.page
+
+
+def _kernel(run: LoadedRun) -> str:
+    versions = run.manifest.versions
+    *_, package = versions.get("kernel source", "unknown").split(" sha256:")[0].split()
+    return f"kernel {package.split('-')[0]} build {versions.get('kernel build', 'unknown')[:8]}"

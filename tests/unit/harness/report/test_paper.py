@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of README and docs: they are made by this code, and a change of the code makes them out of date."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.report.experiments import experiments, find_runs
+from sojourn.harness.report.paper import (
+    PARTS,
+    PaperError,
+    PaperTable,
+    Stamp,
+    digests,
+    harm_table,
+    map_table,
+    out_of_date,
+    paper_tables,
+)
+from tests.refusals import refusal
+
+Series = Callable[..., list[Path]]
+TABLE = PaperTable(name="harm-here", page="page.md", command="harm --repeat=6", table="harm")
+
+
+def test_every_table_is_made_by_this_code() -> None:
+    assert out_of_date(paper_tables()) == {}, "run `sojourn paper`"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The files that decide a table, and a page with a table of them."""
+    for pattern in (pattern for patterns in PARTS.values() for pattern in patterns):
+        for file in CHECKOUT.glob(pattern):
+            if file.is_file():
+                (copy := tmp_path / file.relative_to(CHECKOUT)).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, copy)
+    stamp = Stamp("1234abcd", "kernel 7.2.13 build 12345678", digests(tmp_path))
+    (tmp_path / "page.md").write_text(stamp.markdown("harm-here", 6))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        ("hardware/kernel/tcp_prague.c", "kernel"),
+        ("hardware/kernel/patches/series", "kernel"),
+        ("bottleneck/rig.py", "path"),
+        ("apps/standins/youtube/watch.js", "player"),
+        ("harness/options/timeline.py", "timeline"),
+        ("scoring/statistics/harm.py", "statistics"),
+    ],
+)
+def test_a_change_of_what_decides_a_table_makes_it_out_of_date(checkout: Path, file: str, part: str) -> None:
+    assert out_of_date([TABLE], checkout) == {}
+    with (checkout / file).open("a") as changed:
+        changed.write("\n")
+    assert out_of_date([TABLE], checkout) == {"harm-here": [part]}
+
+
+def test_a_table_without_a_stamp_was_never_made(checkout: Path) -> None:
+    (checkout / "page.md").write_text("no table")
+    assert out_of_date([TABLE], checkout) == {"harm-here": ["never made"]}
+
+
+def test_the_parts_name_files() -> None:
+    for part, patterns in PARTS.items():
+        assert all(any(CHECKOUT.glob(pattern)) for pattern in patterns), part
+
+
+def test_the_table_of_an_experiment_has_harm_bar_and_difference(series: Series) -> None:
+    folder = series([1, 2, 3, 4, 5])[0].parent
+    (one,) = experiments(find_runs([folder]))
+    lines = harm_table(one).splitlines()
+    assert lines[0] == "|  | alone | with cubic, the bar | with prague |"
+    # By hand: 720 lines alone, 36 (10 - stalled) with Prague, so harm 0.5 + stalled / 20.
+    assert lines[2] == "| harm | – | 0 | 0.65 (0.58 to 0.72) |"
+    assert lines[-1].startswith("Difference in harm: prague − cubic: 0.65 (")
+
+
+def test_the_table_of_a_map_has_a_plane_per_queue_and_contender(series: Series) -> None:
+    for rtt_us in (10_000, 40_000):
+        for rate in (5_000_000, 10_000_000):
+            folder = series([rtt_us / 10_000], rtt_us=rtt_us, rate_down_bps=rate, rate_up_bps=rate)[0].parent
+    text = map_table(experiments(find_runs([folder])))
+    assert "**fq_codel flows 1, with prague**" in text
+    assert "| rate ↓ rtt → | 10ms | 40ms |" in text and "| 5mbit | 0.55 | 0.70 |" in text
+
+
+def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:
+    runs: list[Any] = find_runs([series([1, 2])[0].parent])
+    assert Stamp.of_runs(runs).commit == runs[0].manifest.git.commit[:8]
+    runs[1].manifest.git = runs[1].manifest.git.model_copy(update={"commit": "f" * 40})
+    with refusal(PaperError, "failed", "2 versions"):
+        Stamp.of_runs(runs)
