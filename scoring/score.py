@@ -52,15 +52,16 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         seen_there = Observations(inputs.far_picture, setting.clip_fps, before.back if before else None)
         far = _table(seen_there, setting, measured)
     windows = inputs.solo
+    known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
     if baseline:
         rows = recovered(rows, setting, evidence, baseline, windows)
+        rows, baseline = demand.with_fair_shares(rows, baseline, known, call=bool(setting.call))
     own = queue_delay.delays(inputs.queues_of("lan"))
     waits, wait_curves = (
         sojourn_times(before.all, behind.all, own, lab, measured, windows) if before and behind else ([], [])
     )
     verdict = Validity.of(judged(inputs))
-    known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
     harm = harms(rows, baseline, demand.capacity_mbps(known), call=bool(setting.call)) if baseline else []
     return Scores(
         t0=t0,

@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.5"
+SCORER = "2.6"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # the suffix of such a curve's name
 
@@ -31,7 +31,8 @@ class Metrics(BaseModel):
     `frames_in_time` that of those shown within `sojourn.scoring.metrics.IN_TIME_MS`. `rtt_answered_p99_ms` and
     `frame_shown_p99_ms` are percentiles over what arrived; `buffer_fall_s` is the largest fall of the player's buffer
     within a window. `rtt_in_time` is the share of the probes sent that were answered within
-    `sojourn.scoring.metrics.ANSWER_IN_TIME_MS`.
+    `sojourn.scoring.metrics.ANSWER_IN_TIME_MS`. `fair_share_met` is the goodput over the victim's max-min fair share
+    (`sojourn.scoring.transport.demand.fair_share_mbps`), at most 1, which it is alone and where its demand was met.
     """
 
     seconds: Number
@@ -56,6 +57,9 @@ class Metrics(BaseModel):
     unread_share: Number | None = None
     buffer_fall_s: Number | None = None
     victim_mbps: Annotated[Number | None, Metric("goodput of the victim", "more", harm=True, alone=True)] = None
+    fair_share_met: Annotated[
+        Number | None, Metric("goodput over its fair share, at most 1", "more", harm=True, measured=False)
+    ] = None
     contender_mbps: Annotated[Number | None, Metric("goodput of the contender")] = None
     contender_up_mbps: Annotated[Number | None, Metric("goodput of its uploads")] = None
     rtt_p50_ms: Annotated[Number | None, Metric("RTT of the probe (Not-ECT), P50", "less", harm=True, alone=True)] = (

@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from sojourn.bottleneck.units import FRAME_BYTES
 from sojourn.scoring.long_table import ALONE, METRICS, named, rows_of
 from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.schema.scores import HARMED, Scores
@@ -34,7 +33,6 @@ from sojourn.scoring.statistics.intervals import (
 from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.transport import demand
-from sojourn.scoring.transport.rates import PAYLOAD_BYTES
 
 #: The reference contender, if it competes.
 REFERENCE = "cubic"
@@ -306,7 +304,4 @@ def _demand_met(runs: Sequence[Scores], contenders: Sequence[str]) -> dict[str, 
 
 
 def _fair_share(scores: Scores) -> float | None:
-    if scores.lab.get("rate_steps"):
-        return None
-    rate, solo = scores.lab.get("rate_down_bps"), scores.baseline and scores.baseline.victim_mbps
-    return None if not rate or solo is None else min(rate / 1e6 * PAYLOAD_BYTES / FRAME_BYTES / 2, solo)
+    return demand.fair_share_mbps(scores.lab, scores.baseline.victim_mbps if scores.baseline else None)

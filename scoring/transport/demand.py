@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sojourn.bottleneck.units import FRAME_BYTES
-from sojourn.scoring.schema.scores import Metrics, rate_steps
+from sojourn.scoring.schema.scores import Metrics, PhaseScores, rate_steps
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.transport.rates import PAYLOAD_BYTES
+from sojourn.traffic.load import parse_load
 
 METRIC = "victim_mbps"
 """The metric that depends on demand."""
@@ -34,6 +35,36 @@ def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
     if not first:
         return None
     return min([first, *(bps for _, bps in rate_steps(lab))]) / 1e6 * PAYLOAD_BYTES / FRAME_BYTES
+
+
+def fair_share_mbps(lab: Mapping[str, Any], solo_mbps: float | None, flows: int = 1) -> float | None:
+    """Return the victim's max-min fair share next to `flows` bulk flows, Mbit/s: as much as each, at most `solo_mbps`.
+
+    `lab` is that of the scores. None if the rate is unknown or changes.
+    """
+    if solo_mbps is None or not lab.get("rate_down_bps") or rate_steps(lab):
+        return None
+    capacity = capacity_mbps(lab)
+    return None if capacity is None else min(capacity / (1 + flows), solo_mbps)
+
+
+def with_fair_shares(
+    rows: Sequence[PhaseScores], alone: Metrics, lab: Mapping[str, Any], *, call: bool
+) -> tuple[list[PhaseScores], Metrics]:
+    """Return the rows with a contender, and the baseline, with `fair_share_met`; unchanged where it is unknown.
+
+    A contender's flows count one each, uploads and other applications too. Source: max-min fairness, Bertsekas and
+    Gallager, "Data Networks" (1992), section 6.5.2, for one bottleneck.
+    """
+    made, capacity = [], capacity_mbps(lab)
+    for row in rows:
+        share = row.contender and fair_share_mbps(lab, alone.victim_mbps, len(parse_load(row.contender)))
+        if share and row.victim_mbps is not None:
+            value = 1.0 if met(row, alone, capacity, call=call) else round(min(1.0, row.victim_mbps / share), 4)
+            row = row.model_copy(update={"fair_share_met": value})
+        made.append(row)
+    known = any(row.fair_share_met is not None for row in made)
+    return made, alone.model_copy(update={"fair_share_met": 1.0}) if known else alone
 
 
 def met(row: Metrics, alone: Metrics, capacity_mbps: float | None, *, call: bool) -> bool:

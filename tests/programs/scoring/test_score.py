@@ -470,7 +470,8 @@ def test_a_box_is_scored_without_a_word_from_it(run: Path) -> None:
     }  # fmt: skip
     assert 0 < sum(row.marked or 0 for row in scores.sojourn) <= sum(flow.ce for flow in scores.flows)
     assert scores.lab["most_down_bps"] == pytest.approx(9e6 * 1500 / 1448, rel=0.02)
-    assert scores.harm == known.harm
+    # The rate of a box is unknown, and with it the fair share.
+    assert scores.harm == [harm for harm in known.harm if harm.metric != "fair_share_met"]
 
 
 def test_of_a_router_everything_is_told(run: Path) -> None:

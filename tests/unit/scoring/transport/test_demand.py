@@ -9,7 +9,16 @@ import pytest
 
 from sojourn.scoring.baseline import harms
 from sojourn.scoring.schema.scores import Metrics, PhaseScores
-from sojourn.scoring.transport.demand import FALL_S, LEAST_SENT, MOST_USED, capacity_mbps, largest_fall, met
+from sojourn.scoring.transport.demand import (
+    FALL_S,
+    LEAST_SENT,
+    MOST_USED,
+    capacity_mbps,
+    fair_share_mbps,
+    largest_fall,
+    met,
+    with_fair_shares,
+)
 
 LINK = 9.56  # of 10 Mbit/s
 ALONE = {"victim_mbps": 1.75, "dominant_height": 720, "lowest_height": 720, "stalls": 0, "stall_s": 0.0}
@@ -83,3 +92,33 @@ def test_where_the_demand_is_met_goodput_alone_has_no_harm() -> None:
     assert found["mean_height"].harm == pytest.approx(20 / 720, abs=1e-4) and not found["mean_height"].demand_met
     (less,) = [it for it in harms([phase], metrics(), None, call=False) if it.metric == "victim_mbps"]
     assert less.harm == pytest.approx(0.85 / 1.75, abs=1e-4) and not less.demand_met
+
+
+@pytest.mark.parametrize(
+    ("lab", "solo", "flows", "share"),
+    [
+        ({"rate_down_bps": 10e6}, 7.0, 1, 9.564 / 2),
+        ({"rate_down_bps": 10e6}, 7.0, 3, 9.564 / 4),
+        ({"rate_down_bps": 10e6}, 2.5, 1, 2.5),  # it asks for less
+        ({"rate_down_bps": 10e6, "rate_steps": [{"t": 30.0, "direction": "down", "rate_bps": 5e6}]}, 7.0, 1, None),
+        ({"most_down_bps": 9e6}, 7.0, 1, None),  # a box whose rate nobody knows
+        ({"rate_down_bps": 10e6}, None, 1, None),
+    ],
+)
+def test_the_fair_share_is_as_much_as_each_flow_has(
+    lab: dict[str, Any], solo: float | None, flows: int, share: float | None
+) -> None:
+    assert fair_share_mbps(lab, solo, flows) == (None if share is None else pytest.approx(share, rel=1e-3))
+
+
+def test_what_a_victim_has_of_its_share_is_harmed_only_below_it() -> None:
+    def row(contender: str | None, mbps: float) -> PhaseScores:
+        return PhaseScores(name="p", contender=contender, start=0, end=9, **vars(metrics(victim_mbps=mbps, stalls=1)))
+
+    rows = [row(None, 7.0), row("prague", 4.782), row("prague", 2.391), row("cubic*3", 2.391)]
+    made, alone = with_fair_shares(rows, metrics(victim_mbps=7.0), {"rate_down_bps": 10e6}, call=False)
+    assert [it.fair_share_met for it in made] == [None, 1.0, pytest.approx(0.5, abs=1e-3), 1.0]
+    of_share = [it.harm for it in harms(made, alone, LINK, call=False) if it.metric == "fair_share_met"]
+    assert of_share == [0.0, pytest.approx(0.5, abs=1e-3), 0.0]
+    same, baseline = with_fair_shares(rows, metrics(), {}, call=False)
+    assert same == rows and baseline.fair_share_met is None
