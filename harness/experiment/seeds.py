@@ -299,7 +299,7 @@ class _Board:
         self._bar.stop()
 
     def say(self, planned: PlannedRun, text: str) -> None:
-        self._console.print(Text(f"{planned.label}: {text}"))
+        self._console.print(Text(f"{planned.label}: {text}"), soft_wrap=True)
 
     def finished(self, planned: PlannedRun) -> None:
         self.done[planned] = planned.options.seconds

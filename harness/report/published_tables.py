@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
 from sojourn.harness.report.grids import Grid, Row, interval, number, rate_and_queue
 from sojourn.harness.report.headline import outcomes, phrase
@@ -12,6 +13,9 @@ from sojourn.scoring.schema.scores import Scores
 
 #: Data of published runs with live services; the first line names the document.
 _PUBLISHED = "video_harm.csv"
+#: Its words for no harm.
+_SPARED = "none apparent"
+_YES = {True: "yes", False: "no"}
 
 
 def published_services() -> list[str]:
@@ -36,24 +40,44 @@ def published_table(scores: Scores, service: str) -> Grid:
 
 
 def services_table(runs: Iterable[tuple[str, Scores]]) -> Grid:
-    """Return the published table, one row per service, with runs' results (service, scores); no rows without."""
+    """Return runs' results (service, scores), one row per published service, and whether their order is the published.
+
+    The published figures are of one live run each, so only their order can be compared. No rows without any.
+    """
     ours: dict[str, list[Scores]] = {}
     for service, scores in runs:
         ours.setdefault(service, []).append(scores)
     contenders = dict.fromkeys(row["contender"] for row in published.rows(_PUBLISHED))
-    heads = ["service", "bottleneck", "Sojourn"]
-    heads += [head for name in contenders for head in (f"with {name}, published", f"with {name}, Sojourn")]
-    grid = Grid('"L4S Tests", Harm to Video Streaming Services (live services), and the stand-ins.', heads)
+    heads = ["service", "published bottleneck", "Sojourn's", *(f"with {name}" for name in contenders), "order agrees"]
+    caption = '"L4S Tests", Harm to Video Streaming Services: one live run each, by its order only.'
+    grid = Grid(caption, heads)
     for service in published_services():
         if of_service := ours.get(service):
             rows = [row for row in published.rows(_PUBLISHED) if row["service"] == service]
             cells = [service, f"{float(rows[0]['bottleneck_mbps']):g} Mbit/s, {rows[0]['qdisc']}"]
             cells.append(rate_and_queue(of_service[0].lab))
-            for row in rows:
-                theirs = f"{float(row['contender_mbps']):g} Mbit/s; {row['harm']}"
-                cells += [theirs, _harm_with(of_service, row["contender"])]
-            grid.rows.append(Row(cells))
+            cells += [_harm_with(of_service, row["contender"]) for row in rows]
+            grid.rows.append(Row([*cells, _order_agrees(of_service, rows)]))
     return grid
+
+
+def _order_agrees(runs: Sequence[Scores], rows: Sequence[Mapping[str, str]]) -> str:
+    """Return whether goodput and harm are in the published order of contenders; a dash if one did not compete."""
+    valid = [scores for scores in runs if scores.validity.valid]
+    ours: dict[str, tuple[float, float]] = {}
+    for name in (row["contender"] for row in rows):
+        phases = [phase for scores in valid for phase in scores.phases if phase.contender == name]
+        rates = [phase.contender_mbps for phase in phases if phase.contender_mbps is not None]
+        harm = [it.harm for one in valid for it in one.harm if it.contender == name and it.metric == one.primary]
+        if not rates or not harm:
+            return "–"
+        ours[name] = fmean(rates), fmean(harm)
+    less, more = sorted(rows, key=lambda row: float(row["contender_mbps"]))
+    goodput = ours[less["contender"]][0] < ours[more["contender"]][0]
+    # The harm is in words: either none is apparent, or there is some.
+    spared, hurt = sorted(rows, key=lambda row: row["harm"] != _SPARED)
+    harmed = ours[spared["contender"]][1] < ours[hurt["contender"]][1]
+    return f"goodput {_YES[goodput]}, harm {_YES[harmed]}"
 
 
 def _harm_with(runs: Sequence[Scores], contender: str) -> str:

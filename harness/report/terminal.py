@@ -96,10 +96,11 @@ def print_maps(groups: Sequence[Experiment], console: Console) -> None:
             continue
         console.print(Text(f"Harm to the victim: {one.label}", style="bold"))
         for table in one.tables:
-            spread = [text for text, width in table.groups for _ in range(width)] or [""] * len(table.heads)
-            heads = [f"{group} {head}".strip() for group, head in zip(spread, table.heads, strict=True)]
-            rows = [Row([head, *(cell.text for cell in cells)]) for head, cells in table.rows]
-            console.print(_table(Grid(table.caption, [table.corner, *heads], rows)))
+            at = 0
+            for group, width in table.groups or [(table.caption, len(table.heads))]:
+                part = slice(at, at := at + width)  # a terminal is narrow: a table per queue
+                rows = [Row([head, *(cell.text for cell in cells[part])]) for head, cells in table.rows]
+                console.print(_table(Grid(group, [table.corner, *table.heads[part]], rows)))
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:

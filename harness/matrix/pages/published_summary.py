@@ -18,7 +18,7 @@ from sojourn.harness.report.agreement_plot import Quantity, SourceDots, agreemen
 from sojourn.harness.report.markdown import markdown_row, write_between
 from sojourn.harness.report.picture import write_picture
 from sojourn.scoring.reference import published
-from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, PublishedComparison
+from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, FROZEN, PublishedComparison
 
 GROUPS = "table_groups.csv"
 """In scoring/reference/: remarks on groups of the tables."""
@@ -55,6 +55,14 @@ class TableGroup:
     tables: tuple[PublishedTable, ...]
     by_order: bool
     cause: str
+    independent: tuple[str, ...] | None = None
+    """The metrics that are counted: the others of the same cells follow from them. None: all of them."""
+    fitted: str = ""
+    """What of Sojourn was chosen on the same cells; empty if nothing was."""
+
+    def counts(self, metric: str) -> bool:
+        """Return whether a metric is independent of the others."""
+        return self.independent is None or metric in self.independent
 
 
 def write(known: Mapping[str, Matrix], results: Path, page: Path) -> tuple[Path, Path]:
@@ -79,7 +87,12 @@ def groups() -> list[TableGroup]:
         parts.setdefault((one.source, one.group), []).append(one)
     return [
         TableGroup(
-            *key, tuple(of_group), said.get(key, {}).get("judged_by") == "order", said.get(key, {}).get("cause", "")
+            *key,
+            tuple(of_group),
+            (remark := said.get(key, {})).get("judged_by") == "order",
+            remark.get("cause", ""),
+            tuple(remark["independent"].split()) if remark else None,
+            remark.get("fitted", ""),
         )
         for key, of_group in parts.items()
     ]
@@ -97,17 +110,20 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     """Return the picture's link, a table with a row per group (each of its figures on a line), and how to read it."""
     lines = [f"![All published figures against Sojourn's]({PICTURE})", ""]
     counted: list[Verdict] = []
-    rows = []
+    rows, fitted = [], 0
     for source, of_source in groupby(groups(), lambda one: one.source):
         rows.append(markdown_row([f"**{source}**", *[""] * (len(_HEADS) - 1)]))
         for group in of_source:
             figures = _figures(group, finished := _results(group, gathered))
-            counted += [verdict(one.compared, group) for one in figures]
+            words = [verdict(one.compared, group) for one in figures if group.counts(one.compared.metric)]
+            counted += words
+            fitted += words.count("agrees") if group.fitted else 0
             rows.append(markdown_row(_cells(group, finished, figures)))
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
-        f"Of {len(counted)} published figures **{counts['agrees']} agree**, {counts['disagrees']} disagree for a "
-        f"known cause, **{counts['unexplained']} are unexplained**, {counts['not run']} have not run."
+        f"Of {len(counted)} independent published figures **{counts['agrees']} agree** ({fitted} of them *fitted*), "
+        f"{counts['disagrees']} disagree for a known cause, **{counts['unexplained']} are unexplained**, "
+        f"{counts['not run']} have not run."
     )
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
@@ -117,7 +133,10 @@ def markdown(gathered: Mapping[str, Results]) -> str:
         f"figure agrees if half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one and the "
         f"rank correlation is at least {AGREEING_RANK:g}. A correlation in brackets is not required, because all "
         "published figures are that close to their own median. Differences, and figures of another path, are judged "
-        "by the rank correlation alone. *∞*: cells with an infinite value here; they agree in no figure.",
+        "by the rank correlation alone. *∞*: cells with an infinite value here; they agree in no figure. A verdict in "
+        "brackets is not counted: the figure follows from another one of the same cells, such as the second rate of "
+        "two flows that fill a link. *fitted*: a parameter of Sojourn was chosen on the same cells, so that agreement "
+        f"confirms nothing. These thresholds were chosen after the first comparisons, and are frozen since {FROZEN}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -153,19 +172,28 @@ def _cells(group: TableGroup, finished: Results | None, figures: Sequence[TableF
     verdicts = [verdict(one, group) for one in compared]
     matrices = ", ".join(dict.fromkeys(f"`{one.matrix}`" for one in group.tables if one.matrix))
     notes = dict.fromkeys(one.note for one in group.tables if not one.metrics) if not figures else {}
-    why = group.cause if "disagrees" in verdicts else "; ".join(notes)
+    fitted = group.fitted and f"fitted: {group.fitted}"
+    why = "; ".join(filter(None, [group.cause if "disagrees" in verdicts else "; ".join(notes), fitted]))
     yield "<br>".join(filter(None, [f"{group.name}{matrices and f'; {matrices}'}", why and f"*{why}*"]))
     if not finished:
         yield from [MISSING, "no figures", *[MISSING] * (len(_HEADS) - 3)]
         return
     yield _lines(column_head(finished.matrix, one.metric) for one in compared)
-    yield _lines(f"**{one}**" if one == "unexplained" else one for one in verdicts)
+    yield _lines(_word(one, word, group) for one, word in zip(compared, verdicts, strict=True))
     yield _lines(_count(one) for one in figures)
     yield _lines(_times(one.median_log_ratio) for one in compared)
     yield _lines(_within(one.median_abs_log_ratio) for one in compared)
     yield _lines(_within(one.p90_abs_log_ratio) for one in compared)
     yield _lines(MISSING if one.near_share is None else f"{one.near_share:.0%}" for one in compared)
     yield _lines(_order(one, group) for one in compared)
+
+
+def _word(one: PublishedComparison, word: Verdict, group: TableGroup) -> str:
+    """Return a verdict: in brackets if it is not counted, and with what was chosen on the same cells."""
+    text = f"{word}, fitted" if group.fitted and word == "agrees" else word
+    if not group.counts(one.metric):
+        return f"({text})"
+    return f"**{text}**" if word == "unexplained" else text
 
 
 def _count(one: TableFigure) -> str:

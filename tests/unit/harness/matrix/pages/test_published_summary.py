@@ -11,7 +11,15 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.matrix import Column, Matrix, Reference
 from sojourn.harness.matrix.pages import published_summary, published_table
-from sojourn.harness.matrix.pages.published_summary import MARKS, TableGroup, groups, markdown, quantities, verdict
+from sojourn.harness.matrix.pages.published_summary import (
+    GROUPS,
+    MARKS,
+    TableGroup,
+    groups,
+    markdown,
+    quantities,
+    verdict,
+)
 from sojourn.harness.matrix.pages.published_table import PublishedTable
 from sojourn.harness.matrix.results import Results
 from sojourn.scoring.reference import published
@@ -20,6 +28,8 @@ from sojourn.scoring.reference.published import PublishedComparison, pair
 RATE, DELAY, LOST = "flows.0.d_ss_mbps", "flows.0.rtt_mean_ms", "short.p95_s"
 PUBLISHED = {"a-fq": 10.0, "b-fq": 20.0, "c-pie": 40.0, "d-pie": 5.0}
 SAID = {"source": "S", "group": "by order", "judged_by": "order", "cause": "another path"}
+SAID |= {"independent": RATE, "fitted": ""}
+FITTED = {"source": "S", "group": "chosen", "judged_by": "size", "cause": "", "independent": RATE, "fitted": "a law"}
 
 
 def cell(name: str) -> Cell:
@@ -33,7 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, *rows: tuple[str, str, str]) -> None:
         for n, (group, cells, metrics) in enumerate(rows)
     ]
     monkeypatch.setattr(published_summary, "tables", lambda: wanted)
-    monkeypatch.setattr(published, "rows", lambda name: [SAID])
+    monkeypatch.setattr(published, "rows", lambda name: [SAID, FITTED])
 
 
 def ran(factors: dict[str, float]) -> dict[str, Results]:
@@ -68,7 +78,25 @@ def test_a_group_tells_each_cell_once_over_all_its_tables(monkeypatch: pytest.Mo
     told.append("1.00; 1.00<br>–")
     assert row(text, "G") == told
     assert row(text, "plots") == ["plots<br>*as plots*", "–", "no figures", *["–"] * 6]
-    assert "Of 2 published figures **1 agree**, 0 disagree" in text and "**1 are unexplained**, 0 have not run" in text
+    assert (
+        "Of 2 independent published figures **1 agree** (0 of them *fitted*), 0 disagree" in text
+        and "**1 are unexplained**, 0 have not run" in text
+    )
+
+
+def test_what_follows_from_another_figure_is_not_counted_and_a_choice_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(monkeypatch, ("chosen", "", f"{RATE} {LOST}"))
+    text = markdown(ran({"a-fq": 1.0, "b-fq": 1.1, "c-pie": 1.2}))
+    fields = row(text, "chosen")
+    assert fields[0] == "chosen; `m`<br>*fitted: a law*" and fields[2] == "agrees, fitted<br>(unexplained)"
+    assert "Of 1 independent published figures **1 agree** (1 of them *fitted*), 0 disagree" in text
+
+
+def test_every_remark_is_of_a_group_and_its_metrics() -> None:
+    known = {(one.source, one.name): {metric for table in one.tables for metric in table.metrics} for one in groups()}
+    for remark in published.rows(GROUPS):
+        assert set(remark["independent"].split()) <= known[remark["source"], remark["group"]], remark["group"]
+    assert sum(len(one.independent or ()) for one in groups()) == 34
 
 
 @pytest.mark.parametrize(
