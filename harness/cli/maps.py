@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -27,7 +27,8 @@ _Swept = Annotated[
     list[str],
     typer.Argument(
         metavar="OPTION=VALUE,VALUE,…",
-        help="Options to sweep, such as rtt=10ms,40ms qdisc=pie,dualpi2; separate values that have commas by ;",
+        help="Options to sweep, such as rtt=10ms,40ms qdisc=pie,dualpi2; values of ladder and timeline, and others "
+        "that have commas, are separated by ;",
     ),
 ]
 
@@ -36,8 +37,8 @@ def sweep_options(swept: list[str], **given: str | bool | None) -> None:
     """Map the harm to a video over a sweep of options, as a heat map.
 
     Every combination of the values is an experiment of its own; contenders=cubic,prague makes one with each. Stand-in
-    videos run without a recording (--recorder=none) unless you request one. The same command resumes a map that was
-    stopped: finished runs are kept.
+    videos run without a recording (--recorder=none) unless you request one, and runs are kept in results/map unless you
+    give --results. The same command resumes a map that was stopped: finished runs are kept.
 
     Exit codes: as those of `sojourn harm`.
     """
@@ -91,7 +92,8 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
         for number, result in enumerate(runs, 1):
             valid += not result.void
             if number % len(sweep.experiments) == 0:
-                write_index(sweep.first.results)
+                with suppress(RuntimeError, OSError):  # the page at the end says what is wrong
+                    write_index(sweep.first.results)
     valid += sum(not result.void for result in made[0].kept.values())
     if valid < (wanted := made[0].wanted):
         return failed(RuntimeError(f"{valid} of {wanted} requested runs are valid"), ExitCode.TOO_FEW_VALID)

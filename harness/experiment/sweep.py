@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.console import Console
 from sojourn.apps import SERVICES
 from sojourn.apps.options import SCREENING
 from sojourn.hardware import simulation
+from sojourn.hardware.machine.files import lock
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.engine.local import LocalEngine, capacity
@@ -26,7 +28,7 @@ from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.experiment.session import MAIN_JOB
 from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import BY_NAME, Options
+from sojourn.harness.options.model import BY_NAME, FLAGS, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import IN_SCENARIOS, WHY, Defaults, combined, user_defaults, with_scenario
@@ -40,6 +42,8 @@ RESULTS = "results/map"
 """The default folder of a sweep's runs."""
 #: Options that do not change a run's evidence.
 _APART = ("results", "repeat", "engine", "asked_lab")
+#: Options of which any value may have commas.
+_WITH_COMMAS = ("ladder", "timeline")
 #: In a manifest's versions: runs of other builds are other measurements.
 _BUILD = ("kernel source", "kernel build", "guest", "sources")
 
@@ -70,6 +74,7 @@ class Sweep:
         for chosen, table in combined({**axes, **{name: value for name, value in given.items() if name not in axes}}):
             name = ", ".join(f"{option} {value}" for option, value in zip(axes, chosen, strict=True))
             experiments[name] = _options(table, defaults)
+        _refuse_equal(experiments)
         return cls(experiments)
 
     @property
@@ -82,7 +87,6 @@ class Sweep:
         for options in self.experiments.values():
             SERVICES[options.service].from_options(options)
         require_ready(self.first)
-        RunStore(self.first.results).check(sum(it.needed_bytes for it in self.experiments.values()))
 
     def run(
         self, command_line: Sequence[str], terminal: TextIO, begun: Callable[[SeriesOfRuns], None]
@@ -90,10 +94,11 @@ class Sweep:
         """Make the runs that are not in the results folder yet, and yield them as they end.
 
         `begun` gets the series before anything is recorded. Leaving the iteration ends what still runs. Raises
-        OptionsError if the folder has runs of another build, and as `sojourn.harness.experiment.seeds.side_by_side`.
+        OptionsError if the folder has runs of another build or another sweep is writing there, and as
+        `sojourn.harness.experiment.seeds.side_by_side`.
         """
         console, series = Console(file=terminal), SeriesOfRuns(self.experiments)
-        with ended_by_sigterm():
+        with ended_by_sigterm(), only_sweep_in(self.first.results):
             with steps(console) as step:
                 prepared = {}
                 for options in self.experiments.values():
@@ -121,8 +126,37 @@ class Sweep:
         return LocalEngine(machine.bytes, capacity(min(runs, processors), simulation.fitting(machine.memory)))
 
 
+@contextmanager
+def only_sweep_in(folder: Path) -> Iterator[None]:
+    """Hold the lock of a results folder. Raises OptionsError if another sweep has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if not lock(descriptor):
+            text = f"--results: another map is being made in {folder}; wait for it, or give another folder"
+            raise OptionsError(text, code="in-use", option="results")
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _key(record: Mapping[str, Any]) -> str:
-    return json.dumps({name: value for name, value in record.items() if name not in _APART}, sort_keys=True)
+    """Return what a run's options are, whatever the order of its contenders: an experiment has one run per seed."""
+    kept = {name: value for name, value in record.items() if name not in _APART}
+    phases = [{name: value for name, value in phase.items() if name != "name"} for phase in kept.get("phases", [])]
+    kept["phases"] = sorted(json.dumps(phase, sort_keys=True) for phase in phases)
+    return json.dumps(kept, sort_keys=True)
+
+
+def _refuse_equal(experiments: Mapping[str, Options]) -> None:
+    """Raise OptionsError if two experiments are the same, or have different folders or engines."""
+    known: dict[str, str] = {}
+    first = next(iter(experiments.values()))
+    for name, options in experiments.items():
+        if (other := known.setdefault(_key(options.record()), name)) != name:
+            raise OptionsError(f"{other} and {name} are the same experiment; give each value once", code="duplicate")
+        if (options.results, options.engine) != (first.results, first.engine):
+            text = f"{name}: --results and --engine must be the same for all experiments of a map; set them once"
+            raise OptionsError(text, code="conflict", option="results")
 
 
 def kept_runs(folder: Path, machine: Machine) -> Callable[[Options], Result | None]:
@@ -181,7 +215,11 @@ def _axes(words: Sequence[str]) -> dict[str, list[str]]:
                 )  # fmt: skip
             hint = did_you_mean(name, IN_SCENARIOS) or f"known: {', '.join(IN_SCENARIOS)}"
             raise OptionsError(f"{word}: no such option; {hint}", code="unknown-option", option=name)
-        values = [value.strip() for value in text.split(";" if ";" in text else ",")]
+        if name in FLAGS:
+            raise OptionsError(f"{word}: a flag cannot be swept; make a map with --{name} and one without it",
+                               code="unsupported", option=name)  # fmt: skip
+        several = ";" in text or name in _WITH_COMMAS
+        values = [value.strip() for value in text.removesuffix(";").split(";" if several else ",")]
         if "" in values or len(set(values)) < len(values) or name in axes:
             why = "is given twice" if name in axes else "has an empty value or one that is given twice"
             raise OptionsError(f"{word}: {name} {why}; give each value once", code="invalid-value", option=name)

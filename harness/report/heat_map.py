@@ -23,7 +23,7 @@ from sojourn.scoring.statistics.summary import REFERENCE, Figure
 _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box", "timeline")
 #: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
 _DEEPEST = 0.55
-_UNITS = {"rate_down_bps": format_rate, "rtt_us": format_time}
+_UNITS = {"rate_down_bps": format_rate, "rate_up_bps": format_rate, "rtt_us": format_time}
 _NAMES = {option.field: option.name for option in OPTIONS}
 
 
@@ -123,12 +123,12 @@ class _Field:
 
     def _plane(self, metric: str, queue: str, contender: str) -> HeatTable:
         down, across = self._swept
-        at = {(row[down], row[across]): key for key, row in self._rows.items()}
+        at = {(_key(row.get(down)), _key(row.get(across))): key for key, row in self._rows.items()}
         columns = _values(across, self._rows.values())
         rows = [
             (
                 _value(down, y),
-                [self._cell(at.get((y, x), ""), queue, contender, metric) for x in columns],
+                [self._cell(at.get((_key(y), _key(x)), ""), queue, contender, metric) for x in columns],
             )
             for y in _values(down, self._rows.values())
         ]
@@ -179,18 +179,24 @@ def _swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _values(name: str, rows: Any) -> list[Any]:
     """Return an option's values, in order."""
-    values = {json.dumps(row.get(name)): row.get(name) for row in rows}
+    values = {_key(row.get(name)): row.get(name) for row in rows}
     every = list(values.values())
     numbers = all(isinstance(value, int | float) for value in every)
     return sorted(every, key=(lambda value: value) if numbers else (lambda value: str(_value(name, value))))
 
 
+def _key(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
 def _value(name: str, value: Any) -> str:
     """Return an option's value as text."""
-    if (unit := _UNITS.get(name)) and value is not None:
+    if value is None:
+        return "default"
+    if unit := _UNITS.get(name):
         return unit(value)
     option = next((it for it in OPTIONS if it.field == name), None)
-    return option.word(value) if option and value is not None and not option.second else str(value)
+    return option.word(value) if option and not option.second else str(value)
 
 
 def _between(harm: Estimate) -> str:

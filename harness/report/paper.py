@@ -7,6 +7,7 @@ A table whose stamp differs from the code is out of date.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -22,6 +23,7 @@ from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import first_wrong
+from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import heat_maps
@@ -38,7 +40,11 @@ FILE = "docs/paper.toml"
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
     "path": ("bottleneck/rig.py", "bottleneck/shaper.py", "bottleneck/impairment.py", "bottleneck/spec.py"),
-    "player": ("apps/standins/*.py", "apps/standins/*.json", "apps/standins/*/*.js", "apps/standins/*/*.html"),
+    "player": (
+        *("apps/standins/*.py", "apps/standins/*.json", "apps/standins/*/*.js", "apps/standins/*/*.html"),
+        *("apps/page_service.py", "captures/*.js"),
+    ),
+    "senders": ("traffic/contender.py", "traffic/iperf3.py", "traffic/load.py"),
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
     "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
 }
@@ -84,13 +90,18 @@ class Stamp:
     parts: Mapping[str, str]
 
     @classmethod
-    def of_runs(cls, runs: Sequence[LoadedRun], checkout: Path = CHECKOUT) -> Stamp:
-        """Return the stamp of a table of these runs. Raises PaperError if they are of several commits or kernels."""
-        made = {(str(run.manifest.git and run.manifest.git.commit[:8]), _kernel(run)) for run in runs}
+    def of_runs(cls, runs: Sequence[LoadedRun], parts: Mapping[str, str]) -> Stamp:
+        """Return the stamp of a table of these runs, made by code with these digests.
+
+        Raises PaperError if they are of several commits or kernels, or of code that was not committed.
+        """
+        if any(run.manifest.git is None or run.manifest.git.dirty for run in runs):
+            raise PaperError("the runs of a table are of code that was not committed; commit it, and make them again")
+        made = {(run.manifest.git.commit[:8], _kernel(run)) for run in runs if run.manifest.git}
         if len(made) != 1:
             raise PaperError(f"the runs of a table are of {len(made)} versions: {made}; remove the older ones")
         ((commit, kernel),) = made
-        return cls(commit, kernel, digests(checkout))
+        return cls(commit, kernel, parts)
 
     def markdown(self, name: str, runs: int) -> str:
         """Return the lines under a table."""
@@ -114,19 +125,29 @@ def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
         raise PaperError(f"{checkout / FILE}: {why}", code="damaged") from wrong
 
 
-def digests(checkout: Path = CHECKOUT) -> dict[str, str]:
-    """Return a digest of each part of the code that decides a table, and the scores version."""
-    known = {"scores": SCORER}
+def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
+    """Return a digest of each part of the code that decides a table: its command and the options' defaults too."""
+    defaults = {option.name: option.default for option in OPTIONS if option.subject == "what"}
+    known = {
+        "scores": SCORER,
+        "command": _digest([("command", table.command.encode())]),
+        "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
+    }
     for part, patterns in PARTS.items():
         files = sorted({file for pattern in patterns for file in checkout.glob(pattern) if file.is_file()})
-        known[part] = cache.digest((str(file.relative_to(checkout)), file.read_bytes()) for file in files)[:_DIGITS]
+        known[part] = _digest((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
     return known
+
+
+def _digest(parts: Iterable[tuple[str, bytes]]) -> str:
+    return cache.digest(parts)[:_DIGITS]
 
 
 def out_of_date(tables: Iterable[PaperTable], checkout: Path = CHECKOUT) -> dict[str, list[str]]:
     """Return the tables that the code no longer makes, by name, each with the parts that have changed since."""
-    now, old = digests(checkout), {}
+    old = {}
     for table in tables:
+        now = digests(table, checkout)
         page = checkout / table.page
         stamps = {match["name"]: match["parts"] for match in _STAMP.finditer(page.read_text() if page.exists() else "")}
         if table.name not in stamps:
@@ -139,9 +160,14 @@ def out_of_date(tables: Iterable[PaperTable], checkout: Path = CHECKOUT) -> dict
 
 
 def harm_table(one: Experiment) -> str:
-    """Return the harm by each contender, the bar, and what the viewer saw, as a Markdown table with intervals."""
+    """Return the harm by each contender, the bar, and what the viewer saw, as a Markdown table with intervals.
+
+    Raises PaperError without a harm.
+    """
     summary = one.summary
-    harm = next(figure for figure in summary.harm if figure.primary)
+    harm = next((figure for figure in summary.harm if figure.primary), None)
+    if harm is None:
+        raise PaperError(f"{one.title}: no valid run has a harm in the primary metric", code="invalid-run")
 
     def row(head: str, alone: str, figures: Mapping[str, Estimate]) -> str:
         return markdown_row([head, alone, *(interval(figures.get(name)) for name in summary.contenders)])
@@ -159,8 +185,10 @@ def harm_table(one: Experiment) -> str:
 
 
 def map_table(groups: Sequence[Experiment]) -> str:
-    """Return the harm in the primary metric of a map as Markdown tables."""
-    primary = next(one for one in heat_maps(groups) if one.primary)
+    """Return the harm in the primary metric of a map as Markdown tables. Raises PaperError without one."""
+    primary = next((one for one in heat_maps(groups) if one.primary), None)
+    if primary is None:
+        raise PaperError("no valid run of the map has a harm in the primary metric", code="invalid-run")
     parts = []
     for table in primary.tables:
         spread = [text for text, width in table.groups for _ in range(width)] or [""] * len(table.heads)
@@ -174,24 +202,35 @@ def map_table(groups: Sequence[Experiment]) -> str:
 def renew(table: PaperTable, results: Path) -> Path:
     """Make the runs of a table in a folder of `results` and write it into its page, which is returned.
 
-    Finished runs of the same code are kept. Raises PaperError, also if a run failed; MarksError, ReportError.
+    Finished runs of the same command and code are kept. Raises PaperError, also if a run failed or too few are valid;
+    MarksError, ReportError.
     """
-    code = cache.digest((part, digest.encode()) for part, digest in digests().items())[:8]
-    folder = results / f"{table.name}-{code}"
+    parts = digests(table)  # before the runs: the code may change meanwhile
+    folder = results / f"{table.name}-{cache.digest((name, digest.encode()) for name, digest in parts.items())[:8]}"
     # `sojourn map` keeps finished runs itself.
     if table.table == "map" or not RunStore(folder).runs():
         words = [sys.executable, "-m", "sojourn.harness.cli", *table.words, f"--results={folder}"]
         if ended := subprocess.run(words, check=False).returncode:
             raise PaperError(f"{table.name}: `sojourn {table.command}` ended with {ended}; {table.page} is unchanged")
     runs = find_runs([folder])
-    groups = experiments(runs)
-    if table.table == "harm" and len(groups) != 1:
-        text = f"{table.name}: {folder} has {len(groups)} experiments, and a table of harm shows one"
-        raise PaperError(text, code="conflict")
-    text = map_table(groups) if table.table == "map" else harm_table(groups[0])
-    stamped = f"{text}\n\n{Stamp.of_runs(runs).markdown(table.name, len(runs))}\n"
-    write_between({table.marks: stamped}, CHECKOUT / table.page)
+    write_between({table.marks: stamped(table, runs, parts)}, CHECKOUT / table.page)
     return CHECKOUT / table.page
+
+
+def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, str]) -> str:
+    """Return a table of these runs with its stamp. Raises PaperError if too few of them are valid."""
+    groups = experiments(runs)
+    wanted = next((int(word.partition("=")[2]) for word in table.words if word.startswith("--repeat=")), 1)
+    if short := next((one.title for one in groups if len(one.summary.valid) < wanted), None):
+        raise PaperError(
+            f"{table.name}: fewer than {wanted} valid runs of {short}; remove its runs and make them again"
+        )
+    if table.table == "harm" and len(groups) != 1:
+        raise PaperError(
+            f"{table.name}: runs of {len(groups)} experiments, and a table of harm shows one", code="conflict"
+        )
+    text = map_table(groups) if table.table == "map" else harm_table(groups[0])
+    return f"{text}\n\n{Stamp.of_runs(runs, parts).markdown(table.name, len(runs))}\n"
 
 
 def _kernel(run: LoadedRun) -> str:

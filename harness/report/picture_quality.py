@@ -31,14 +31,13 @@ def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.
     valid, QualityError if no Sojourn film was shown; ReportError, RecordingError.
     """
     scores = valid(load_victim_run(run, "quality")).require_unaltered("screen.mp4", "screen.json").scores
-    if not (run / "screen.mp4").exists():
-        raise QualityError(
-            f"{run}: no screen was recorded, and nothing can be judged; repeat it with --recorder=ffmpeg"
-        )
     try:
-        lab, screen = (json.loads((run / name).read_text()) for name in ("lab.json", "screen.json"))
+        lab = json.loads((run / "lab.json").read_text())
+        screen = {} if lab.get("screening") else json.loads((run / "screen.json").read_text())
     except (OSError, ValueError) as error:
         raise QualityError(f"{run}: {error}") from error
+    if lab.get("screening"):
+        raise QualityError(f"{run}: its screen was not recorded; repeat it with --recorder=ffmpeg")
     clip = lab.get("clip")
     if scores.picture != "strip" or not clip:
         raise QualityError(f"{run}: it did not show Sojourn's film, so there is no reference to compare with")

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
 
+#: By how much a frame may be on the screen before or after the player's position says so, s.
+_PRESENTED_S = 0.1
+
+
 @gate_of_runs("recorder-frames-missing", "recording-complete", "player-samples-complete", "every-frame-recorded",
               "strip-unread", "every-frame-logged", "frame-log-agrees")  # fmt: skip
 def recording(run: RunEvidence) -> Iterable[Gate]:
@@ -24,7 +28,7 @@ def recording(run: RunEvidence) -> Iterable[Gate]:
     span, limits = run.setting.span, run.limits
     if run.setting.screening:
         yield covers("player-samples-complete", "player samples", run.picture.sampled, span, limits)
-        yield every_frame_logged(run.picture.frames)
+        yield every_frame_logged(run.picture.frames, run.picture.sampled, run.picture.positions)
         return
     for who, seen in run.pictures:
         recorded = seen.recording
@@ -58,13 +62,20 @@ def log_agrees(recorded: pl.DataFrame, logged: pl.DataFrame, heights: Sequence[i
     return gate("frame-log-agrees", "recording and frame log agree", ok, measured, limit)
 
 
-def every_frame_logged(logged: pl.DataFrame | None) -> Gate:
-    """The log of a screening run has every frame that the player presented, as the player counts them."""
-    steps = [] if logged is None else logged["count"].diff().drop_nulls().to_list()
-    missing = sum(max(step - 1, 0) for step in steps)
-    return gate(
-        "every-frame-logged", "every frame logged", bool(steps) and not missing, f"{missing} missing", "none missing"
-    )
+def every_frame_logged(logged: pl.DataFrame | None, sampled: Sequence[float], positions: Sequence[float]) -> Gate:
+    """The log of a screening run has every frame that the player presented, as the player counts them.
+
+    Nor does the film advance between two samples (Unix s, and s of the film) without a frame in the log.
+    """
+    missing, times = 0, np.array([]) if logged is None else logged["t"].to_numpy()[:-1]  # the last repeats one
+    if logged is not None and times.size:
+        steps = np.diff(logged["count"].to_numpy()[:-1])
+        missing = int(np.abs(steps - 1).sum())
+        since = np.searchsorted(times, np.asarray(sampled) - _PRESENTED_S)
+        unseen = np.searchsorted(times, np.asarray(sampled)[1:] + _PRESENTED_S) == since[:-1]
+        missing += int((unseen & (np.diff(positions) > _PRESENTED_S)).sum())
+    name = "every frame logged"
+    return gate("every-frame-logged", name, bool(times.size) and not missing, f"{missing} missing", "none missing")
 
 
 def every_frame(times: Sequence[float], fps: float, who: str = "") -> Gate:

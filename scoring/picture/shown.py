@@ -44,6 +44,7 @@ class Picture:
     buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of buffered media ahead
     recording: RecordedScreen | None = None
     sampled: Sequence[float] = ()  # times of the player's samples, Unix s
+    positions: Sequence[float] = ()  # of the film in these samples, s
     unread: float | None = None  # share of frames in the timeline with an unreadable strip
 
 
@@ -56,7 +57,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         shown = files.whole(video, lambda: frames.read_recording(video, screen["start"]))
     lines = files.lines("player.jsonl", records.PLAYER)
     samples = [s for s in lines if "event" not in s]
-    seen = Picture(sampled=[s["t"] for s in samples])
+    seen = Picture(sampled=[s["t"] for s in samples], positions=[s.get("currentTime") or 0.0 for s in samples])
     if screen is not None and shown is not None:
         seen.recording = RecordedScreen(screen, shown["t"].to_list())
         seen.unread = 1.0
@@ -65,7 +66,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         seen.buffered = ahead or None
     facts = setting.clip or {}
     fps = setting.clip_fps
-    if any(line.get("event") == "frame" for line in lines):
+    if not setting.live and any(line.get("event") == "frame" for line in lines):
         seen.presented = frames.presented(lines, fps)
     if setting.screening and seen.presented is not None:
         seen.source, seen.frames = "player", seen.presented

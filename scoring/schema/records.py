@@ -227,7 +227,11 @@ DETAILS: dict[str, Any] = {
     "ad": bool,
     "call": CallSecond,
     "camera": list[tuple[int, float, float]],
-    "frame": tuple[float, int, int],
+    "frame": tuple[
+        Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)],
+        Annotated[int, Field(ge=0, le=100_000)],
+        Annotated[int, Field(ge=0, le=2**40)],
+    ],
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
 its camera (captures/call.js); position (s), height (lines) and number of a presented frame (captures/frames.js)."""

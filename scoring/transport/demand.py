@@ -38,7 +38,7 @@ def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
 
 
 def fair_share_mbps(lab: Mapping[str, Any], solo_mbps: float | None, flows: int = 1) -> float | None:
-    """Return the victim's max-min fair share next to `flows` bulk flows, Mbit/s: as much as each, at most `solo_mbps`.
+    """Return the victim's max-min fair share next to `flows` downloads, Mbit/s: as much as each, at most `solo_mbps`.
 
     `lab` is that of the scores. None if the rate is unknown or changes.
     """
@@ -53,12 +53,15 @@ def with_fair_shares(
 ) -> tuple[list[PhaseScores], Metrics]:
     """Return the rows with a contender, and the baseline, with `fair_share_met`; unchanged where it is unknown.
 
-    A contender's flows count one each, uploads and other applications too. Source: max-min fairness, Bertsekas and
-    Gallager, "Data Networks" (1992), section 6.5.2, for one bottleneck.
+    Only of loads of downloads, which take all that they get: what a call, a page or a video asks for is not known, and
+    an upload takes nothing of the downlink. Source: max-min fairness, Bertsekas and Gallager, "Data Networks" (1992),
+    section 6.5.2, for one bottleneck.
     """
     made, capacity = [], capacity_mbps(lab)
     for row in rows:
-        share = row.contender and fair_share_mbps(lab, alone.victim_mbps, len(parse_load(row.contender)))
+        load = parse_load(row.contender) if row.contender else ()
+        downloads = len(load) if all(part.bulk and not part.up for part in load) else 0
+        share = downloads and fair_share_mbps(lab, alone.victim_mbps, downloads)
         if share and row.victim_mbps is not None:
             value = 1.0 if met(row, alone, capacity, call=call) else round(min(1.0, row.victim_mbps / share), 4)
             row = row.model_copy(update={"fair_share_met": value})

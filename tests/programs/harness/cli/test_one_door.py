@@ -81,6 +81,7 @@ OTHERS = {
     "build": "no run", "doctor": "no run", "lab check": "no run", "lab init": "no run", "lab power": "no run",
     "harm": "makes runs",
     "rescore": "judges from the raw files", "rerun": "compares bytes", "matrix": "cells, not runs",
+    "map": "reads by index and experiments, as report and summary do", "paper": "by experiments, as summary",
     "flent": "cells, not runs", "bundle verify": "compares hashes", "bundle import": "compares hashes",
     "bundle crate": "of a bundle", "export": "a film, stamped with what the run is (test_film)",
 }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from sojourn.harness.experiment.sweep import RESULTS, Sweep, kept_runs
+from sojourn.harness.experiment.sweep import RESULTS, Sweep, kept_runs, only_sweep_in
 from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
@@ -53,6 +53,9 @@ def test_a_video_is_screened_and_a_call_recorded_unless_the_user_says_otherwise(
 def test_values_with_commas_are_separated_by_semicolons() -> None:
     ladders = sweep("ladder=240p:300k,480p:1mbit;240p:300k,720p:3mbit").experiments.values()
     assert [it.ladder[-1][0] for it in ladders] == [480, 720]
+    assert len(sweep("ladder=240p:300k,480p:1mbit").experiments) == 1
+    (step,) = sweep("rate=10mbit,30s:5mbit;").experiments.values()
+    assert step.rate_steps
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,8 @@ def test_values_with_commas_are_separated_by_semicolons() -> None:
         (["rtt=10ms,40ms"], {"lab": "virtual"}, "unsupported", "soak"),
         (["buffer=4,8"], {"service": "call"}, "no-effect", "buffer"),
         ([], {}, "missing", "rtt="),
+        (["exact=true,false"], {}, "unsupported", "--exact"),
+        (["rtt=10ms,10000us"], {}, "duplicate", "same experiment"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(words: list[str], given: dict[str, str], code: Any, mentioned: str) -> None:
@@ -100,6 +105,28 @@ def test_finished_runs_of_the_same_options_and_seed_are_kept(tmp_path: Path, sco
     assert kept(far.repetition(1)) is None
     assert kept(near.repetition(1).replace(results=tmp_path / "moved", repeat=9)) is not None
     assert kept(near.repetition(1).replace(exact=True)) is None
+
+
+def test_a_larger_repeat_keeps_the_runs_of_a_smaller_one_whatever_their_order(tmp_path: Path, scores: Scores) -> None:
+    once = sweep("rtt=10ms", results=str(tmp_path)).first
+    runs = {finished(once.replace(seed=seed), scores, BUILD) for seed in (1, 2, 3)}
+    (more,) = sweep("rtt=10ms", results=str(tmp_path), repeat="6").experiments.values()
+    kept = [kept_runs(tmp_path, MACHINE)(more.repetition(number)) for number in range(1, 7)]
+    assert {it.path for it in kept if it} == runs
+
+
+def test_two_sweeps_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    with only_sweep_in(tmp_path), refusal(OptionsError, "in-use", str(tmp_path)), only_sweep_in(tmp_path):
+        pass
+    with only_sweep_in(tmp_path):
+        pass
+
+
+def test_experiments_share_folder_and_engine(tmp_path: Path) -> None:
+    (tmp_path / "sojourn.toml").write_text('[o2tv]\nresults = "elsewhere"\n')
+    given = {option.name: None for option in OPTIONS}
+    with refusal(OptionsError, "conflict", "--results"):
+        Sweep.from_command_line(["service=youtube,o2tv"], given, tmp_path, {})
 
 
 def test_a_damaged_run_is_not_kept_and_other_builds_are_refused(tmp_path: Path, scores: Scores) -> None:

@@ -142,3 +142,14 @@ def test_a_page_of_many_experiments_opens_with_the_map(series: Series) -> None:
     page = write_index(folder).read_text()
     assert page.index("<h2>Harm</h2>") < page.index("<h2>What happened to the viewer</h2>")
     assert "<summary>13 experiments</summary>" in page
+
+
+def test_swept_lists_and_options_that_some_runs_lack_are_rows_too(series: Series) -> None:
+    for ladder in ([[240, 300_000]], [[240, 300_000], [720, 2_500_000]]):
+        for loss in ({}, {"loss_percent": 1.0}):
+            folder = series([1], ladder=ladder, **loss)[0].parent
+    _, plane = tables(folder, "fps")
+    assert [head for head, _ in plane.rows] == ["240p:300000bit", "240p:300000bit,720p:2500000bit"]
+    assert set(plane.heads) == {"default", "1.0%"}
+    assert all(cell.text for _, cells in plane.rows for cell in cells)
+    assert write_index(folder).exists()

@@ -22,7 +22,9 @@ from sojourn.harness.report.paper import (
     map_table,
     out_of_date,
     paper_tables,
+    stamped,
 )
+from sojourn.harness.store.manifest import GitState
 from tests.refusals import refusal
 
 Series = Callable[..., list[Path]]
@@ -41,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
             if file.is_file():
                 (copy := tmp_path / file.relative_to(CHECKOUT)).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, copy)
-    stamp = Stamp("1234abcd", "kernel 7.2.13 build 12345678", digests(tmp_path))
+    stamp = Stamp("1234abcd", "kernel 7.2.13 build 12345678", digests(TABLE, tmp_path))
     (tmp_path / "page.md").write_text(stamp.markdown("harm-here", 6))
     return tmp_path
 
@@ -53,6 +55,8 @@ def checkout(tmp_path: Path) -> Path:
         ("hardware/kernel/patches/series", "kernel"),
         ("bottleneck/rig.py", "path"),
         ("apps/standins/youtube/watch.js", "player"),
+        ("captures/frames.js", "player"),
+        ("traffic/contender.py", "senders"),
         ("harness/options/timeline.py", "timeline"),
         ("scoring/statistics/harm.py", "statistics"),
     ],
@@ -95,7 +99,23 @@ def test_the_table_of_a_map_has_a_plane_per_queue_and_contender(series: Series) 
 
 def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:
     runs: list[Any] = find_runs([series([1, 2])[0].parent])
-    assert Stamp.of_runs(runs).commit == runs[0].manifest.git.commit[:8]
-    runs[1].manifest.git = runs[1].manifest.git.model_copy(update={"commit": "f" * 40})
+    for run in runs:
+        run.manifest.git = GitState(commit="a" * 40, dirty=False)
+    assert Stamp.of_runs(runs, {}).commit == "a" * 8
+    runs[1].manifest.git = GitState(commit="f" * 40, dirty=False)
     with refusal(PaperError, "failed", "2 versions"):
-        Stamp.of_runs(runs)
+        Stamp.of_runs(runs, {})
+    runs[1].manifest.git = GitState(commit="a" * 40, dirty=True)
+    with refusal(PaperError, "failed", "not committed"):
+        Stamp.of_runs(runs, {})
+
+
+def test_too_few_valid_runs_make_no_table(series: Series) -> None:
+    runs: list[Any] = find_runs([series([1, 2, 3, 4, 5], void=[9])[0].parent])
+    with refusal(PaperError, "failed", "fewer than 6 valid runs"):
+        stamped(TABLE, runs, {})
+
+
+def test_another_command_makes_a_table_out_of_date(checkout: Path) -> None:
+    other = TABLE.model_copy(update={"command": "harm --repeat=10"})
+    assert out_of_date([other], checkout) == {"harm-here": ["command"]}

@@ -77,7 +77,18 @@ def test_nothing_in_common_is_no_agreement() -> None:
 
 
 def test_a_frame_that_the_log_misses_fails_its_gate() -> None:
-    assert every_frame_logged(presented(log(), FPS)).ok
-    gate = every_frame_logged(presented([it for it in log() if it["t"] != _TIMES[5]], FPS))
-    assert (gate.ok, gate.measured) == (False, "1 missing")
-    assert not every_frame_logged(None).ok and not every_frame_logged(presented([], FPS)).ok
+    def judged(lines: list[dict[str, Any]]) -> tuple[bool, str]:
+        gate = every_frame_logged(presented(lines, FPS), sampled, positions)
+        return gate.ok, gate.measured
+
+    sampled = [9.5 + n / 4 for n in range(20)]
+    shown = [sum(t <= at for t in _TIMES) / FPS for at in sampled]
+    positions = [100 / FPS + it for it in shown]
+    assert judged(log()) == (True, "0 missing")
+    assert judged([it for it in log() if it["t"] != _TIMES[5]]) == (False, "1 missing")
+    # The callback dies while the film goes on: what the player counts cannot tell.
+    assert judged([it for it in log() if it["t"] < 13.2 or "event" not in it]) == (False, "2 missing")
+    assert not judged(log()[:2])[0] and not judged([*log()[:2], log()[-1]])[0]
+    backwards = [it | {"detail": (*it["detail"][:2], 61 - it["detail"][2])} if it.get("event") else it for it in log()]
+    assert not judged(backwards)[0]
+    assert not judged([])[0] and not every_frame_logged(None, sampled, positions).ok

@@ -122,3 +122,10 @@ def test_what_a_victim_has_of_its_share_is_harmed_only_below_it() -> None:
     assert of_share == [0.0, pytest.approx(0.5, abs=1e-3), 0.0]
     same, baseline = with_fair_shares(rows, metrics(), {}, call=False)
     assert same == rows and baseline.fair_share_met is None
+
+
+@pytest.mark.parametrize("load", ["cubic@up", "cubic+call", "web*3", "video"])
+def test_a_load_that_is_not_of_downloads_leaves_the_share_unknown(load: str) -> None:
+    row = PhaseScores(name="p", contender=load, start=0, end=9, **vars(metrics(victim_mbps=2.0, stalls=1)))
+    made, _ = with_fair_shares([row], metrics(victim_mbps=7.0), {"rate_down_bps": 10e6}, call=False)
+    assert made[0].fair_share_met is None
