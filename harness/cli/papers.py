@@ -37,5 +37,5 @@ def paper(
         for name, parts in old.items():
             print(f"{known[name].page}: {name} is out of date ({', '.join(parts)}); run `sojourn paper {name}`")
         raise typer.Exit(1 if old else 0)
-    for table in chosen:
-        print(renew(table, results))
+    for page in renew(chosen, results):
+        print(page)

@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -199,22 +199,26 @@ def map_table(groups: Sequence[Experiment]) -> str:
     return "\n\n".join(parts)
 
 
-def renew(table: PaperTable, results: Path) -> Path:
-    """Make the runs of a table in a folder of `results` and write it into its page, which is returned.
+def renew(tables: Sequence[PaperTable], results: Path) -> Iterator[Path]:
+    """Make the runs of tables in folders of `results`, then write every table into its page, and yield these.
 
-    Finished runs of the same command and code are kept. Raises PaperError, also if a run failed or too few are valid;
-    MarksError, ReportError.
+    The pages come last, because a changed page is code that was not committed. Finished runs of the same command and
+    code are kept. Raises PaperError, also if a run failed or too few are valid; MarksError, ReportError.
     """
-    parts = digests(table)  # before the runs: the code may change meanwhile
+    made = [(table, parts := digests(table), _runs(table, results, parts)) for table in tables]
+    for table, parts, runs in made:
+        write_between({table.marks: stamped(table, runs, parts)}, CHECKOUT / table.page)
+        yield CHECKOUT / table.page
+
+
+def _runs(table: PaperTable, results: Path, parts: Mapping[str, str]) -> list[LoadedRun]:
     folder = results / f"{table.name}-{cache.digest((name, digest.encode()) for name, digest in parts.items())[:8]}"
     # `sojourn map` keeps finished runs itself.
     if table.table == "map" or not RunStore(folder).runs():
         words = [sys.executable, "-m", "sojourn.harness.cli", *table.words, f"--results={folder}"]
         if ended := subprocess.run(words, check=False).returncode:
-            raise PaperError(f"{table.name}: `sojourn {table.command}` ended with {ended}; {table.page} is unchanged")
-    runs = find_runs([folder])
-    write_between({table.marks: stamped(table, runs, parts)}, CHECKOUT / table.page)
-    return CHECKOUT / table.page
+            raise PaperError(f"{table.name}: `sojourn {table.command}` ended with {ended}; no page was changed")
+    return find_runs([folder])
 
 
 def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, str]) -> str:
