@@ -43,7 +43,7 @@ MATRIX = Matrix(
     window_s=40,
     columns=(
         Column(head="Prague Mbit/s", metric="flows.0.d_ss_mbps"),
-        Column(head="beside Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="other flow Mbit/s", metric="flows.1.d_ss_mbps"),
         Column(head="ratio : 1", metric="ratio", digits=1),
         Column(head="convergence s", metric="convergence_s", digits=1),
         Column(head="Prague RTT ms", metric="flows.0.rtt_mean_ms", digits=1),
@@ -53,7 +53,7 @@ MATRIX = Matrix(
         Chart(
             title=f"{rtt} ms: D_SS, the second flow 10 s later",
             unit="Mbit/s",
-            series={"prague": "flows.0.d_ss_mbps", "beside": "flows.1.d_ss_mbps"},
+            series={"prague": "flows.0.d_ss_mbps", "other flow": "flows.1.d_ss_mbps"},
             cells={f"{later} {qdisc}": name(later, qdisc, rtt) for later, qdisc in product(LATER, QDISCS)},
         )
         for rtt in (20, 80)

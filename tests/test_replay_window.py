@@ -64,7 +64,7 @@ MATRIX = Matrix(
     window_s=40,
     columns=(
         Column(head="CUBIC Mbit/s", metric="flows.0.d_ss_mbps"),
-        Column(head="beside Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="other flow Mbit/s", metric="flows.1.d_ss_mbps"),
         Column(head="all down, utilisation", metric="utilisation"),
         Column(head="too late for the window", metric="replay.late", digits=0),
         Column(head="their share", metric="replay.late_share", digits=4),
@@ -73,7 +73,7 @@ MATRIX = Matrix(
         Column(head="L peak ms", metric="replay.l_peak_ms", digits=1),
         Column(head="CUBIC retransmitted", metric="flows.0.retrans_share", digits=4),
         Column(head="CUBIC RTT ms", metric="flows.0.rtt_mean_ms", digits=1),
-        Column(head="beside RTT ms", metric="flows.1.rtt_mean_ms", digits=1),
+        Column(head="other flow RTT ms", metric="flows.1.rtt_mean_ms", digits=1),
     ),
     expectations=(
         Expectation(metric="replay.late", low=0, high=0, cells=f"win-(0|{LARGEST})-"),

@@ -57,7 +57,7 @@ MATRIX = Matrix(
     tail_s=1,
     columns=(
         Column(head="Prague Mbit/s", metric="flows.0.d_ss_mbps"),
-        Column(head="beside Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="other flow Mbit/s", metric="flows.1.d_ss_mbps"),
         Column(head="ratio : 1", metric="ratio", digits=1),
         Column(head="Prague RTT ms", metric="flows.0.rtt_mean_ms"),
         Column(head="Prague CE share", metric="flows.0.ce_share", digits=4),

@@ -54,10 +54,10 @@ MATRIX = Matrix(
     window_s=40,
     columns=(
         Column(head="Prague Mbit/s", metric="flows.0.d_ss_mbps"),
-        Column(head="beside Mbit/s", metric="flows.1.d_ss_mbps"),
+        Column(head="other flow Mbit/s", metric="flows.1.d_ss_mbps"),
         Column(head="ratio : 1", metric="ratio", digits=1),
         Column(head="Prague RTT ms", metric="flows.0.rtt_mean_ms", digits=1),
-        Column(head="beside RTT ms", metric="flows.1.rtt_mean_ms", digits=1),
+        Column(head="other flow RTT ms", metric="flows.1.rtt_mean_ms", digits=1),
         Column(head="queues in use", metric="active_queues", digits=1),
         Column(head="Prague CE share", metric="flows.0.ce_share", digits=4),
     ),

@@ -44,7 +44,7 @@ _SHOWN_SHARE = 0.03
 _FAILURES_OF_SWEEP = 5
 
 
-Experiment = tuple[type[Service], Options]
+Requested = tuple[type[Service], Options]
 """The service that an experiment watches, and its options."""
 
 
@@ -93,7 +93,7 @@ def repeat_side_by_side(
             yield from side_by_side(series, LocalEngine(machine.bytes, workers), job, create, console)
 
 
-def cluster(experiments: Sequence[Experiment], console: Console) -> Engine:
+def cluster(experiments: Sequence[Requested], console: Console) -> Engine:
     """Build what the runs of experiments need, and return the Dask cluster that they name, its workers checked.
 
     Raises BuildError, ServiceError, EngineError if a worker would give other results.
@@ -106,7 +106,7 @@ def cluster(experiments: Sequence[Experiment], console: Console) -> Engine:
     return DaskEngine(experiments[0][1].engine, known, digest, simulation.memory_bytes(MEMORY))
 
 
-def inputs(experiments: Sequence[Experiment], step: Callable[[str], ProgressCallback] | None = None) -> str:
+def inputs(experiments: Sequence[Requested], step: Callable[[str], ProgressCallback] | None = None) -> str:
     """Return a digest of everything that determines the runs, including films; builds what is missing.
 
     Raises BuildError, ServiceError.

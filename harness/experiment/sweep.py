@@ -20,6 +20,7 @@ from sojourn.hardware import simulation
 from sojourn.hardware.machine.files import lock
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.signals import ended_by_sigterm
+from sojourn.harness.engine.job import Engine
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.run import Result, new_run, require_ready
@@ -119,7 +120,7 @@ class Sweep:
             yield from side_by_side(series, self._engine(machine, len(series.waiting), console), job, create, console,
                                     sweep=True)  # fmt: skip
 
-    def _engine(self, machine: Machine, runs: int, console: Console) -> Any:
+    def _engine(self, machine: Machine, runs: int, console: Console) -> Engine:
         if self.first.engine != LOCAL:
             return cluster([(SERVICES[it.service], it) for it in self.experiments.values()], console)
         processors = len(os.sched_getaffinity(0))

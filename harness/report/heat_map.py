@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isinf
 from typing import Any
 
@@ -24,7 +25,7 @@ _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down",
 #: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
 _DEEPEST = 0.55
 _UNITS = {"rate_down_bps": format_rate, "rate_up_bps": format_rate, "rtt_us": format_time}
-_NAMES = {option.field: option.name for option in OPTIONS}
+_OPTIONS = {option.field: option for option in OPTIONS}
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class HeatMap:
 def heat_maps(groups: Sequence[Experiment]) -> list[HeatMap]:
     """Return a map per metric of harm, the primary one first. An experiment's link is `#e` and its number in `groups`.
 
-    Experiments that differ in two options besides queue and contender have a table per queue and contender, with these
-    options as rows and columns; others have one table, with a row per combination of options.
+    Experiments that differ in two options other than queue and contender have a table per queue and contender, with
+    these options as rows and columns; others have one table, with a row per combination of options.
     """
     links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
     field = _Field([one for one in groups if one.victims], links)
@@ -86,21 +87,24 @@ class _Field:
     def __init__(self, groups: Sequence[Experiment], links: Mapping[int, str]) -> None:
         self.groups, self._links = groups, links
         self._cells: dict[tuple[str, str, str], Experiment] = {}
+        self._rows: dict[str, dict[str, Any]] = {}
         contenders: dict[str, set[str]] = {}
-        rows: dict[str, Experiment] = {}
         for one in groups:
-            row = json.dumps(_row(one), sort_keys=True)
-            rows.setdefault(row, one)
+            row = _key(options := _row(one))
+            self._rows[row] = options
             for name in _contenders(one):
                 self._cells[row, _queue(one), name] = one
                 contenders.setdefault(_queue(one), set()).add(name)
-        self._rows = {row: json.loads(row) for row in rows}
         self._columns = [
             (queue, name)
             for queue in sorted(contenders)
             for name in sorted(contenders[queue], key=lambda name: (name != REFERENCE, name))
         ]
         self._swept = _swept(list(self._rows.values()))
+        if len(self._swept) == 1:
+            (name,) = self._swept
+            order = _values(name, self._rows.values())
+            self._rows = dict(sorted(self._rows.items(), key=lambda row: order.index(row[1].get(name))))
 
     def tables(self, metric: str) -> Iterator[HeatTable]:
         """Yield the tables of a metric."""
@@ -114,11 +118,6 @@ class _Field:
             (head, [self._cell(row, *column, metric) for column in self._columns])
             for head, row in zip(heads, self._rows, strict=True)
         ]
-        if len(self._swept) == 1:
-            (name,) = self._swept
-            order = _values(name, self._rows.values())
-            at = [order.index(row.get(name)) for row in self._rows.values()]
-            rows = [row for _, row in sorted(zip(at, rows, strict=True), key=lambda pair: pair[0])]
         yield HeatTable("", "service, rate, RTT", widths, [name for _, name in self._columns], rows)
 
     def _plane(self, metric: str, queue: str, contender: str) -> HeatTable:
@@ -133,7 +132,7 @@ class _Field:
             for y in _values(down, self._rows.values())
         ]
         heads = [_value(across, x) for x in columns]
-        corner = f"{_NAMES.get(down, down)} ↓ {_NAMES.get(across, across)} →"
+        corner = f"{_name(down)} ↓ {_name(across)} →"
         return HeatTable(f"{queue}, with {contender}", corner, (), heads, rows)
 
     def _cell(self, row: str, queue: str, contender: str, metric: str) -> HeatCell:
@@ -177,16 +176,20 @@ def _swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted((name for name, count in counts.items() if count > 1), key=lambda name: counts[name]))
 
 
-def _values(name: str, rows: Any) -> list[Any]:
+def _values(name: str, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Return an option's values, in order."""
     values = {_key(row.get(name)): row.get(name) for row in rows}
     every = list(values.values())
     numbers = all(isinstance(value, int | float) for value in every)
-    return sorted(every, key=(lambda value: value) if numbers else (lambda value: str(_value(name, value))))
+    return sorted(every, key=(lambda value: value) if numbers else partial(_value, name))
 
 
 def _key(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+def _name(field: str) -> str:
+    return _OPTIONS[field].name if field in _OPTIONS else field
 
 
 def _value(name: str, value: Any) -> str:
@@ -195,7 +198,7 @@ def _value(name: str, value: Any) -> str:
         return "default"
     if unit := _UNITS.get(name):
         return unit(value)
-    option = next((it for it in OPTIONS if it.field == name), None)
+    option = _OPTIONS.get(name)
     return option.word(value) if option and not option.second else str(value)
 
 

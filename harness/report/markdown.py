@@ -15,7 +15,7 @@ class MarksError(CodedError):
 
 
 def markdown_row(cells: Iterable[str]) -> str:
-    """Return a row of a table; a text must not end a cell, or begin code that does not end in it."""
+    """Return a row of a table; a `|` in a text does not end its cell."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -96,7 +96,7 @@ class Stamp:
         Raises PaperError if they are of several commits or kernels, or of code that was not committed.
         """
         if any(run.manifest.git is None or run.manifest.git.dirty for run in runs):
-            raise PaperError("the runs of a table are of code that was not committed; commit it, and make them again")
+            raise PaperError("the runs of a table are of code that was not committed; commit it, then repeat them")
         made = {(run.manifest.git.commit[:8], _kernel(run)) for run in runs if run.manifest.git}
         if len(made) != 1:
             raise PaperError(f"the runs of a table are of {len(made)} versions: {made}; remove the older ones")
@@ -226,9 +226,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
     groups = experiments(runs)
     wanted = next((int(word.partition("=")[2]) for word in table.words if word.startswith("--repeat=")), 1)
     if short := next((one.title for one in groups if len(one.summary.valid) < wanted), None):
-        raise PaperError(
-            f"{table.name}: fewer than {wanted} valid runs of {short}; remove its runs and make them again"
-        )
+        raise PaperError(f"{table.name}: fewer than {wanted} valid runs of {short}; remove and repeat them")
     if table.table == "harm" and len(groups) != 1:
         raise PaperError(
             f"{table.name}: runs of {len(groups)} experiments, and a table of harm shows one", code="conflict"

@@ -34,14 +34,8 @@ def from_recording(frames: pl.DataFrame, ladder: Sequence[int] = LADDER) -> list
     return _segments(samples, float(frames["t"][-1]) if frames.height else 0.0)
 
 
-def from_heights(frames: pl.DataFrame) -> list[Segment]:
-    """Return segments from the columns t and height of `sojourn.scoring.picture.frames.presented`."""
-    samples = [(t, height) for t, height in frames.select("t", "height").iter_rows() if height]
-    return _segments(samples, samples[-1][0] if samples else 0.0)
-
-
 def from_player(samples: Sequence[Mapping[str, Any]]) -> list[Segment]:
-    """Return segments from the player's samples (player.jsonl), for a picture without a strip."""
+    """Return segments from the player's samples, or its log of frames: rows with t (Unix s) and height."""
     shown = [(float(s["t"]), int(s["height"])) for s in samples if s.get("height")]
     return _segments(shown, shown[-1][0] if shown else 0.0)
 

@@ -70,7 +70,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         seen.presented = frames.presented(lines, fps)
     if setting.screening and seen.presented is not None:
         seen.source, seen.frames = "player", seen.presented
-        seen.segments = rendition.from_heights(seen.frames)
+        seen.segments = rendition.from_player(seen.frames.to_dicts())
         _add_motion(seen, fps)
     elif shown is not None and (shown["frame"] >= 0).any():
         seen.source = "strip"

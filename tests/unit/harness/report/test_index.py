@@ -122,7 +122,7 @@ def test_two_swept_options_make_a_plane_per_queue_and_contender(series: Series) 
     assert (plane.corner, plane.heads, [head for head, _ in plane.rows]) == (
         "rate ↓ rtt →", ["9ms", "40ms"], ["5mbit", "20mbit"],
     )  # fmt: skip
-    # By hand: 720 lines alone, 36 (10 - stalled) beside Prague.
+    # By hand: 720 lines alone, 36 (10 - stalled) with Prague.
     assert [[cell.text for cell in cells] for _, cells in plane.rows] == [["0.55", "0.70"], ["0.55", "0.70"]]
     assert [[cell.text for cell in cells] for _, cells in dualpi2.rows] == [["", ""], ["", "0.75"]]
     page = write_index(folder).read_text()

@@ -39,7 +39,10 @@ def recording(late: float = 0.01) -> pl.DataFrame:
 def test_the_log_has_heights_and_stalls_of_what_was_shown() -> None:
     shown = presented(log(), FPS)
     assert shown["frame"].to_list() == [*range(100, 160), 159] and shown["t"][-1] == 14.5
-    assert [(s.start, s.end, s.height) for s in rendition.from_heights(shown)] == [(10, 13, 720), (13, 14.5, 240)]
+    assert [(s.start, s.end, s.height) for s in rendition.from_player(shown.to_dicts())] == [
+        (10, 13, 720),
+        (13, 14.5, 240),
+    ]
     stalls = freezes.stalls(freezes.displayed(shown["t"], shown["frame"], FPS))
     last = _TIMES[-1]
     assert [(s.onset, s.length) for s in stalls] == [(_TIMES[29], pytest.approx(13 - _TIMES[29])), (last, 14.5 - last)]
