@@ -175,7 +175,8 @@ class PageService(Service):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return super().facts | ({"own_folder": self._own.digest} if self._own else {})
+        own = {"own_folder": self._own.digest} if self._own else {}
+        return super().facts | own | ({"frame_log": True} if self._clip else {})
 
     def start(self, stage: Stage) -> None:
         self._stage = stage

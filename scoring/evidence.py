@@ -181,6 +181,11 @@ class Setting:
         return bool(self.lab.get("screening"))
 
     @property
+    def frame_log(self) -> bool:
+        """Whether the page logged the frames that its player presented."""
+        return self.screening or bool(self.lab.get("frame_log"))
+
+    @property
     def live(self) -> bool:
         """Whether the service was real; a live call's cameras show a film too."""
         return bool(self.lab.get("live", self.clip is None))

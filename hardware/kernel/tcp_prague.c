@@ -3,8 +3,8 @@
  * TCP Prague congestion control.
  *
  * Written from draft-briscoe-iccrg-prague-congestion-control-04 and from what
- * L4STeam's tcp_prague 0.7 does. README.md beside this file lists which parts of
- * them are here and which are not.
+ * L4STeam's tcp_prague 0.7 does. The README.md in this folder lists which parts
+ * of them are implemented.
  *
  * One response per signal:
  *   first CE	W  = W / 2, and alpha starts at 0

@@ -41,8 +41,8 @@ _PROOF_MS, _SIMULATED_PROOF_MS = 10, 50
 #: Maximum time for the player to settle before the first phase; ticks after which it counts as settled.
 _WARM_UP_S, _STEADY_TICKS = 60.0, 6
 #: Share of the requested buffer that counts as full, and by how much a full one falls until it is refilled, s: segments
-#: arrive in steps.
-_FULL, _REFILL_S = 0.7, 3.5
+#: arrive in steps. A small one is full from its least share on.
+_FULL, _LEAST, _REFILL_S = 0.7, 0.3, 3.5
 #: A solo phase of `at least` some length ends once the picture has had its height alone for _HELD_S, s, or has lasted
 #: _LONGER_S longer: what a contender leaves behind is not the next one's effect.
 _HELD_S, _LONGER_S = 10.0, 60.0
@@ -179,7 +179,8 @@ class _Recording:
         """
         self.progress.say("warming up the player")
         deadline, steady = time.monotonic() + _WARM_UP_S, 0
-        enough = min(_FULL * self.service.buffer, self.service.buffer - _REFILL_S)
+        buffer = self.service.buffer
+        enough = max(_LEAST * buffer, min(_FULL * buffer, buffer - _REFILL_S))
         while time.monotonic() < deadline and steady < _STEADY_TICKS:
             self._check()
             time.sleep(TICK_S)

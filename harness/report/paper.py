@@ -48,6 +48,10 @@ PARTS: Mapping[str, Sequence[str]] = {
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
     "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
 }
+#: What only a table needs: a change repeats no run.
+_OF_TABLES = frozenset({"statistics"})
+#: Marks a folder whose command has made all its runs.
+_DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
 _DIGITS = 12
 
@@ -212,12 +216,14 @@ def renew(tables: Sequence[PaperTable], results: Path) -> Iterator[Path]:
 
 
 def _runs(table: PaperTable, results: Path, parts: Mapping[str, str]) -> list[LoadedRun]:
-    folder = results / f"{table.name}-{cache.digest((name, digest.encode()) for name, digest in parts.items())[:8]}"
+    deciding = ((name, digest.encode()) for name, digest in parts.items() if name not in _OF_TABLES)
+    folder = results / f"{table.name}-{cache.digest(deciding)[:8]}"
     # `sojourn map` keeps finished runs itself.
-    if table.table == "map" or not RunStore(folder).runs():
+    if not (folder / _DONE).exists() and (table.table == "map" or not RunStore(folder).runs()):
         words = [sys.executable, "-m", "sojourn.harness.cli", *table.words, f"--results={folder}"]
         if ended := subprocess.run(words, check=False).returncode:
             raise PaperError(f"{table.name}: `sojourn {table.command}` ended with {ended}; no page was changed")
+    (folder / _DONE).touch()
     return find_runs([folder])
 
 

@@ -145,13 +145,22 @@ def lines(one: Experiment) -> list[str]:
 
 
 def _about_order(one: Experiment) -> Iterator[str]:
-    """Yield a sentence if one of two contenders came first in more valid runs than the other."""
+    """Yield a sentence if one of two contenders came first in more valid runs than the other, or if that matters."""
     valid = [run.scores for run in one.victims if not run.reasons]
     first = Counter(next((phase.contender for phase in scores.phases if phase.contender), None) for scores in valid)
     counts = {name: first[name] for name in one.summary.contenders}
     if len(counts) == 2 and len(valid) > 1 and len(set(counts.values())) > 1:
         texts = " and ".join(f"{name} in {count}" for name, count in counts.items())
         yield f"The order is not balanced: first came {texts} of {len(valid)} runs; repeat an even number of times."
+    harm, reference = next((figure for figure in one.summary.harm if figure.primary), None), one.summary.reference
+    for name, contrast in harm.contrast.items() if harm else ():
+        before, after = contrast.by_order(True), contrast.by_order(False)
+        if before and after and contrast.order_p is not None and contrast.order_p <= 1 - LEVEL:
+            yield (
+                f"The order matters: the harm with {name} minus that with {reference} is {number(before.value)} where "
+                f"{name} came first and {number(after.value)} where it came second (p = {contrast.order_p:.2g}); "
+                "the p of their difference excludes it."
+            )
 
 
 def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
@@ -172,12 +181,12 @@ def method() -> str:
     """Return how the intervals are computed."""
     return (
         f"In brackets: {LEVEL:.0%} interval over runs (expanded bootstrap percentile, {RESAMPLES} resamples, "
-        f"seed {SEED}); without brackets, all runs are equal. p: paired t-test over the runs (sign test if "
-        "undefined); the primary metric's as tested, that of the others corrected for their number in the table, per "
-        "contender (Holm 1979); at most "
-        f"{1 - LEVEL:.2g} where worse or better is shown. Detectable: the smallest true mean difference that this test "
-        f"would detect with power {POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected). Relevant: the least difference that "
-        "is called worse or better, whatever its p."
+        f"seed {SEED}); without brackets, all runs are equal. p: paired t-test over the runs with the order as a "
+        "factor (sign test if undefined); the primary metric's as tested, that of the others corrected for their "
+        f"number in the table, per contender (Holm 1979); at most {1 - LEVEL:.2g} where worse or better is shown. "
+        "Detectable: the smallest true mean difference that this test would detect with power "
+        f"{POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected). Relevant: the least difference that is called worse or "
+        "better, whatever its p."
     )
 
 

@@ -66,9 +66,9 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         seen.buffered = ahead or None
     facts = setting.clip or {}
     fps = setting.clip_fps
-    if not setting.live and any(line.get("event") == "frame" for line in lines):
+    if setting.frame_log:
         seen.presented = frames.presented(lines, fps)
-    if setting.screening and seen.presented is not None:
+    if setting.screening and seen.presented is not None and not seen.presented.is_empty():
         seen.source, seen.frames = "player", seen.presented
         seen.segments = rendition.from_player(seen.frames.to_dicts())
         _add_motion(seen, fps)

@@ -141,6 +141,7 @@ class LabRecord(_Record):
     verified_at_end: NotRequired[bool | str]
     real_time: NotRequired[bool]
     screening: NotRequired[bool]
+    frame_log: NotRequired[bool]
 
 
 class FetchRecord(_Record):

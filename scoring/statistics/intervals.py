@@ -189,19 +189,62 @@ def _mean_less(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], axis: int
     return np.asarray(np.mean(y, axis=axis) - np.mean(x, axis=axis))
 
 
-def paired_p(differences: Sequence[float]) -> float | None:
+def paired_p(differences: Sequence[float], first: Sequence[bool] = ()) -> float | None:
     """Return the two-sided p of the paired t-test (the test of `least_detectable`); None for one run.
 
-    If it is undefined (infinite or equal differences), the p of the exact sign test, at least
-    2^(1-n): W. J. Dixon and A. M. Mood, "The Statistical Sign Test", JASA 41(236), 1946.
+    `first` says in which runs the one of both came first: order is then a factor of the test, so that its effect is
+    neither a difference nor noise: M. Hills and P. Armitage, "The Two-Period Cross-Over Clinical Trial", British
+    Journal of Clinical Pharmacology 8(1), 1979. If the test is undefined (infinite or equal differences), the p of the
+    exact sign test, at least 2^(1-n): W. J. Dixon and A. M. Mood, "The Statistical Sign Test", JASA 41(236), 1946.
     """
     given = np.asarray(differences, dtype=float)
     if given.size < 2:
         return None
-    if np.isfinite(given).all() and np.std(given, ddof=1) >= _NO_SPREAD:
-        return float(scipy.stats.ttest_1samp(given, 0.0).pvalue)
+    if (known := _student(given, first)) is not None:
+        mean, error, freedom = known
+        return float(2 * scipy.stats.t.sf(abs(mean) / error, freedom))
     up, down = int((given > 0).sum()), int((given < 0).sum())
     return float(scipy.stats.binomtest(up, up + down).pvalue) if up + down else 1.0
+
+
+def order_p(differences: Sequence[float], first: Sequence[bool]) -> float | None:
+    """Return the two-sided p of an effect of the order on `differences`, by Student's t-test of both orders.
+
+    None with fewer than two runs of an order, and if the test is undefined.
+    """
+    given = np.asarray(differences, dtype=float)
+    groups, known = _by_order(given, first), _student(given, first)
+    if len(groups) < 2 or known is None:
+        return None
+    one, other = groups
+    _, error, freedom = known
+    return float(2 * scipy.stats.t.sf(abs(one.mean() - other.mean()) / (2 * error), freedom))
+
+
+def _by_order(given: npt.NDArray[np.float64], first: Sequence[bool]) -> list[npt.NDArray[np.float64]]:
+    """Return the values of both orders apart; together if there are fewer than two of one."""
+    if len(first) == given.size:
+        came_first = np.asarray(first, dtype=bool)
+        groups = [given[came_first], given[~came_first]]
+        if min(group.size for group in groups) > 1:
+            return groups
+    return [given]
+
+
+def _student(given: npt.NDArray[np.float64], first: Sequence[bool]) -> tuple[float, float, int] | None:
+    """Return mean, standard error and degrees of freedom of differences, without the order's effect.
+
+    None for one run, for equal differences (which say nothing about the variance), and for an infinite one.
+    """
+    groups = _by_order(given, first)
+    freedom = given.size - len(groups)
+    if freedom < 1 or not np.isfinite(given).all():
+        return None
+    squares = sum(float(np.var(group)) * group.size for group in groups)
+    if (spread := (squares / freedom) ** 0.5) < _NO_SPREAD:
+        return None
+    error = spread * sum(1 / group.size for group in groups) ** 0.5 / len(groups)
+    return float(np.mean([group.mean() for group in groups])), error, freedom
 
 
 def holm(p: Mapping[Key, float]) -> dict[Key, float]:
@@ -217,21 +260,16 @@ def holm(p: Mapping[Key, float]) -> dict[Key, float]:
     return corrected
 
 
-def least_detectable(differences: Sequence[float]) -> float | None:
-    """Return the least true mean difference that a paired t-test over these runs would detect, in their unit.
+def least_detectable(differences: Sequence[float], first: Sequence[bool] = ()) -> float | None:
+    """Return the least true mean difference that `paired_p` would detect over these runs, in their unit.
 
-    (t[1-alpha/2] + t[power]) s / sqrt(n) with n - 1 degrees of freedom, alpha 0.05 two-sided, power 0.8: H. S. Bloom,
-    "Minimum Detectable Effects", Evaluation Review 19(5), 1995. None for one run, for equal differences (which say
-    nothing about the variance), and for an infinite difference.
+    (t[1-alpha/2] + t[power]) times the standard error, alpha 0.05 two-sided, power 0.8: H. S. Bloom, "Minimum
+    Detectable Effects", Evaluation Review 19(5), 1995. None where that test is undefined.
     """
-    n = len(differences)
-    if n < 2 or not np.isfinite(differences).all():
+    if (known := _student(np.asarray(differences, dtype=float), first)) is None:
         return None
-    spread = float(np.std(differences, ddof=1))
-    if spread < _NO_SPREAD:
-        return None
-    quantiles = scipy.stats.t.ppf([(1 + LEVEL) / 2, POWER], n - 1).sum()
-    return float(quantiles * spread / n**0.5)
+    _, error, freedom = known
+    return float(scipy.stats.t.ppf([(1 + LEVEL) / 2, POWER], freedom).sum() * error)
 
 
 def best_coverage(n: int) -> float:

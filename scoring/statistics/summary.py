@@ -27,6 +27,7 @@ from sojourn.scoring.statistics.intervals import (
     estimate,
     holm,
     least_detectable,
+    order_p,
     paired_p,
     shows,
 )
@@ -41,8 +42,9 @@ REFERENCE = "cubic"
 class PairedContrast(Estimate):
     """A contender minus the reference, per run; `mde` is the least detectable true difference.
 
-    `p` is of the paired t-test (`sojourn.scoring.statistics.intervals.paired_p`), `p_holm` the same corrected for the
-    number of metrics that are not primary; None for the primary one, for metrics without a better side, for one run.
+    `p` is of the paired t-test (`sojourn.scoring.statistics.intervals.paired_p`) with the order as a factor, `p_holm`
+    the same corrected for the number of metrics that are not primary; None for the primary one, for metrics without a
+    better side, for one run.
     """
 
     mde: Number | None
@@ -50,6 +52,15 @@ class PairedContrast(Estimate):
     """The least relevant difference from the reference's value (`sojourn.scoring.statistics.relevance`)."""
     p: Number | None = None
     p_holm: Number | None = None
+    first: tuple[bool, ...] = ()
+    """In which of the runs the contender came before the reference."""
+    order_p: Number | None = None
+    """The p of an effect of that order on the difference."""
+
+    def by_order(self, came_first: bool) -> Estimate | None:
+        """Return the difference in the runs of one order; None without one."""
+        values = [value for value, it in zip(self.values, self.first, strict=True) if it == came_first]
+        return estimate(values, self.statistic) if values else None
 
 
 class Figure(BaseModel):
@@ -191,6 +202,11 @@ class _ByPhase:
             if row.contender or row.phase == ALONE:
                 self._values.setdefault((row.contender, row.metric), []).append(row.value)
 
+    @property
+    def in_order(self) -> list[str]:
+        """The contenders in the order of their first phases."""
+        return list(dict.fromkeys(phase.contender for phase in self.scores.phases if phase.contender))
+
     def of(self, contender: str | None, metric: str) -> float | None:
         """A figure with a contender, or alone (None); None where the run does not have it."""
         values = self._values.get((contender, metric))
@@ -219,8 +235,8 @@ def _figures(
     figures = []
     for metric, better in metrics.items():
         solo = [value for run in runs if METRICS[metric].alone and (value := run.of(None, prefix + metric)) is not None]
-        by_run = [{name: run.of(name, prefix + metric) for name in contenders} for run in runs]
-        values = {name: [value for run in by_run if (value := run[name]) is not None] for name in contenders}
+        by_run = [{name: run.of(name, prefix + metric) for name in run.in_order} for run in runs]
+        values = {name: [value for run in by_run if (value := run.get(name)) is not None] for name in contenders}
         kind = _statistic(metric, [*solo, *(value for given in values.values() for value in given)])
         beyond = {
             name: _contrast(by_run, name, bar, kind, prefix + metric, relevance)
@@ -281,14 +297,18 @@ def _contrast(
     metric: str,
     relevance: Relevance,
 ) -> PairedContrast | None:
-    given = ((run[contender], run[reference]) for run in by_run)
-    pairs = [(one, other) for one, other in given if one is not None and other is not None]
+    given = [(run.get(contender), run.get(reference), list(run)) for run in by_run]
+    pairs = [(one, other, names) for one, other, names in given if one is not None and other is not None]
     if not pairs:
         return None
-    differences = [_less(*pair) for pair in pairs]
-    mde = least_detectable(differences) if kind == "mean" else None
-    least = relevance.least(metric, estimate([other for _, other in pairs], kind).value)
-    return PairedContrast(**estimate(differences, kind).model_dump(), mde=mde, least=least, p=paired_p(differences))
+    differences = [_less(one, other) for one, other, _ in pairs]
+    first = tuple(names.index(contender) < names.index(reference) for *_, names in pairs)
+    mde = least_detectable(differences, first) if kind == "mean" else None
+    least = relevance.least(metric, estimate([other for _, other, _ in pairs], kind).value)
+    return PairedContrast(
+        **estimate(differences, kind).model_dump(), mde=mde, least=least, first=first,
+        p=paired_p(differences, first), order_p=order_p(differences, first),
+    )  # fmt: skip
 
 
 def _less(one: float, other: float) -> float:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from sojourn.harness.report.film import CompositeError, export
 from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.score import score
 from sojourn.scoring.tables import TABLES
 from tests.lab.one_run.conftest import valid_run
 
@@ -42,6 +44,15 @@ def test_the_picture_is_the_players_log(screening_run: Path) -> None:
 def test_a_recording_shows_what_the_player_logs(harm_run: Path) -> None:
     (gate,) = (it for it in scores_of(harm_run).validity.gates if it.code == "frame-log-agrees")
     assert gate.measured == "100.00% of the recorded frames"
+
+
+def test_a_recorded_run_whose_log_is_lost_fails(harm_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / harm_run.name
+    shutil.copytree(harm_run, run)
+    lines = (run / "player.jsonl").read_text().splitlines(keepends=True)
+    (run / "player.jsonl").write_text("".join(line for line in lines if json.loads(line).get("event") != "frame"))
+    (gate,) = (it for it in score(run).validity.gates if it.code == "frame-log-agrees")
+    assert not gate.ok
 
 
 def test_it_has_no_film(screening_run: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from sojourn.scoring.statistics.intervals import (
     estimate,
     holm,
     least_detectable,
+    order_p,
     paired_p,
     shows,
 )
@@ -162,6 +163,25 @@ def test_a_paired_p_is_students_or_the_sign_tests() -> None:
     assert paired_p([1.0, 2, 3, 4, 5]) == pytest.approx(0.0132, abs=1e-4)  # t = 4.243, four degrees of freedom
     assert paired_p([2.0] * 5) == paired_p([inf, inf, inf, 3, 1]) == 2 * 0.5**5
     assert paired_p([0.0, 0, 0]) == 1 and paired_p([1.0]) is None
+
+
+def test_order_is_a_factor_of_a_paired_p() -> None:
+    first = [True, False] * 3
+    carried_over = [0.3, -0.1, 0.31, -0.09, 0.29, -0.11]  # 0.1 on average, 0.2 more for what came first
+    assert paired_p(carried_over) == pytest.approx(0.315, abs=0.001)
+    assert paired_p(carried_over, first) == pytest.approx(1.65e-5, rel=0.01)  # t = 24.5 with 4 degrees of freedom
+    assert order_p(carried_over, first) == pytest.approx(1.04e-6, rel=0.01)  # t = 49
+    assert (least_detectable(carried_over, first) or 1) < (least_detectable(carried_over) or 0) / 10
+    # One run of an order says nothing about its variance.
+    assert paired_p(carried_over, [True] + [False] * 5) == paired_p(carried_over)
+    assert (
+        order_p(carried_over, [True] + [False] * 5) is None and order_p([inf] * 4, [True, True, False, False]) is None
+    )
+
+
+def test_few_families_with_order_as_a_factor_show_one() -> None:
+    rows = np.random.default_rng(6).normal(0, 1, (2000, 6)) + np.tile([0.7, -0.7], 3)
+    assert np.mean([(paired_p(row.tolist(), [True, False] * 3) or 1) <= 0.05 for row in rows]) <= 0.06
 
 
 def test_what_is_infinite_has_a_median_and_no_mean() -> None:
