@@ -32,7 +32,7 @@ TABLE = PaperTable(name="harm-here", page="page.md", command="harm --repeat=6", 
 
 
 def test_every_table_is_made_by_this_code() -> None:
-    assert out_of_date(paper_tables()) == {}, "run `sojourn paper`"
+    assert out_of_date(table for table in paper_tables() if not table.slow) == {}, "run `sojourn paper`"
 
 
 @pytest.fixture
