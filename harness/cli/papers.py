@@ -37,5 +37,12 @@ def paper(
         for name, parts in old.items():
             print(f"{known[name].page}: {name} is out of date ({', '.join(parts)}); run `sojourn paper {name}`")
         raise typer.Exit(1 if old else 0)
-    for page in renew(chosen, results):
+    for page in renew(chosen, results, _published):
         print(page)
+
+
+def _published(results: Path, page: Path) -> tuple[Path, ...]:
+    from sojourn.harness.matrix.matrix import matrices
+    from sojourn.harness.matrix.pages import published_summary
+
+    return published_summary.write(matrices(), results, page)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of README and docs that runs decide: where they are, what makes them, and what their stamps say.
+"""The tables and pictures of README and docs that runs decide: where they are, what makes them, their stamps.
 
 A stamp names commit, kernel build and scores version, and has a digest of each part of the code that decides a table.
 A table whose stamp differs from the code is out of date.
@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,11 +24,13 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.options.model import OPTIONS
+from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import heat_maps
 from sojourn.harness.report.markdown import markdown_row, write_between
-from sojourn.harness.store.loaded import LoadedRun
+from sojourn.harness.report.picture import write_picture
+from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.schema.scores import SCORER
@@ -36,7 +38,8 @@ from sojourn.scoring.statistics.intervals import Estimate
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
-#: The files that decide a table, by the part of the code that they belong to; patterns as of Path.glob.
+Form = Literal["harm", "map", "published", "picture"]
+#: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
     "path": ("bottleneck/rig.py", "bottleneck/shaper.py", "bottleneck/impairment.py", "bottleneck/spec.py"),
@@ -47,13 +50,29 @@ PARTS: Mapping[str, Sequence[str]] = {
     "senders": ("traffic/contender.py", "traffic/iperf3.py", "traffic/load.py"),
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
     "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
+    "cells": (
+        *("tests/test_*.py", "harness/matrix/dumbbell.py", "harness/matrix/cells/*.py", "bottleneck/cell.py"),
+        *("traffic/endpoints/*", "traffic/spec.py", "traffic/call_traffic.py", "scoring/transport/*.py"),
+    ),
+    "published": ("scoring/reference/*",),
+    "drawing": ("harness/report/timeline.py", "harness/report/svg.py", "harness/report/picture.py"),
+}
+_RUN = "kernel", "path", "player", "senders", "timeline"
+#: The parts that decide a table.
+DECIDING: Mapping[Form, Sequence[str]] = {
+    "harm": (*_RUN, "statistics"),
+    "map": (*_RUN, "statistics"),
+    "published": ("kernel", "path", "cells", "published"),
+    "picture": (*_RUN, "drawing"),
 }
 #: What only a table needs: a change repeats no run.
-_OF_TABLES = frozenset({"statistics"})
+_OF_TABLES = frozenset({"statistics", "published", "drawing"})
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
 _DIGITS = 12
+#: A run's names of versions without "kernel", and a cell's.
+_KERNEL = {"source": "source", "build": "kernel"}
 
 
 class PaperError(CodedError):
@@ -61,22 +80,25 @@ class PaperError(CodedError):
 
 
 class PaperTable(BaseModel):
-    """A table: its page, the command that makes its runs, in shell words without `sojourn`, and its form.
+    """A table: its page, the commands that make its runs, in shell words without `sojourn`, and its form.
 
+    The published tables and a `picture` (a file) are outside the marks, which then hold the stamp alone.
     Whether a `slow` one is out of date is checked before a release, not by every run of the tests.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     page: str
-    command: str
-    table: Literal["harm", "map"]
+    commands: tuple[str, ...] = Field(min_length=1)
+    table: Form
+    picture: str | None = None
     slow: bool = False
 
     @property
-    def words(self) -> list[str]:
-        """The command as words."""
-        return shlex.split(self.command)
+    def repeats(self) -> int:
+        """The number of runs of every experiment."""
+        words = [word for command in self.commands for word in shlex.split(command)]
+        return next((int(word.partition("=")[2]) for word in words if word.startswith("--repeat=")), 1)
 
     @property
     def marks(self) -> tuple[str, str]:
@@ -114,10 +136,8 @@ class Stamp:
     def markdown(self, name: str, runs: int) -> str:
         """Return the lines under a table."""
         parts = " ".join(f"{part}={digest}" for part, digest in self.parts.items())
-        return (
-            f"*{runs} runs; commit {self.commit}, {self.kernel}, scores {SCORER}; `sojourn paper {name}` repeats it.*\n"
-            f"<!-- stamp of {name}: {parts} -->"
-        )
+        made = f"{runs} run{'s' * (runs != 1)}; commit {self.commit}, {self.kernel}, scores {SCORER}"
+        return f"*{made}; `sojourn paper {name}` repeats it.*\n<!-- stamp of {name}: {parts} -->"
 
 
 def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
@@ -138,11 +158,11 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     defaults = {option.name: option.default for option in OPTIONS if option.subject == "what"}
     known = {
         "scores": SCORER,
-        "command": _digest([("command", table.command.encode())]),
+        "command": _digest([("command", "\n".join(table.commands).encode())]),
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
-    for part, patterns in PARTS.items():
-        files = sorted({file for pattern in patterns for file in checkout.glob(pattern) if file.is_file()})
+    for part in DECIDING[table.table]:
+        files = sorted({file for pattern in PARTS[part] for file in checkout.glob(pattern) if file.is_file()})
         known[part] = _digest((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
     return known
 
@@ -207,45 +227,65 @@ def map_table(groups: Sequence[Experiment]) -> str:
     return "\n\n".join(parts)
 
 
-def renew(tables: Sequence[PaperTable], results: Path) -> Iterator[Path]:
+def renew(
+    tables: Sequence[PaperTable], results: Path, published: Callable[[Path, Path], Iterable[Path]]
+) -> Iterator[Path]:
     """Make the runs of tables in folders of `results`, then write every table into its page, and yield these.
 
-    The pages come last, because a changed page is code that was not committed. Finished runs of the same command and
-    code are kept. Raises PaperError, also if a run failed or too few are valid; MarksError, ReportError.
+    The pages come last, because a changed page is code that was not committed. Finished runs of the same commands and
+    code are kept. `published` writes the published tables from a folder of runs into a page and returns what it wrote.
+    Raises PaperError, also if a run failed or too few are valid; MarksError, ReportError.
     """
-    made = [(table, parts := digests(table), _runs(table, results, parts)) for table in tables]
-    for table, parts, runs in made:
-        write_between({table.marks: stamped(table, runs, parts)}, CHECKOUT / table.page)
-        yield CHECKOUT / table.page
+    made = [(table, parts, folder, _runs(table, folder)) for table in tables for parts, folder in [_at(table, results)]]
+    for table, parts, folder, runs in made:
+        text, page = stamped(table, runs, parts), CHECKOUT / table.page
+        if table.table == "published":
+            yield from published(folder, page)
+        if table.picture:
+            yield _draw(runs, CHECKOUT / table.picture)
+        write_between({table.marks: text}, page)
+        yield page
 
 
-def _runs(table: PaperTable, results: Path, parts: Mapping[str, str]) -> list[LoadedRun]:
+def _at(table: PaperTable, results: Path) -> tuple[dict[str, str], Path]:
+    """Return the digests of what decides a table, and the folder of its runs."""
+    parts = digests(table)
     deciding = ((name, digest.encode()) for name, digest in parts.items() if name not in _OF_TABLES)
-    folder = results / f"{table.name}-{cache.digest(deciding)[:8]}"
-    # `sojourn map` keeps finished runs itself.
-    if not (folder / _DONE).exists() and (table.table == "map" or not RunStore(folder).runs()):
-        words = [sys.executable, "-m", "sojourn.harness.cli", *table.words, f"--results={folder}"]
-        if ended := subprocess.run(words, check=False).returncode:
-            raise PaperError(f"{table.name}: `sojourn {table.command}` ended with {ended}; no page was changed")
-    (folder / _DONE).touch()
+    return parts, results / f"{table.name}-{cache.digest(deciding)[:8]}"
+
+
+def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
+    # Maps and matrices keep finished runs themselves.
+    if not (folder / _DONE).exists() and (table.table in ("map", "published") or not RunStore(folder).runs()):
+        for command in table.commands:
+            words = [sys.executable, "-m", "sojourn.harness.cli", *shlex.split(command), f"--results={folder}"]
+            # A matrix that misses its expectations has its figures all the same.
+            if (ended := subprocess.run(words, check=False).returncode) not in (0, table.table == "published"):
+                raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
+        (folder / _DONE).touch()
     return find_runs([folder])
+
+
+def _draw(runs: Sequence[LoadedRun], picture: Path) -> Path:
+    (run,) = (run for run in runs if isinstance(run, VictimRun))
+    write_picture(timeline.figure(run.scores, run.path), picture)
+    return picture
 
 
 def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, str]) -> str:
     """Return a table of these runs with its stamp. Raises PaperError if too few of them are valid."""
-    groups = experiments(runs)
-    wanted = next((int(word.partition("=")[2]) for word in table.words if word.startswith("--repeat=")), 1)
-    if short := next((one.title for one in groups if len(one.summary.valid) < wanted), None):
-        raise PaperError(f"{table.name}: fewer than {wanted} valid runs of {short}; remove and repeat them")
-    if table.table == "harm" and len(groups) != 1:
-        raise PaperError(
-            f"{table.name}: runs of {len(groups)} experiments, and a table of harm shows one", code="conflict"
-        )
-    text = map_table(groups) if table.table == "map" else harm_table(groups[0])
-    return f"{text}\n\n{Stamp.of_runs(runs, parts).markdown(table.name, len(runs))}\n"
+    groups = [] if table.table == "published" else experiments(runs)
+    if short := next((one.title for one in groups if len(one.summary.valid) < table.repeats), None):
+        raise PaperError(f"{table.name}: fewer than {table.repeats} valid runs of {short}; remove and repeat them")
+    if table.table in ("harm", "picture") and len(groups) != 1:
+        raise PaperError(f"{table.name}: runs of {len(groups)} experiments instead of one", code="conflict")
+    forms = {"harm": lambda: harm_table(groups[0]), "map": lambda: map_table(groups)}
+    text = f"{forms[table.table]()}\n\n" if table.table in forms else ""
+    return f"{text}{Stamp.of_runs(runs, parts).markdown(table.name, len(runs))}\n"
 
 
 def _kernel(run: LoadedRun) -> str:
     versions = run.manifest.versions
-    *_, package = versions.get("kernel source", "unknown").split(" sha256:")[0].split()
-    return f"kernel {package.split('-')[0]} build {versions.get('kernel build', 'unknown')[:8]}"
+    source, build = (versions.get(f"kernel {name}", versions.get(cell, "unknown")) for name, cell in _KERNEL.items())
+    *_, package = source.split(" sha256:")[0].split()
+    return f"kernel {package.split('-')[0]} build {build[:8]}"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.harness.report import paper
 from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.paper import (
     PARTS,
@@ -28,7 +29,7 @@ from sojourn.harness.store.manifest import GitState
 from tests.refusals import refusal
 
 Series = Callable[..., list[Path]]
-TABLE = PaperTable(name="harm-here", page="page.md", command="harm --repeat=6", table="harm")
+TABLE = PaperTable(name="harm-here", page="page.md", commands=("harm --repeat=6",), table="harm")
 
 
 def test_every_table_is_made_by_this_code() -> None:
@@ -117,5 +118,31 @@ def test_too_few_valid_runs_make_no_table(series: Series) -> None:
 
 
 def test_another_command_makes_a_table_out_of_date(checkout: Path) -> None:
-    other = TABLE.model_copy(update={"command": "harm --repeat=10"})
+    other = TABLE.model_copy(update={"commands": ("harm --repeat=10",)})
     assert out_of_date([other], checkout) == {"harm-here": ["command"]}
+
+
+def test_each_form_has_the_parts_that_decide_it(checkout: Path) -> None:
+    published = PaperTable(name="tables", page="page.md", commands=("matrix s1",), table="published")
+    before = digests(published, checkout)
+    with (checkout / "apps/standins/youtube/watch.js").open("a") as changed:
+        changed.write("\n")
+    assert digests(published, checkout) == before
+    with (checkout / "tests/test_rtt_fairness.py").open("a") as changed:
+        changed.write("\n")
+    assert {name for name, it in digests(published, checkout).items() if it != before[name]} == {"cells"}
+
+
+def test_a_picture_of_a_run_has_only_its_stamp_in_the_page(
+    series: Series, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = series([1])
+    table = PaperTable(name="one", page="p.md", commands=("harm",), table="picture", picture="one.png")
+    (tmp_path / "p.md").write_text("\n".join(["![a picture](one.png)", *table.marks]))
+    monkeypatch.setattr(paper, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(paper, "_runs", lambda table, folder: find_runs([run.parent]))
+    monkeypatch.setattr(Stamp, "of_runs", lambda runs, parts: Stamp("1234abcd", "kernel", parts))
+    assert list(paper.renew([table], tmp_path, lambda *_: ())) == [tmp_path / "one.png", tmp_path / "p.md"]
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "p.md").read_text()
+    assert "*1 run; commit 1234abcd" in page and "|" not in page
