@@ -80,6 +80,8 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
 
     made: list[SeriesOfRuns] = []
     console = Console(file=terminal)
+    for line in sweep.defaults:
+        console.print(Text(line))
 
     def begun(series: SeriesOfRuns) -> None:
         made.append(series)

@@ -54,6 +54,8 @@ class Sweep:
     """The experiments of a sweep, by the values that distinguish them, such as `rtt 10ms, qdisc pie`."""
 
     experiments: Mapping[str, Options]
+    defaults: Sequence[str] = ()
+    """A line per source of the user's own defaults."""
 
     @classmethod
     def from_command_line(
@@ -76,7 +78,8 @@ class Sweep:
             name = ", ".join(f"{option} {value}" for option, value in zip(axes, chosen, strict=True))
             experiments[name] = _options(table, defaults)
         _refuse_equal(experiments)
-        return cls(experiments)
+        services = dict.fromkeys(options.service for options in experiments.values())
+        return cls(experiments, list(dict.fromkeys(line for name in services for line in defaults.lines(name))))
 
     @property
     def first(self) -> Options:

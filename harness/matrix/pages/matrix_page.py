@@ -16,6 +16,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from sojourn.bottleneck.rig import EXACT, coverage
+from sojourn.harness.matrix.cells.cell_run import rig_of
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary
 from sojourn.harness.matrix.pages.cell_page import ccdf_points, cell_page
 from sojourn.harness.matrix.pages.compare_runs import FolderComparison
@@ -126,6 +128,13 @@ def _headlines(finished: Results) -> list[str]:
     return lines
 
 
+def _about_rigs(finished: Results) -> Iterator[str]:
+    """Yield what several seeds stand for: rigs, unless all runs have an exact one."""
+    several = [run for runs in finished.paths.values() if len(runs) > 1 for run in runs.values()]
+    if several:
+        yield coverage(drawn=any(rig_of(run) != EXACT for run in several))
+
+
 def _content(finished: Results) -> dict[str, Any]:
     matrix, comparisons, broken = finished.matrix, finished.comparisons(), finished.broken()
     bad = bool(broken or finished.missed())
@@ -140,7 +149,7 @@ def _content(finished: Results) -> dict[str, Any]:
         "subtitle": matrix.source,
         "state": "not as expected" if bad else "complete" if whole else "partial",
         "bad": bad,
-        "headlines": [*_headlines(finished), *broken],
+        "headlines": [*_headlines(finished), *_about_rigs(finished), *broken],
         "notes": matrix.notes,
         "origins": (),
         "ratios": None,

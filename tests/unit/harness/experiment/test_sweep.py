@@ -50,6 +50,12 @@ def test_a_video_is_screened_and_a_call_recorded_unless_the_user_says_otherwise(
     assert (first.repeat, first.results) == (1, Path(RESULTS).resolve())
 
 
+def test_the_users_defaults_are_named_once_for_all_experiments() -> None:
+    every: dict[str, Any] = {option.name: None for option in OPTIONS}
+    made = Sweep.from_command_line(["rtt=10ms,20ms"], every, Path(), {"SOJOURN_RATE": "5mbit"})
+    assert list(made.defaults) == ["defaults of the environment: --rate=5mbit"]
+
+
 def test_values_with_commas_are_separated_by_semicolons() -> None:
     ladders = sweep("ladder=240p:300k,480p:1mbit;240p:300k,720p:3mbit").experiments.values()
     assert [it.ladder[-1][0] for it in ladders] == [480, 720]
