@@ -26,7 +26,7 @@ from sojourn.hardware.confine.decoder import decoder, trusted_files
 from sojourn.hardware.machine.place import LOCAL, Place
 from sojourn.hardware.machine.process import Process
 from sojourn.hardware.machine.viewer import alone, as_viewer, viewer_folder
-from sojourn.scoring.picture.frames import QUIET, RecordingError, frame_times, recording
+from sojourn.scoring.picture.recording import QUIET, RecordingError, frame_times, input_options
 
 CONTROL = Path(__file__).with_name("obs_control.py")
 Edge = tuple[bool, float, float]
@@ -176,7 +176,7 @@ def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
     """Return which of the first frames show only the slate. Raises RecordingError."""
     size = 16, 9
     with decoder("ffmpeg", [video]) as ready:
-        command = [*ready.command, *QUIET, "-nostdin", "-t", f"{seconds:.3f}", *recording(ready.names[video])]
+        command = [*ready.command, *QUIET, "-nostdin", "-t", f"{seconds:.3f}", *input_options(ready.names[video])]
         command += ["-vf", f"scale={size[0]}:{size[1]}:flags=area", "-fps_mode", "passthrough"]
         command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]
         done = subprocess.run(command, capture_output=True)

@@ -21,7 +21,7 @@ from sojourn.hardware.machine.place import LOCAL, Place
 from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.hardware.machine.programs import find
 from sojourn.hardware.machine.viewer import viewer
-from sojourn.scoring.picture.frames import QUIET, frame_times, recording
+from sojourn.scoring.picture.recording import QUIET, frame_times, input_options
 
 FPS = 60
 """Twice a film's frame rate: at the same rate, a frame shown between two grabs would be missed and look dropped."""
@@ -157,7 +157,7 @@ def finish(run: Path) -> Screen:
 def remux(part: Path, whole: Path) -> None:
     """Move the pictures of `part` to the mp4 `whole` losslessly. Raises ProcessError if ffmpeg cannot read it."""
     with decoder("ffmpeg", [part], [whole]) as ready:
-        command = [*ready.command, *QUIET, "-nostdin", "-y", *recording(ready.names[part]), "-map", "0:v"]
+        command = [*ready.command, *QUIET, "-nostdin", "-y", *input_options(ready.names[part]), "-map", "0:v"]
         command += ["-c", "copy", "-video_track_timescale", str(TIMESCALE)]
         command += ["-movflags", "+faststart", ready.names[whole]]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from sojourn.scoring.coverage import Coverage
 from sojourn.scoring.packets import latency, pcapng, per_flow
-from sojourn.scoring.picture import frames
+from sojourn.scoring.picture.recording import RecordingError
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import SIMULATED, Limits
@@ -89,7 +89,7 @@ class RawFiles:
         """Return what `read` returns for `file`; a damaged file is noted and counts as not recorded."""
         try:
             return read()
-        except (records.RecordError, frames.RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
+        except (records.RecordError, RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
             name = f"{file.parent.name}/{file.name}" if file.parent.name in (FAR, SECOND) else file.name
             # The text must not depend on the path.
             if (damage := Damage(name, str(error).replace(str(file), name))) not in self.damaged:

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
-from sojourn.apps.standins import scenes
 from sojourn.apps.standins.film import Film, FilmError
 from sojourn.apps.standins.ladder import DEFAULT, Rung
 from sojourn.hardware.build_tool import started
@@ -82,6 +80,8 @@ def _ensured(progress: Progress, seconds: int, ladder: tuple[Rung, ...], film_se
     if seconds <= 0 or seconds % SEGMENT_SECONDS:
         raise ValueError(f"clip seconds={seconds} is invalid; give a positive multiple of {SEGMENT_SECONDS}")
     strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
+    from sojourn.apps.standins import scenes  # with OpenCV, which loads slowly
+
     size = (ladder[-1].width, ladder[-1].height) if own else (scenes.WIDTH, scenes.HEIGHT)
     recipe = hashlib.sha256(repr((_command(Path(), ladder, size), strips)).encode())
     recipe.update(own.digest.encode() if own else Path(scenes.__file__).read_bytes())
@@ -98,6 +98,10 @@ def _pictures(seconds: int, size: tuple[int, int], own: Film | None) -> Iterator
     """Raw yuv420p pictures, one per frame of the clip."""
     if own:
         return own.pictures(*size, FPS)
+    import cv2
+
+    from sojourn.apps.standins import scenes
+
     return (cv2.cvtColor(frame, cv2.COLOR_RGB2YUV_I420).data for frame in scenes.frames(seconds, FPS))
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sojourn.hardware.confine.decoder import decoder
 from sojourn.hardware.machine.errors import CodedError
-from sojourn.scoring.picture.frames import QUIET
+from sojourn.scoring.picture.recording import QUIET
 
 MOST_S = 300
 """The part of a film that is played in a loop, from its beginning, s; encoding takes about as long."""

@@ -20,7 +20,7 @@ from sojourn.harness.report.run_page import status_of
 from sojourn.harness.report.svg import BOTTOM, LEFT, RIGHT, TOP, start, text
 from sojourn.harness.report.timeline import film_plot, watched
 from sojourn.harness.terminal import ProgressCallback
-from sojourn.scoring.picture.frames import QUIET, frame_times, recording
+from sojourn.scoring.picture.recording import QUIET, frame_times, input_options
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
@@ -172,7 +172,7 @@ def _encode(
     folder = drawn[0].parent
     with tempfile.TemporaryFile("w+") as said, decoder("ffmpeg", [video, folder], [output]) as ready:
         command = [*ready.command, *QUIET, "-nostdin", "-y", "-progress", "pipe:1", "-stats_period", "0.25"]
-        command += recording(ready.names[video])
+        command += input_options(ready.names[video])
         for path in drawn:
             command += ["-i", f"file:{ready.names[folder]}/{path.name}"]
         command += ["-filter_complex", graph, "-map", "[out]", "-an"]

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.hardware.confine.decoder import decoder
-from sojourn.scoring.picture import frames, strip
+from sojourn.scoring.picture import strip
+from sojourn.scoring.picture.recording import QUIET, input_options, picture_size
 
 Picture = npt.NDArray[np.uint8]
 _SSIM = re.compile(r"^n:\d+ Y:([\d.]+)", re.MULTILINE)
@@ -59,7 +60,7 @@ def compare(
     They are scaled by area to the recording's size, as for a player with the best rendition. `program` is the
     ffmpeg to use; `progress` receives the share done. Raises QualityError, RecordingError.
     """
-    width, height = frames.picture_size(recording)
+    width, height = picture_size(recording)
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder)
         _references(own / "film.yuv", chosen, film, (width, height), progress)
@@ -75,7 +76,7 @@ def compare(
             if vmaf:
                 graph += [f"[shown2][film2]libvmaf=log_fmt=json:log_path={vmaf_file}"]
             graph += [f"[shown][film]ssim=stats_file={ssim_file}"]
-            command = [*ready.command, *frames.QUIET, "-nostdin", *frames.recording(ready.names[recording])]
+            command = [*ready.command, *QUIET, "-nostdin", *input_options(ready.names[recording])]
             command += ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-r", "1"]
             command += ["-i", ready.names[raw], "-lavfi", ";".join(graph), "-f", "null", "-"]
             done = subprocess.run(command, capture_output=True, text=True)

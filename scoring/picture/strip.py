@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -101,6 +100,8 @@ def read(gray: Gray, box: Box | None = None) -> Reading | None:
     rows = gray[box.y + box.height // 3 : box.y + box.height - box.height // 3, box.x : box.x + box.width]
     if not rows.size:
         return None
+    import cv2  # loads slowly, and most commands read no picture
+
     line = cv2.resize(rows, (CELLS * _SAMPLES, 1), interpolation=cv2.INTER_AREA)
     return _decode(line.reshape(CELLS, _SAMPLES)[:, 1:3].sum(axis=1, dtype=np.int32) / 2)
 

@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.store.manifest import read_manifest
-from sojourn.scoring.picture.frames import frame_times
+from sojourn.scoring.picture.recording import frame_times
 from tests.lab.main_job import run_main_job
 from tests.tiers import first
 

@@ -22,7 +22,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
 from sojourn.harness.store.reasons import Reason
-from sojourn.scoring.picture.frames import frame_times
+from sojourn.scoring.picture.recording import frame_times
 from tests.refusals import refusal
 from tests.tiers import first
 

@@ -7,13 +7,15 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
-from sojourn.apps.standins import scenes
 from sojourn.hardware.machine import cache
 from sojourn.scoring.picture import strip
+
+if TYPE_CHECKING:
+    from sojourn.apps.standins import scenes
 
 #: Off a divisor of the recorder's 60: the recorder's phase within a frame passes through all values each second,
 #: so that the median of what it sees is not early or late by a part of a frame. Chromium takes whole numbers only.
@@ -33,6 +35,8 @@ class Camera:
 
 def ensure_camera(width: int, height: int, progress: Callable[[float], None] | None = None) -> Camera:
     """Return the camera of `width` x `height` px, painting it first when the cache has none (some seconds)."""
+    from sojourn.apps.standins import scenes  # with OpenCV, which loads slowly
+
     recipe = hashlib.sha256(repr((width, height, FPS, FRAMES)).encode())
     for source in (__file__, scenes.__file__):
         recipe.update(Path(source).read_bytes())
@@ -44,6 +48,8 @@ def ensure_camera(width: int, height: int, progress: Callable[[float], None] | N
 
 
 def _write(file: Path, width: int, height: int, progress: Callable[[float], None]) -> None:
+    import cv2
+
     with file.open("wb") as out:
         out.write(f"YUV4MPEG2 W{width} H{height} F{FPS}:1 Ip A1:1 C420\n".encode())
         for number, picture in enumerate(pictures(width, height)):
@@ -59,6 +65,10 @@ def _write(file: Path, width: int, height: int, progress: Callable[[float], None
 
 def pictures(width: int, height: int) -> Iterator[scenes.Image]:
     """A head that sways before a wall that stands still; the last picture leads back into the first."""
+    import cv2
+
+    from sojourn.apps.standins import scenes
+
     rng = np.random.default_rng(8)
     wall = (scenes.noise(rng, (height, width), 2.2)[..., None] * (70, 80, 90) + 60).astype(np.uint8)
     face = (scenes.noise(rng, (height, width), 1.5)[..., None] * (120, 90, 70) + 80).astype(np.uint8)

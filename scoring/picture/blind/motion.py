@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.scoring.picture.blind import place, resolution
-from sojourn.scoring.picture.frames import RecordingError, decode, frame_list, frame_times, picture_size
+from sojourn.scoring.picture.recording import RecordingError, decode, frame_list, frame_times, picture_size
 
 BLOCK = 16
 LOOKS_PER_S = 4  # looks at the resolution

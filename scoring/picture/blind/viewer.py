@@ -15,8 +15,8 @@ import polars as pl
 from sojourn.scoring.picture import freezes
 from sojourn.scoring.picture.blind import motion, resolution, stills
 from sojourn.scoring.picture.blind.place import PictureArea, reported_area
-from sojourn.scoring.picture.frames import RecordingError, picture_size
 from sojourn.scoring.picture.freezes import Freeze
+from sojourn.scoring.picture.recording import RecordingError, picture_size
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.process import ProcessError
 from sojourn.hardware.machine.viewer import for_viewer
 from sojourn.scoring.picture import strip
-from sojourn.scoring.picture.frames import frame_times, read_recording
+from sojourn.scoring.picture.frames import read_recording
+from sojourn.scoring.picture.recording import frame_times
 from tests.lab.inside import run_inside
 from tests.lab.recorders import recorders_inside
 from tests.lab.recorders.recorders_inside import PAGE, SIZE

@@ -14,7 +14,7 @@ from sojourn.captures import recorders
 from sojourn.captures.obs import Edge, ObsRecorder, first_frame
 from sojourn.captures.obs_control import EDGES, SLATE, STAYS, files
 from sojourn.hardware.machine.process import ProcessError
-from sojourn.scoring.picture.frames import RecordingError
+from sojourn.scoring.picture.recording import RecordingError
 from tests.refusals import refusal
 
 FPS = 30

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.scoring.picture.frames import RecordingError, decode, frame_times, picture_size, read_recording
+from sojourn.scoring.picture.frames import read_recording
+from sojourn.scoring.picture.recording import RecordingError, decode, frame_times, picture_size
 
 
 @pytest.fixture(scope="module")
@@ -106,12 +107,12 @@ def nothing(film: Path, place: Path) -> bytes:
 READ = """
 import sys
 from pathlib import Path
-from sojourn.scoring.picture import frames
+from sojourn.scoring.picture import recording
 
-for read in (frames.frame_times, frames.picture_size, lambda file: list(frames.decode(file, "null", 64, 36))):
+for read in (recording.frame_times, recording.picture_size, lambda file: list(recording.decode(file, "null", 64, 36))):
     try:
         read(Path(sys.argv[1]))
-    except frames.RecordingError:
+    except recording.RecordingError:
         pass
 """
 Hostile = Callable[[Path, Path], bytes]

@@ -19,8 +19,8 @@ import pytest
 from sojourn.hardware.confine import confinement, decoder
 from sojourn.hardware.confine.confinement import Confinement
 from sojourn.hardware.confine.decoder import DecoderError
-from sojourn.scoring.picture import frames
-from sojourn.scoring.picture.frames import QUIET
+from sojourn.scoring.picture import recording
+from sojourn.scoring.picture.recording import QUIET
 from tests.refusals import refusal
 
 UNSAFE = ("-safe", "0")
@@ -245,7 +245,7 @@ def test_what_it_writes_is_put_in_its_place_and_is_its_owners(
         command = [*ready.command, *QUIET, "-i", ready.names[film], "-c", "copy", f"file:{ready.names[made]}"]
         subprocess.run(command, check=True)
     assert made.stat().st_uid == os.geteuid() and [*tmp_path.iterdir()] == [made]
-    assert len(frames.frame_times(made)) == 30
+    assert len(recording.frame_times(made)) == 30
 
 
 def test_a_link_that_it_leaves_is_no_file(film: Path, tmp_path: Path, confined: Confinement) -> None:
@@ -278,9 +278,9 @@ def test_a_strangers_film_is_refused_where_nothing_confines_and_our_own_is_read(
     confinement.confinement.cache_clear()
     try:
         with refusal(DecoderError, "unsupported", "private.mp4: ") as refused:
-            frames.picture_size(film)
+            recording.picture_size(film)
         assert "\n" not in str(refused.value) and "SOJOURN_CONFINEMENT=none" in str(refused.value)
         with decoder.trusted_files():
-            assert frames.picture_size(film) == (64, 36)
+            assert recording.picture_size(film) == (64, 36)
     finally:
         confinement.confinement.cache_clear()
