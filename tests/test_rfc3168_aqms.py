@@ -80,7 +80,7 @@ MATRIX = Matrix(
     "--swap prague-2020=prague runs the draft's. noecn: the middlebox clears the ECN field of the second flow. "
     "D_SS is the mean of the sender's delivery rates, 40 s that end 1 s before the end. "
     "Prague's D_SS within 3 % is told of each cell and asked of none; nor is a correlation or a bias asked: what is "
-    "left beside Prague is 1.2 times what is published of CUBIC and 1.9 times of Reno, so that the ratio is too low. "
+    "left beside Prague is 1.2 times what is published of CUBIC and 2.0 times of Reno, so that the ratio is too low. "
     "Packets of several segments are made as in 2020 (tso_2020). "
     "hardware/kernel/README.md tells what was ruled out.",
 )
