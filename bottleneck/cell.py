@@ -16,7 +16,7 @@ from sojourn.hardware.machine.ip import IpVersion
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.endpoints import MOST
 from sojourn.traffic.program import PROGRAMS
-from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows, Specified
+from sojourn.traffic.spec import Call, Flow, Probe, RecordedCall, ShortFlows, Specified
 
 
 class Cell(Specified):
@@ -29,7 +29,7 @@ class Cell(Specified):
     """From the sender's side to the receiver's."""
     seconds: float = Field(gt=0, le=3600)
     short_flows: ShortFlows | None = None
-    call: Call | None = None
+    call: Call | RecordedCall | None = None
     probes: tuple[Probe, ...] = ()
     ip_version: IpVersion = 4
     """Of all that is sent."""

@@ -10,10 +10,9 @@ from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_targets, matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Curve, Matrix, Reference
 from sojourn.scoring.reference import published
-from sojourn.traffic.spec import Call, Probe
+from sojourn.traffic.spec import Probe, RecordedCall
 
 RATES = (5, 10, 20)
-CALL_BPS = 2_500_000
 QUEUES = {"L": "dualpi2", "fq": "fq_codel"}
 LABELS = {"L": "call in L (dualpi2)", "fq": "call in fq_codel"}
 NO_LOAD, NAMES = "noload", {"L": "dualpi2_l", "fq": "fq_codel"}
@@ -43,7 +42,7 @@ def cell(rate: int, name: str, qdisc: str, call: bool) -> Cell:
         name=f"{name}-{rate}mbit",
         hops=(dumbbell.bottleneck(rate, qdisc),),
         seconds=60,
-        call=Call(bitrate_bps=CALL_BPS, ecn="ect1", rtt_us=round(PATH_MS * 1000)) if call else None,
+        call=RecordedCall(ecn="ect1", rtt_us=round(PATH_MS * 1000)) if call else None,
         probes=(Probe(rtt_us=round(PATH_MS * 1000), ecn="ect1", round_trip=True),),
     )
 
@@ -117,11 +116,12 @@ MATRIX = Matrix(
         )
         for rate in RATES
     ),
-    notes="A call of 2.5 Mbit/s each way, its packets ECT(1), and a probe of ECT(1) each 10 ms; both directions have "
-    "the queue. In dualpi2 the probe shares the L queue with the call, in fq_codel it has a queue of its own. Round "
-    "trips; the curves leave out the path's 0.95 ms (the median without load, published), the columns hold it. The "
-    "call is a WebRTC call between two browsers, 1280x720, in simulated time too; the published one was Skype. The "
-    "source has two runs of each rate in L: the table stands beside one, the curves show both.",
+    notes="The recorded Skype call of 2.6 Mbit/s, both ways together, its packets ECT(1), and a probe of ECT(1) each "
+    "10 ms; both directions have the queue. In dualpi2 the probe shares the L queue with the call, in fq_codel it has "
+    "a queue of its own. Round trips; the curves leave out the path's 0.95 ms (the median without load, published), "
+    "the columns hold it. The recording is of the published run in L at 5 Mbit/s; the other published runs are of "
+    "other calls, so those cells are predictions. The source has two runs of each rate in L: the table stands beside "
+    "one, the curves show both.",
 )
 test_cell = matrix_tests(MATRIX)
 test_targets = matrix_targets(MATRIX)

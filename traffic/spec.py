@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sojourn.traffic import ports
+from sojourn.traffic import ports, recorded_call
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.irtt import Codepoint
 from sojourn.traffic.program import PROGRAMS
@@ -96,14 +96,24 @@ class Probe(Specified):
 
 
 class Call(Specified):
-    """A video call that lasts as long as the cell, both ways between the two ends.
+    """A video call between two browsers that lasts as long as the cell, both ways between the two ends.
 
-    In simulated time a talker each way sends frames at the bit rate regardless of loss; in real time two
-    browsers call each other (apps/call.py).
+    In a cell that no real-time lab can run, a talker each way sends frames at the bit rate regardless of loss.
     """
 
     bitrate_bps: int = Field(default=1_790_000, ge=10_000, le=20_000_000)
-    """Bit rate of the video, each way; the default is that of the published call."""
+    """Bit rate of the video, each way."""
     ecn: Literal["not-ect", "ect1"] = "not-ect"
     """ect1: in dualpi2 the L queue."""
     rtt_us: int = Field(ge=0, le=4_000_000)
+
+
+class RecordedCall(Call):
+    """A published Skype call (`sojourn.traffic.recorded_call`) instead of one between browsers, in simulated time."""
+
+    recorded: Literal["skype"] = "skype"
+    bitrate_bps: int = Field(default=recorded_call.BITRATE_BPS, ge=10_000, le=20_000_000)
+    """Both ways together, with headers, as published; the default is the recording's. At another rate, the recording
+    is replayed faster or slower, and its bursts keep their size."""
+    ecn_above_bytes: int = Field(default=0, ge=0, le=1500)
+    """Only packets with more bytes than this, IPv4 header included, have the codepoint; the others are Not-ECT."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.spec import RecordedCall
 
 MATRIX_LABS = ("sim", "virtual", "apu")
 """In order of preference."""
@@ -27,6 +28,7 @@ def missing_capability(cell: Cell, lab: str) -> str:
         "no selectable source port of a flow": any(flow.from_port for flow in cell.flows),
         "no root qdisc on the sending hosts": bool(cell.sender_queue),
         "no short flows": cell.short_flows is not None,
+        "no recorded call": isinstance(cell.call, RecordedCall),
         "no segmentation offloads": cell.offloads,
         "no IPsec": cell.tunnel == "ipsec",
         "no delivery trace": any(hop.slots for hop in boxes),

@@ -177,8 +177,10 @@ class Matrix(_Frozen):
     does."""
     window_s: float = Field(default=40, gt=0)
     """Length of the window of D_SS, s."""
+    windows: dict[str, float] = {}
+    """Name of a cell → the length of its window, s, if not `window_s`."""
     tail_s: float = Field(default=2, ge=0)
-    """Where that window ends before the end of the run, s."""
+    """Where the windows end before the end of the run, s."""
     columns: tuple[Column, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     reference: Reference | None = None
@@ -206,7 +208,13 @@ class Matrix(_Frozen):
         drawn |= {cell for one in self.differences for cell in (one.cell, one.more, one.less)}
         if strange := (drawn | self.solo.keys() | set(self.solo.values())) - set(names):
             raise ValueError(f"matrix {self.name}: charts or contrasts of unknown cells: {', '.join(sorted(strange))}")
+        if strange := self.windows.keys() - set(names):
+            raise ValueError(f"matrix {self.name}: windows of unknown cells: {', '.join(sorted(strange))}")
         return self
+
+    def window_of(self, cell: Cell) -> tuple[float, float]:
+        """Return the length of the window of D_SS of a cell, and where it ends before the end of the run, s."""
+        return self.windows.get(cell.name, self.window_s), self.tail_s
 
     @cached_property
     def runnable(self) -> tuple[Cell, ...]:

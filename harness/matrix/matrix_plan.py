@@ -125,7 +125,7 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     plan.folder.mkdir(parents=True, exist_ok=True)
     fields |= {"pcap": plan.pcap, "kernel_source": plan.kernel_source, "matrix": matrix.name}
     jobs = [
-        CellJob(cell, seed, matrix.window_s, matrix.tail_s, rig=plan.rig(cell, seed), **fields)
+        CellJob(cell, seed, *matrix.window_of(cell), rig=plan.rig(cell, seed), **fields)
         for cell in cells
         for seed in plan.seeds
     ]

@@ -197,7 +197,7 @@ def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
     """
     gathered = Results(matrix, folder)
     for cell, seed, run in finished(matrix, folder):
-        if cache_state(CellJob(cell, seed, matrix.window_s, matrix.tail_s, inputs), run) != "done":
+        if cache_state(CellJob(cell, seed, *matrix.window_of(cell), inputs), run) != "done":
             gathered.left_out += 1
             continue
         gathered.take(cell, seed, run, json.loads((run / "scores.json").read_bytes()))

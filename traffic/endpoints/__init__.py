@@ -12,9 +12,10 @@ A plan is text with one command per line, times in ns::
     queues NAMESPACE                                                   sampled every second, see below
     flow FROM TO ADDRESS PORT FROM_PORT CONTROL ECN START STOP
     pace RATE                                                          bytes/s: the pacing limit of the flow above
-    probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               a packet per INTERVAL; delay one-way or
-    round-trip talk FROM TO ADDRESS PORT TOS FIRST INTERVAL BYTES EVERY KEY       a frame per INTERVAL, every EVERYth of
-    KEY bytes short FROM TO ADDRESS PORT CONTROL ECN REMEMBER / transfer START BYTES
+    probe FROM TO ADDRESS PORT TOS FIRST INTERVAL ECHOED               a packet per INTERVAL; ECHOED: round trip
+    talk FROM TO ADDRESS PORT TOS PLAIN / burst AT PACKETS BYTES       so many packets with BYTES of payload each; with
+                                                                       up to PLAIN bytes, they are Not-ECT
+    short FROM TO ADDRESS PORT CONTROL ECN REMEMBER / transfer START BYTES
                                                                        TO requests every short flow from FROM at ADDRESS
     datagrams FROM TO ADDRESS PORT FROM_PORT TOS BYTES GAP START STOP  UDP packets with BYTES of payload, one per GAP
     program FROM TO PORT START STOP RECEIVER<tab>SENDER                a flow by command lines; starts once PORT is open

@@ -175,7 +175,6 @@ static bool read_probe(const char *line)
 	    sscanf(line, "%31s %31s %31s %d %d %" SCNd64 " %" SCNd64 " %d", probe->from, probe->to, probe->address,
 		   &probe->port, &probe->tos, &probe->first, &probe->interval, &probe->echoed) != 8)
 		return false;
-	probe->bytes = PROBE_BYTES;
 	open_probe(probe, PROBE, probe_count++);
 	return true;
 }
@@ -184,12 +183,22 @@ static bool read_talk(const char *line)
 {
 	struct probe *talk = &talks[talk_count];
 
-	if (talk_count == COUNT(talks) ||
-	    sscanf(line, "%31s %31s %31s %d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %d %" SCNd64, talk->from, talk->to,
-		   talk->address, &talk->port, &talk->tos, &talk->first, &talk->interval, &talk->bytes, &talk->key_every,
-		   &talk->key_bytes) != 10)
+	if (talk_count == COUNT(talks) || sscanf(line, "%31s %31s %31s %d %d %d", talk->from, talk->to, talk->address,
+						 &talk->port, &talk->tos, &talk->plain) != 6)
 		return false;
 	open_probe(talk, TALK, talk_count++);
+	return true;
+}
+
+static bool read_burst(const char *line)
+{
+	struct burst burst;
+
+	if (!talk_count || sscanf(line, "%" SCNd64 " %d %d", &burst.at, &burst.packets, &burst.bytes) != 3)
+		return false;
+	if (burst.packets < 1 || burst.bytes < (int)sizeof(uint32_t) || burst.bytes > UINT16_MAX)
+		return false;
+	add_burst(&talks[talk_count - 1], burst);
 	return true;
 }
 
@@ -223,8 +232,8 @@ static const struct {
 	{ "cell", read_cell },           { "host", read_host },   { "device", read_device },   { "tc", read_tc },
 	{ "show", read_show },           { "step", read_step },   { "queues", read_queues },   { "flow", read_flow },
 	{ "datagrams", read_datagrams }, { "pace", read_pace },   { "program", read_program }, { "tap", read_tap },
-	{ "probe", read_probe },         { "talk", read_talk },   { "short", read_short },     { "transfer", read_transfer },
-	{ "counters", read_counters },
+	{ "probe", read_probe },         { "talk", read_talk },   { "burst", read_burst },     { "short", read_short },
+	{ "transfer", read_transfer },   { "counters", read_counters },
 };
 
 void read_plan(void)

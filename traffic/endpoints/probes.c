@@ -5,53 +5,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TALK_BYTES = 1200 };
-
 struct probe probes[MOST_PROBES], talks[MOST_TALKS];
 int probe_count, talk_count;
-
-static int64_t slot_bytes(const struct probe *probe, uint32_t slot)
-{
-	return probe->key_every && slot % probe->key_every == 0 ? probe->key_bytes : probe->bytes;
-}
-
-static uint32_t packets_of(int64_t bytes)
-{
-	return (bytes + TALK_BYTES - 1) / TALK_BYTES;
-}
 
 void open_probe(struct probe *probe, enum kind kind, int index)
 {
 	union address to = address_of(probe->address, probe->port);
 	int out = bound(probe->from, SOCK_DGRAM, 0), in = bound(probe->to, SOCK_DGRAM, probe->port);
 
-	probe->slots = (length - probe->first + probe->interval - 1) / probe->interval;
-	for (uint32_t slot = 0; slot < probe->slots; slot++)
-		probe->room += packets_of(slot_bytes(probe, slot));
-	probe->sent_at = calloc(probe->room, sizeof(*probe->sent_at));
-	probe->arrived_at = calloc(probe->room, sizeof(*probe->arrived_at));
-	probe->size = calloc(probe->room, sizeof(*probe->size));
+	if (kind == PROBE)
+		probe->room = probe->slots = (length - probe->first + probe->interval - 1) / probe->interval;
 	MUST(connect(out, &to.any, sizeof(to)), "probe");
 	mark(out, probe->tos);
 	mark(in, probe->tos);
+	probe->marked = probe->tos;
 	watch(&probe->in, kind, index, in, EPOLLIN);
 	watch(&probe->back, kind, index, out, EPOLLIN);
 }
 
+void add_burst(struct probe *talk, struct burst burst)
+{
+	talk->bursts = reallocarray(talk->bursts, talk->slots + 1, sizeof(*talk->bursts));
+	talk->bursts[talk->slots++] = burst;
+	talk->room += burst.packets;
+}
+
+static int64_t due(const struct probe *probe)
+{
+	if (probe->slot == probe->slots)
+		return NEVER;
+	return probe->bursts ? probe->bursts[probe->slot].at : probe->first + probe->slot * probe->interval;
+}
+
 static void send_slot(struct probe *probe)
 {
-	int64_t left = slot_bytes(probe, probe->slot++);
+	static const struct burst single = { .packets = 1, .bytes = PROBE_BYTES };
+	const struct burst *burst = probe->bursts ? &probe->bursts[probe->slot] : &single;
+	int tos = burst->bytes > probe->plain ? probe->tos : 0;
 
-	for (; left > 0; left -= TALK_BYTES) {
+	probe->slot++;
+	if (tos != probe->marked)
+		mark(probe->back.fd, probe->marked = tos);
+	for (int left = burst->packets; left; left--) {
 		uint32_t number = probe->sent++;
-		int size = left < TALK_BYTES ? left : TALK_BYTES;
 
-		if (size < (int)sizeof(number))
-			size = sizeof(number);
 		memcpy(buffer, &number, sizeof(number));
-		probe->size[number] = size;
+		probe->size[number] = burst->bytes;
 		probe->sent_at[number] = now();
-		send(probe->back.fd, buffer, size, MSG_DONTWAIT);
+		send(probe->back.fd, buffer, burst->bytes, MSG_DONTWAIT);
 	}
 	memset(buffer, 0, sizeof(uint32_t));
 }
@@ -59,9 +60,14 @@ static void send_slot(struct probe *probe)
 /* Sends what is due at `at` and returns when the next is. */
 int64_t act_probe(struct probe *probe, int64_t at)
 {
-	while (probe->slot < probe->slots && probe->first + probe->slot * probe->interval <= at)
+	if (!probe->sent_at) {
+		probe->sent_at = calloc(probe->room, sizeof(*probe->sent_at));
+		probe->arrived_at = calloc(probe->room, sizeof(*probe->arrived_at));
+		probe->size = calloc(probe->room, sizeof(*probe->size));
+	}
+	while (due(probe) <= at)
 		send_slot(probe);
-	return probe->slot < probe->slots ? probe->first + probe->slot * probe->interval : NEVER;
+	return due(probe);
 }
 
 static void take_probe(struct probe *probe, int fd)

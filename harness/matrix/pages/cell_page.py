@@ -29,6 +29,7 @@ from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, Flo
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
 from sojourn.scoring.schema.metric import metrics_of, unit_of, with_unit
 from sojourn.scoring.transport.single_packets import BIN_S
+from sojourn.traffic.spec import RecordedCall
 
 FIXED_RTT_MS = 300.0
 """Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
@@ -121,7 +122,10 @@ def _setup(cell: Cell) -> list[str]:
         lines.append("segmentation offloads are on: a queue's packet is up to 64 KiB")
     if cell.tunnel:
         lines.append(f"tunnel: {cell.tunnel}" + (f", replay window {cell.replay_window}" if cell.replay_window else ""))
-    if cell.call:
+    if isinstance(cell.call, RecordedCall):
+        which = f" above {cell.call.ecn_above_bytes} bytes" if cell.call.ecn_above_bytes else ""
+        lines.append(f"recorded call: {cell.call.bitrate_bps / 1e6:.3g} Mbit/s both ways, {cell.call.ecn}{which}")
+    elif cell.call:
         lines.append(f"call: {cell.call.bitrate_bps / 1e6:g} Mbit/s each way, {cell.call.ecn}")
     if cell.short_flows:
         short = cell.short_flows

@@ -145,7 +145,7 @@ def other_results(matrix: Matrix, folder: Path) -> Results:
     gathered = Results(matrix, folder, left_out=whole - len(chosen))
     for cell, seed, run in chosen:
         try:
-            scores = current_scores(CellJob(cell, seed, matrix.window_s, matrix.tail_s, inputs), run)
+            scores = current_scores(CellJob(cell, seed, *matrix.window_of(cell), inputs), run)
         except Exception as error:  # files of any version
             raise MatrixError(
                 f"--compare-with: {run}: cannot be scored: {type(error).__name__}: {error}", code="damaged"

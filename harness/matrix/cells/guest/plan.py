@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 
 from sojourn.bottleneck import readback, shaper, units
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.guest import queues
 from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
-from sojourn.traffic import nstat, ports, web
+from sojourn.traffic import nstat, ports, recorded_call, web
 from sojourn.traffic.call_traffic import Schedule
 from sojourn.traffic.contender import ACCURATE_ECN, CONTENDERS, NO_ECN
 from sojourn.traffic.irtt import TOS
 from sojourn.traffic.program import PROGRAMS
-from sojourn.traffic.spec import UNRESPONSIVE, Call, Flow, ShortFlows
+from sojourn.traffic.recorded_call import Burst
+from sojourn.traffic.spec import UNRESPONSIVE, Call, Flow, RecordedCall, ShortFlows
 
 START_SPREAD_S = 0.01
 """A flow starts 0 to this many s later than configured, by the seed, which thus sets start order and phase too."""
@@ -75,7 +76,7 @@ def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> st
         where = f"{net.hosts[probe.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.PROBE + n} {TOS[probe.ecn]}"
         lines.append(f"probe {where} {_ns(first)} {_ns(probe.interval_s)} {int(probe.round_trip)}")
     if cell.call:
-        lines += _talks(cell.call, net, offset)
+        lines += _talks(cell.call, net, offset, cell.seconds)
     if short := cell.short_flows:
         contender = CONTENDERS[short.contender]
         server = net.hosts[short.rtt_us]
@@ -91,17 +92,29 @@ def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> st
     return "".join(f"{line}\n" for line in lines)
 
 
-def _talks(call: Call, net: Network, draw: random.Random) -> Iterator[str]:
+def _talks(call: Call, net: Network, draw: random.Random, seconds: float) -> Iterator[str]:
     """The talkers of a call: down first."""
     host, receiver = net.hosts[call.rtt_us], net.receiver
-    schedule = Schedule(bitrate_bps=call.bitrate_bps)
-    frame_s = 1 / schedule.fps
-    for n, (sender, listener) in enumerate([(host, receiver), (receiver, host)]):
-        yield (
-            f"talk {sender.space} {listener.space} {listener.ip} {ports.TALK + n} {TOS[call.ecn]} "
-            f"{_ns(draw.uniform(0, frame_s))} {_ns(frame_s)} "
-            f"{schedule.frame_bytes(1)} {schedule.key_every} {schedule.frame_bytes(0)}"
-        )
+    plain = 0
+    if isinstance(call, RecordedCall):
+        start = draw.uniform(0, recorded_call.SECONDS)
+        speed = call.bitrate_bps / recorded_call.BITRATE_BPS
+        ways = [recorded_call.replay(way, seconds, start, speed) for way in ("down", "up")]
+        plain = max(0, call.ecn_above_bytes - recorded_call.HEADER_BYTES)
+    else:
+        ways = [_frames(Schedule(bitrate_bps=call.bitrate_bps), draw, seconds) for _ in range(2)]
+    ends = ((host, receiver), (receiver, host))
+    for n, ((sender, listener), bursts) in enumerate(zip(ends, ways, strict=True)):
+        yield f"talk {sender.space} {listener.space} {listener.ip} {ports.TALK + n} {TOS[call.ecn]} {plain}"
+        yield from (f"burst {_ns(burst.at_s)} {burst.packets} {burst.payload}" for burst in bursts)
+
+
+def _frames(schedule: Schedule, draw: random.Random, seconds: float) -> Iterator[Burst]:
+    """Yield the packets of a schedule's frames, the first at a random time within a frame."""
+    at, number = draw.uniform(0, 1 / schedule.fps), 0
+    while at < seconds:
+        yield from (Burst(at, len([*same]), size) for size, same in groupby(schedule.packets(number)))
+        at, number = at + 1 / schedule.fps, number + 1
 
 
 def _ecn_modes(cell: Cell, net: Network) -> dict[str, int]:

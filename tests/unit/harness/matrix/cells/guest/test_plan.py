@@ -10,8 +10,8 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix.cells.guest import plan
-from sojourn.traffic import nstat
-from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
+from sojourn.traffic import nstat, recorded_call
+from sojourn.traffic.spec import Call, Flow, Probe, RecordedCall, ShortFlows
 from tests.unit.harness.matrix.cells.guest.cells import SHAPED, cell
 
 
@@ -131,12 +131,40 @@ def test_up_flows_and_probes_go_between_the_right_ends() -> None:
     assert next(line for line in lines if line.startswith("probe")).startswith(
         "probe host0 receiver 10.42.1.20 2200 1 "
     )
-    talks = [line.split()[1:] for line in lines if line.startswith("talk")]
-    down, up = ([int(word) if word.isdigit() else word for word in talk] for talk in talks)
-    assert down[:5] == ["host0", "receiver", "10.42.1.20", 5150, 1] and up[:3] == ["receiver", "host0", "10.42.2.20"]
-    frame, every, key = down[7:]
-    # 2 Mbit/s in 30 frames a second: 8333 bytes in the mean.
-    assert (frame * (every - 1) + key) / every == pytest.approx(2e6 / 8 / 30, rel=1e-3) and key > frame
+    down, up = talks(lines)
+    assert down[0][:6] == ["host0", "receiver", "10.42.1.20", "5150", "1", "0"]
+    assert up[0][:3] == ["receiver", "host0", "10.42.2.20"]
+    # 2 Mbit/s in 30 frames a second for 60 s; the first is a key frame.
+    assert sum(packets * size for _, packets, size in down[1]) == pytest.approx(2e6 / 8 * 60, rel=1e-3)
+    assert len({at for at, *_ in down[1]}) == 1800 and down[1][0][1:] == (54, 1200)
+
+
+Talk = tuple[list[str], list[tuple[int, int, int]]]
+
+
+def talks(lines: list[str]) -> list[Talk]:
+    """The talks of a plan: words of its line, and (ns, packets, bytes) of its bursts."""
+    found: list[Talk] = []
+    for word, *rest in map(str.split, lines):
+        if word == "talk":
+            found.append((rest, []))
+        elif word == "burst":
+            at, packets, size = map(int, rest)
+            found[-1][1].append((at, packets, size))
+    return found
+
+
+def test_a_recorded_call_is_replayed_both_ways_from_a_place_that_the_seed_chooses() -> None:
+    call = RecordedCall(ecn="ect1", ecn_above_bytes=1024, rtt_us=80_000)
+    (words, down), (_, up) = talks(plan.plan(cell(call=call), 1).splitlines())
+    assert words[4:] == ["1", "996"]  # above 1024 bytes with the IP header are those of more than 996 of payload
+    ways = [recorded_call.replay(way, 60) for way in ("down", "up")]
+    assert all(0 <= at < 60e9 for at, *_ in (*down, *up)) and down == sorted(down, key=lambda burst: burst[0])
+    assert [len(down), len(up)] == pytest.approx([len([*way]) for way in ways], rel=0.1)
+    assert talks(plan.plan(cell(call=call), 2).splitlines()) != [(words, down), (_, up)]
+    slow = call.model_copy(update={"bitrate_bps": recorded_call.BITRATE_BPS // 2})
+    (_, half), _ = talks(plan.plan(cell(call=slow), 1).splitlines())
+    assert half[:20] == [(pytest.approx(2 * at, abs=10), packets, size) for at, packets, size in down[:20]]
 
 
 def test_a_paced_flow_and_the_senders_own_queue_are_planned() -> None:
