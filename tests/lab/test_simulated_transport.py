@@ -28,12 +28,13 @@ from sojourn.hardware.machine.ip import IP_VERSIONS
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells import simulated
+from sojourn.harness.matrix.cells.guest import plan
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.schema.columns import FLOWS
 from sojourn.scoring.transport.bottleneck_seen import active_queues
 from sojourn.traffic import ports
 from sojourn.traffic.program import PROGRAMS, Program
-from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
+from sojourn.traffic.spec import Call, Flow, Probe, RecordedCall, ShortFlows
 from tests.refusals import refusal
 from tests.tiers import first
 
@@ -251,6 +252,27 @@ def test_a_call_fills_the_queue_that_its_codepoint_names(tmp_path: Path) -> None
     for dev in last:
         dualpi2 = next(q for q in dev["qdiscs"] if q["kind"] == "dualpi2")
         assert dualpi2["pkts-in-l"] > 2000 and dualpi2["pkts-in-c"] < 100
+
+
+def test_a_recorded_call_arrives_whole_and_only_its_long_packets_are_in_l(tmp_path: Path) -> None:
+    hop = Hop(down=way(20, "dualpi2"), up=way(20, "dualpi2"))
+    call = RecordedCall(ecn="ect1", ecn_above_bytes=1024, rtt_us=RTT)
+    asked = cell(hops=[hop], call=call)
+    folder = run(asked, tmp_path)
+    talks = pl.read_csv(folder / "talks.csv")
+    assert not talks["delay_us"].null_count()
+    planned = [line.split() for line in plan.plan(asked, 1).splitlines() if line.startswith("burst")]
+    assert talks.height == sum(int(packets) for _, _, packets, _ in planned)
+    assert talks["bytes"].sum() == sum(int(packets) * int(size) for _, _, packets, size in planned)
+    last = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()][-2:]
+    for dev in last:
+        sent = talks.filter(pl.col("talk") == ("lan", "wan").index(dev["dev"]))["bytes"]
+        counted = next(q for q in dev["qdiscs"] if q["kind"] == "dualpi2")
+        in_l, in_c = (sent > 996).sum(), (sent <= 996).sum()
+        assert (counted["pkts-in-l"], counted["pkts-in-c"]) == pytest.approx((in_l, in_c), abs=10) and in_l > 200
+    # A burst of up to 41 kB takes 16 ms at 20 Mbit/s.
+    delays = talks.filter(pl.col("talk") == 0)["delay_us"]
+    assert delays.min() == pytest.approx(RTT / 2, abs=20) and 16_000 < delays.max() < 40_000
 
 
 def test_short_flows_complete(tmp_path: Path) -> None:

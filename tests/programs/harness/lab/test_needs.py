@@ -161,12 +161,15 @@ def test_a_night_that_cannot_work_is_not_begun(simulated_only: str, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("matrix", "packages"),
-    [("one-flow", {"irtt", "iputils-ping"}), ("call-delay", {"chromium", "ffmpeg", "irtt", "iputils-ping", "xvfb"})],
+    [("one-flow", {"irtt", "iputils-ping"}), ("a call", {"chromium", "ffmpeg", "irtt", "iputils-ping", "xvfb"})],
 )
 def test_a_matrix_that_cannot_work_is_refused_before_anything_starts(
     tmp_path: Path, matrix: str, packages: set[str]
 ) -> None:
     path = path_without(tmp_path / "bin", *REAL_TIME, "ffmpeg")
+    if matrix == "a call":
+        (tmp_path / "call.toml").write_text('service = "call"\ncontenders = "cubic"\n')
+        matrix = str(tmp_path / "call.toml")
     done = run(path, "sojourn.harness.cli", "matrix", matrix, "--lab=virtual", f"--results={tmp_path / 'results'}")
     assert done.returncode == 1 and done.stdout == ""
     told_of = re.fullmatch(

@@ -25,10 +25,10 @@ from sojourn.harness.experiment.seeds import side_by_side
 from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.matrix import matrix_plan
 from sojourn.harness.matrix.cells import simulated_call
+from sojourn.harness.matrix.from_scenario import scenario_matrix
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.experiment.seed_runs import Filled, asked, jobs
 from tests.refusals import refusal
-from tests.test_call_backoff import MATRIX
 
 
 class Client:
@@ -120,9 +120,9 @@ def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     monkeypatch.setattr(matrix_plan, "_build", lambda *_: None)
     monkeypatch.setattr(simulated_call, "inputs", lambda source: f"machine of {source}")
     monkeypatch.setattr("sojourn.harness.engine.dask.DaskEngine", lambda *given, **_: given)
-    plan = matrix_plan.MatrixPlan(
-        MATRIX, MATRIX.cells[:4], (1,), tmp_path, "tls://far:8786", kernel_source=Path(__file__)
-    )
+    (scenario := tmp_path / "call.toml").write_text('service = "call"\ncontenders = "cubic,prague"\n')
+    matrix = scenario_matrix(scenario)
+    plan = matrix_plan.MatrixPlan(matrix, matrix.cells, (1,), tmp_path, "tls://far:8786", kernel_source=Path(__file__))
     jobs, engine = matrix_plan.prepare(plan)
     machine = f"machine of {__file__}"
     address, inputs, digest, needed = cast(tuple[str, str, Callable[[], str], int], engine)
