@@ -11,6 +11,7 @@ from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import missing_capability
 from sojourn.harness.matrix.cells.real_time import bottleneck, path_rtt_ms
+from sojourn.traffic.spec import RecordedCall
 
 
 def cell(path: Impairment) -> Cell:
@@ -27,13 +28,14 @@ def test_a_path_in_bursts_would_void_every_run_in_real_time(path: Impairment, la
     assert missing_capability(cell(Impairment(delay_us=200)), lab) == ""
 
 
-def test_slots_programs_and_single_packets_are_simulated() -> None:
+def test_slots_programs_recordings_and_single_packets_are_simulated() -> None:
     flow = dumbbell.flows(["cubic"], 20)[0]
     plain = cell(Impairment())
     others = {
         "delivery trace": plain.model_copy(update={"hops": (dumbbell.slotted(DeliveryTrace(seconds=1), "pie"),)}),
         "kernel's TCP": plain.model_copy(update={"flows": (flow.model_copy(update={"contender": "udp"}),)}),
         "single packets": plain.model_copy(update={"per_packet": True}),
+        "recorded call": plain.model_copy(update={"call": RecordedCall(rtt_us=20_000)}),
     }
     for what, asked in others.items():
         assert what in missing_capability(asked, "virtual") and not missing_capability(asked, "sim")

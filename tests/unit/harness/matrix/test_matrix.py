@@ -103,6 +103,19 @@ def test_figures_of_no_cell_are_refused() -> None:
         matrix(reference=Reference(csv="x.csv", published={"c": {"ratio": 1}}, tolerance={}))
 
 
+def test_a_cell_can_have_a_window_of_its_own() -> None:
+    whole = matrix(window_s=40, tail_s=1, windows={"a": 70})
+    assert [whole.window_of(one) for one in whole.cells] == [(70, 1), (40, 1)]
+    with pytest.raises(ValidationError, match="windows of unknown cells: c"):
+        matrix(windows={"c": 70})
+
+
+def test_the_windows_of_backoff_are_the_published_ones() -> None:
+    backoff = matrices()["call-backoff"]
+    begins = {one.name: one.seconds - sum(backoff.window_of(one)) for one in backoff.cells}
+    assert begins["prague-dualpi2-alone"] == pytest.approx(43.08) and begins["cubic-codel-alone"] == pytest.approx(1.88)
+
+
 def test_an_expectation_of_no_cell_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"expectations that match no cell: \^c"):
         matrix(expectations=(Expectation(metric="ratio", cells="^a"), Expectation(metric="ratio", cells="^c")))
