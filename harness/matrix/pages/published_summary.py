@@ -123,7 +123,7 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     lines.append(
         f"Of {len(counted)} independent published figures **{counts['agrees']} agree** ({fitted} of them *fitted*), "
         f"{counts['disagrees']} disagree for a known cause, **{counts['unexplained']} are unexplained**, "
-        f"{counts['not run']} have not run."
+        f"{counts['not run']} {'has' if counts['not run'] == 1 else 'have'} not run."
     )
     lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [

@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.harness.report.film import CompositeError, export
 from sojourn.scoring.schema.scores import SCORES, Scores
-from sojourn.scoring.score import score
+from sojourn.scoring.score import score_run
 from sojourn.scoring.tables import TABLES
 from tests.lab.one_run.conftest import valid_run
 
@@ -51,7 +51,7 @@ def test_a_recorded_run_whose_log_is_lost_fails(harm_run: Path, tmp_path: Path) 
     shutil.copytree(harm_run, run)
     lines = (run / "player.jsonl").read_text().splitlines(keepends=True)
     (run / "player.jsonl").write_text("".join(line for line in lines if json.loads(line).get("event") != "frame"))
-    (gate,) = (it for it in score(run).validity.gates if it.code == "frame-log-agrees")
+    (gate,) = (it for it in score_run(run).validity.gates if it.code == "frame-log-agrees")
     assert not gate.ok
 
 
