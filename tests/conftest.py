@@ -29,11 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker a processor, as far as each finds the memory for a machine; and one, as tests in real time wait."""
+    """One worker a processor, as far as each finds the memory for a machine; and two, as tests in real time wait."""
     from sojourn.harness.engine.local import capacity
     from sojourn.harness.lab.machine import MEMORY, simulation
 
-    return capacity(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + 1
+    return capacity(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + 2
 
 
 @pytest.hookimpl(optionalhook=True)
