@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isinf
@@ -24,7 +24,12 @@ from sojourn.scoring.statistics.summary import REFERENCE, Figure
 _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box", "timeline")
 #: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
 _DEEPEST = 0.55
-_UNITS = {"rate_down_bps": format_rate, "rate_up_bps": format_rate, "rtt_us": format_time}
+_UNITS: Mapping[str, Callable[[Any], str]] = {
+    "rate_down_bps": format_rate,
+    "rate_up_bps": format_rate,
+    "rtt_us": format_time,
+    "ladder": lambda rungs: ", ".join(f"{height}p:{format_rate(bps)}" for height, bps in rungs) or "default",
+}
 _OPTIONS = {option.field: option for option in OPTIONS}
 
 
@@ -180,7 +185,7 @@ def _values(name: str, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Return an option's values, in order."""
     values = {_key(row.get(name)): row.get(name) for row in rows}
     every = list(values.values())
-    numbers = all(isinstance(value, int | float) for value in every)
+    numbers = all(isinstance(value, int | float | list) for value in every)  # a ladder is a list of numbers
     return sorted(every, key=(lambda value: value) if numbers else partial(_value, name))
 
 
@@ -235,7 +240,7 @@ def _row_heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for one in rows:
         known = [_value(name, one[name]) for name in _HEAD[1:] if one.get(name) is not None]
         plain.append(", ".join([one.get("service") or one["test"], *known]))
-    rest = [{name: value for name, value in one.items() if name not in _HEAD} for one in rows]
+    rest = [{_name(name): _value(name, value) for name, value in one.items() if name not in _HEAD} for one in rows]
     return [
         head + differing(one, [other for said, other in zip(plain, rest, strict=True) if said == head])
         for head, one in zip(plain, rest, strict=True)
