@@ -53,7 +53,7 @@ def test_experiments_that_differ_elsewhere_have_rows_of_their_own(series: Series
     series([1, 2])
     folder = series([3], buffer_s=12.0)[0].parent
     heads = {head for head, *_ in cells(folder, "fps")}
-    assert heads == {"o2tv, 10mbit, 20ms (buffer_s 6.0)", "o2tv, 10mbit, 20ms (buffer_s 12.0)"}
+    assert heads == {"o2tv, 10mbit, 20ms (buffer 6.0)", "o2tv, 10mbit, 20ms (buffer 12.0)"}
 
 
 def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> None:
@@ -149,7 +149,7 @@ def test_swept_lists_and_options_that_some_runs_lack_are_rows_too(series: Series
         for loss in ({}, {"loss_percent": 1.0}):
             folder = series([1], ladder=ladder, **loss)[0].parent
     _, plane = tables(folder, "fps")
-    assert [head for head, _ in plane.rows] == ["240p:300000bit", "240p:300000bit,720p:2500000bit"]
+    assert [head for head, _ in plane.rows] == ["240p:300kbit", "240p:300kbit, 720p:2500kbit"]
     assert set(plane.heads) == {"default", "1.0%"}
     assert all(cell.text for _, cells in plane.rows for cell in cells)
     assert write_index(folder).exists()
