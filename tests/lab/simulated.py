@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,6 +109,12 @@ class Talk:
     first_ns: int = 100_000_000
     dscp: int = 0
 
+    def bursts(self, seconds: int) -> Iterator[str]:
+        """Yield the lines of a plan for its packets in a cell of `seconds` s."""
+        whole, rest = divmod(self.size, 1200)
+        for at in range(self.first_ns, seconds * 10**9, self.every_ns):
+            yield from (f"burst {at} {count} {size}\n" for count, size in ((whole, 1200), (1, rest)) if count and size)
+
 
 def talk(
     queue: str, talks: Sequence[Talk], folder: Path, seconds: int, *ecn: str, tos: int = TOS["ect0"]
@@ -119,8 +125,7 @@ def talk(
     sent. Leaves the router's `tc -s -j` as `tc`, and the counts for `counts`.
     """
     plan = f"cell {seconds}000000000 1000000000 4\nhost sender 1\nhost receiver 1\n" + "".join(
-        f"talk sender receiver 10.42.1.20 {TALK + n} {tos | flow.dscp << 2} "
-        f"{flow.first_ns} {flow.every_ns} {flow.size} 0 0\n"
+        f"talk sender receiver 10.42.1.20 {TALK + n} {tos | flow.dscp << 2} 0\n{''.join(flow.bursts(seconds))}"
         for n, flow in enumerate(talks)
     )
     shutil.copy(ensure_endpoints(), folder / "bulk")
