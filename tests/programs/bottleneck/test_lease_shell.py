@@ -73,8 +73,7 @@ def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> N
     lease.claim()
     try:
         router.run(["kill", "-KILL", watcher(router)])
-        until(lambda: lease.lost)
-        assert "the watcher of the claim has ended" in str(lease.lost)
+        until(lambda: "the watcher of the claim has ended" in str(lease.lost))
     finally:
         lease.release()
     assert not there(router, FOLDER)
