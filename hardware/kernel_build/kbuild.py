@@ -167,7 +167,7 @@ def compile_kernel(
         if recipe.headers_once:  # these include headers that make generates first
             call([*make, "prepare"], log)
             shutil.copy(COMMON_HEADERS, compiler.parent)
-        jobs = ["nice", *make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
+        jobs = [*make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
         if recipe.hot and train:
             (compiler.parent / "hot").write_text("".join(f"{file}.o\n" for file in recipe.hot))
             try:
