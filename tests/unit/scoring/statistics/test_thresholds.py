@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.statistics.intervals import estimate
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
 from sojourn.scoring.statistics.thresholds import KNOWN, ThresholdError, judge, parse
@@ -102,3 +106,16 @@ def test_what_cannot_be_judged_is_refused(text: str, says: str) -> None:
 
 def test_every_figure_can_be_demanded() -> None:
     assert [parse(f"{name} < 1").metric for name in KNOWN] == list(KNOWN)
+
+
+def test_the_documentation_lists_every_figure() -> None:
+    text = (CHECKOUT / "docs/pipelines.md").read_text()
+    lists = re.findall(r"^- \*(.+?)\*: (.+)$", text, re.MULTILINE)
+    named = set()
+    for kind, listed in lists:
+        words = re.findall(r"`([a-z0-9_]+)`", listed)
+        prefix = HARM if kind == "Harm" else ""
+        named |= {f"{prefix}{word}" for word in words if word != "ect1_"}
+        marked = [word for word in words if word.startswith("rtt") or word == "answered_share"]
+        named |= {f"{prefix}ect1_{word}" for word in marked}
+    assert named == set(KNOWN)
