@@ -120,8 +120,8 @@ MATRIX = Matrix(
     "10 ms; both directions have the queue. In dualpi2 the probe shares the L queue with the call, in fq_codel it has "
     "a queue of its own. Round trips; the curves leave out the path's 0.95 ms (the median without load, published), "
     "the columns hold it. The recording is of the published run in L at 5 Mbit/s; the other published runs are of "
-    "other calls, so those cells are predictions. The source has two runs of each rate in L: the table stands beside "
-    "one, the curves show both.",
+    "other calls, so those cells are predictions. The source has two runs of each rate in L: the table has one of "
+    "them, the curves both.",
 )
 test_cell = matrix_tests(MATRIX)
 test_targets = matrix_targets(MATRIX)

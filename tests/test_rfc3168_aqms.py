@@ -79,9 +79,9 @@ MATRIX = Matrix(
     notes="Prague is prague-2020, CUBIC and Reno negotiate AccECN, as in the source (dumbbell.PUBLISHED); "
     "--swap prague-2020=prague runs the draft's. noecn: the middlebox clears the ECN field of the second flow. "
     "D_SS is the mean of the sender's delivery rates, 40 s that end 1 s before the end. "
-    "Prague's D_SS within 3 % is told of each cell and asked of none; nor is a correlation or a bias asked: what is "
-    "left beside Prague is 1.2 times what is published of CUBIC and 2.0 times of Reno, so that the ratio is too low. "
-    "Packets of several segments are made as in 2020 (tso_2020). "
-    "hardware/kernel/README.md tells what was ruled out.",
+    "No cell is required to have Prague's D_SS within 3 %, and the matrix no correlation or bias: what Prague leaves "
+    "is 1.2 times the published rate of CUBIC and 2.0 times that of Reno, so the ratio is too low. "
+    "Packets of several segments are built as in 2020 (tso_2020). "
+    "hardware/kernel/README.md lists what was ruled out.",
 )
 test_cell = matrix_tests(MATRIX)
