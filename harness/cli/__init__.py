@@ -6,6 +6,8 @@ Commands import their modules themselves: a warm `sojourn build` is part of ever
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from sojourn.hardware.machine.signals import unignore_sigint
@@ -23,7 +25,25 @@ app.add_typer(bundles.app, name="bundle")
 app.add_typer(nights.app, name="soak")
 
 
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import version
+
+    from sojourn.harness.store.runs import git_state
+    from sojourn.scoring.schema.scores import SCORER
+
+    git = git_state()
+    commit = f"commit {git.commit[:8]}{', changed' * git.dirty}, " if git else ""
+    print(f"sojourn {version('sojourn')} ({commit}scores {SCORER})")
+    raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Sojourn measures what a bottleneck queue does to the video people watch while a bulk flow competes."""
     unignore_sigint()

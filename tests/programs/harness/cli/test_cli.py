@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,10 @@ def test_nothing_that_lies_where_it_is_called_is_run(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 4 and "nonsense" in done.stderr, done.stdout + done.stderr
+
+
+def test_the_version_names_release_commit_and_scores() -> None:
+    code, out, _ = sojourn("--version")
+    assert code == 0 and re.fullmatch(
+        r"sojourn \d+\.\d+\.\d+ \((commit [0-9a-f]{8}(, changed)?, )?scores \d+\.\d+\)", out.strip()
+    )
