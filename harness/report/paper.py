@@ -52,7 +52,8 @@ PARTS: Mapping[str, Sequence[str]] = {
     "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
     "cells": (
         *("tests/test_*.py", "harness/matrix/dumbbell.py", "harness/matrix/cells/*.py", "bottleneck/cell.py"),
-        *("traffic/endpoints/*", "traffic/spec.py", "traffic/call_traffic.py", "scoring/transport/*.py"),
+        *("traffic/endpoints/*", "traffic/spec.py", "traffic/call_traffic.py", "traffic/recorded_call.py"),
+        *("traffic/skype_call.csv", "scoring/transport/*.py"),
     ),
     "published": ("scoring/reference/*",),
     "drawing": ("harness/report/timeline.py", "harness/report/svg.py", "harness/report/picture.py"),
