@@ -100,7 +100,7 @@ def outcomes(scores: Scores) -> list[VictimOutcome]:
 
 def average_outcomes(summary: ExperimentSummary) -> list[VictimOutcome]:
     """Return the viewer's average outcome with every contender over the valid runs of a summary."""
-    harm = next((figure for figure in summary.harm if figure.primary), None)
+    harm = summary.primary_harm
     primary = summary.primary or PRIMARY["video"]
 
     def values(contender: str | None) -> dict[str, float | None]:

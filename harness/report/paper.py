@@ -194,7 +194,7 @@ def harm_table(one: Experiment) -> str:
     Raises PaperError without a harm.
     """
     summary = one.summary
-    harm = next((figure for figure in summary.harm if figure.primary), None)
+    harm = summary.primary_harm
     if harm is None:
         raise PaperError(f"{one.title}: no valid run has a harm in the primary metric", code="invalid-run")
 

@@ -152,7 +152,7 @@ def _about_order(one: Experiment) -> Iterator[str]:
     if len(counts) == 2 and len(valid) > 1 and len(set(counts.values())) > 1:
         texts = " and ".join(f"{name} in {count}" for name, count in counts.items())
         yield f"The order is not balanced: first came {texts} of {len(valid)} runs; repeat an even number of times."
-    harm, reference = next((figure for figure in one.summary.harm if figure.primary), None), one.summary.reference
+    harm, reference = one.summary.primary_harm, one.summary.reference
     for name, contrast in harm.contrast.items() if harm else ():
         before, after = contrast.by_order(True), contrast.by_order(False)
         if before and after and contrast.order_p is not None and contrast.order_p <= 1 - LEVEL:
@@ -165,7 +165,7 @@ def _about_order(one: Experiment) -> Iterator[str]:
 
 def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
     """Yield a sentence on the bar set by the victim's own kind, in the primary metric."""
-    own, harm = summary.own_kind, next((figure for figure in summary.harm if figure.primary), None)
+    own, harm = summary.own_kind, summary.primary_harm
     if own is None or harm is None:
         return
     if own not in summary.contenders:

@@ -129,6 +129,11 @@ class ExperimentSummary(BaseModel):
     harm: list[Figure]
     further: list[Figure] = []
 
+    @property
+    def primary_harm(self) -> Figure | None:
+        """The harm in the primary metric; None if no run has it."""
+        return next((figure for figure in self.harm if figure.primary), None)
+
     def figure(self, metric: str) -> Figure | None:
         """Return the figure of a measured metric; None if no run has it."""
         return next((figure for figure in (*self.measured, *self.further) if figure.metric == metric), None)
