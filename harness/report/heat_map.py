@@ -22,6 +22,8 @@ from sojourn.scoring.statistics.summary import REFERENCE, Figure
 
 #: Options that the heads of rows show, and those of columns; a timeline's contenders are columns too.
 _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box", "timeline")
+#: In place of a metric: the primary one of each experiment.
+_PRIMARY = "primary"
 #: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
 _DEEPEST = 0.55
 _UNITS: Mapping[str, Callable[[Any], str]] = {
@@ -69,7 +71,9 @@ class HeatMap:
 
 
 def heat_maps(groups: Sequence[Experiment]) -> list[HeatMap]:
-    """Return a map per metric of harm, the primary one first. An experiment's link is `#e` and its number in `groups`.
+    """Return a map per metric of harm, the primary one first; services whose primary metrics differ share a first map.
+
+    An experiment's link is `#e` and its number in `groups`.
 
     Experiments that differ in two options other than queue and contender have a table per queue and contender, with
     these options as rows and columns; others have one table, with a row per combination of options.
@@ -80,9 +84,15 @@ def heat_maps(groups: Sequence[Experiment]) -> list[HeatMap]:
     primary = {figure.metric for figure in figures if figure.primary}
     known = sorted({it.metric for it in figures}, key=lambda name: (name not in primary, list(HARMED).index(name)))
     runs = [run.scores for one in field.groups for run in one.victims]
+    several = len(primary) > 1  # services of different kinds
     return [
-        HeatMap(metric, labelled(named(metric)[0], *runs), metric in primary, list(field.tables(metric)))
-        for metric in known
+        HeatMap(
+            metric,
+            "the primary metric of every service" if metric == _PRIMARY else labelled(named(metric)[0], *runs),
+            metric == _PRIMARY if several else metric in primary,
+            list(field.tables(metric)),
+        )
+        for metric in (*([_PRIMARY] if several else []), *known)
     ]
 
 
@@ -144,14 +154,16 @@ class _Field:
         one = self._cells.get((row, queue, contender))
         if one is None:
             return HeatCell()
-        void = len(one.summary.void)
-        figure = next((figure for figure in one.summary.harm if figure.metric == metric), None)
+        summary = one.summary
+        void = len(summary.void)
+        chosen = (it for it in summary.harm if it.metric == metric)
+        figure = summary.primary_harm if metric == _PRIMARY else next(chosen, None)
         harm = figure.contended.get(contender) if figure else None
         met = figure is not None and figure.unlimited(contender)
-        notes = [_between(harm), _infinite(one, metric, contender)] if harm and not met else []
+        notes = [_between(harm), _infinite(one, figure.metric, contender)] if figure and harm and not met else []
         notes += [f"n = {harm.n}"] if harm else []
         return HeatCell(
-            DEMAND_MET if met else f"{harm.value:.2f}" if harm else "–" if one.summary.valid else "invalid",
+            DEMAND_MET if met else f"{harm.value:.2f}" if harm else "–" if summary.valid else "invalid",
             (*filter(None, notes), *([f"{void} invalid"] if void else [])),
             self._links[id(one)],
             _shade(harm.value) if harm and not met else "",

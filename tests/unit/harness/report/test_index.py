@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.heat_map import HeatCell, HeatTable, heat_maps
 from sojourn.harness.report.index import read_folder, write_index
 from sojourn.harness.report.run_page import ReportError
+from sojourn.harness.store.loaded import VictimRun
 from sojourn.harness.store.runs import RunStore
 from tests.refusals import refusal
 from tests.unit.harness.report.test_run_page import Page
@@ -69,6 +71,24 @@ def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> 
     assert {f"{it.name}/report.html" for it in (damaged, void)} <= set(page.references)
     assert all((path.parent / it).exists() for it in page.references if not it.startswith("#"))
     assert not list(path.parent.glob("*.new"))
+
+
+def test_services_with_different_primary_metrics_share_the_first_map(series: Series) -> None:
+    series([1, 2, 3, 4, 5])
+    runs, _ = read_folder(series([2], service="sledovanitv")[0].parent)
+    primary = {"o2tv": "played_height", "sledovanitv": "fps"}
+    changed = [
+        replace(run, scores=run.scores.model_copy(update={"primary": primary[run.options["service"]]}))
+        for run in runs
+        if isinstance(run, VictimRun)
+    ]
+    first, *others = heat_maps(experiments(changed))
+    assert first.primary and not any(one.primary for one in others)
+    rows = dict(first.tables[0].rows)
+    for service, metric in primary.items():
+        (other,) = (one for one in others if one.metric == metric)
+        cells = rows[row := f"{service}, 10mbit, 20ms"]
+        assert cells == dict(other.tables[0].rows)[row] and any(cell.text for cell in cells)
 
 
 def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
