@@ -6,10 +6,12 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import signal
 import sys
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 from pydantic_core import to_json
@@ -85,7 +87,7 @@ def with_options(command: Callable[..., None], **first: Any) -> Callable[..., No
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 annotation=annotation,
-                default=inspect.Parameter.empty if name in first else None,
+                default=inspect.Parameter.empty if annotation is typer.Context else None,
             )
             for name, annotation in annotations.items()
         ]
@@ -102,6 +104,36 @@ def sizes(least: str) -> Relevance:
         return parse(least) if least else DEFAULT
     except RelevanceError as wrong:
         raise OptionsError(f"--least: {wrong}", code="invalid-value", option="least") from wrong
+
+
+class ExitCode(IntEnum):
+    """Exit codes; a run that a signal ended gives 128 and its number. 2 is typer's, for what is no option."""
+
+    VALID = 0
+    TOO_FEW_VALID = 1
+    CANNOT_WORK = 4
+
+
+def leave(code: int) -> NoReturn:
+    """End the command with an exit code."""
+    if code > 128:  # Python restores the default of a signal that has a handler before it ends
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise typer.Exit(code)
+
+
+def failed(error: Exception, code: ExitCode) -> ExitCode:
+    """Print an error, a line on standard error for each of its lines, and return the exit code."""
+    for line in str(error).splitlines():
+        print(f"sojourn: {printable(line)}", file=sys.stderr)
+    return code
+
+
+def stopped(stop: KeyboardInterrupt) -> int:
+    """Print what stopped the command, and return its exit code."""
+    from sojourn.harness.store.runs import stopped_by
+
+    print(f"sojourn: {stopped_by(stop)}; what was recorded is kept", file=sys.stderr)
+    return 128 + (signal.Signals[str(stop)] if str(stop) else signal.SIGINT)
 
 
 def print_json(value: Any) -> None:

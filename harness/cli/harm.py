@@ -8,16 +8,16 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 from rich.console import Console
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import with_options
+from sojourn.harness.cli.common import ExitCode, failed, leave, stopped, with_options
 from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.options.model import BY_NAME
 
 if TYPE_CHECKING:
     from sojourn.harness.experiment.session import ExperimentSession
@@ -25,18 +25,11 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-class ExitCode(IntEnum):
-    """Exit codes; a run that a signal ended gives 128 and its number. 2 is typer's, for what is no option."""
-
-    VALID = 0
-    TOO_FEW_VALID = 1
-    CANNOT_WORK = 4
-
-
 def harm(context: typer.Context, **given: str | bool | None) -> None:
     """Measure the harm to a video or a call: the main job.
 
-    Plays it in a real browser behind a bottleneck, alone and with each contender, and reports what the viewer lost.
+    Plays it in a real browser behind a bottleneck, alone and with every contender, and reports what the viewer lost.
+    A scenario with lists, such as --scenario=access-line, gives one table over all their combinations.
     Custom defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
 
     Exit codes: 0 the requested number of runs is valid, 1 too few are, 2 no such option, 4 an option or this machine
@@ -55,18 +48,16 @@ def harm(context: typer.Context, **given: str | bool | None) -> None:
     leave(code)
 
 
-def leave(code: int) -> NoReturn:
-    """End the command with an exit code."""
-    if code > 128:  # Python restores the default of a signal that has a handler before it ends
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise typer.Exit(code)
-
-
 def _run(given: dict[str, str | bool | None]) -> int:
     from sojourn.harness.experiment.session import ExperimentSession
+    from sojourn.harness.options.sources import lists_of, with_scenarios
     from sojourn.harness.terminal import real_terminal
 
     try:
+        if lists_of(with_scenarios(given, Path.cwd())):
+            from sojourn.harness.cli.maps import make_map
+
+            return make_map([], given, recorder=str(BY_NAME["recorder"].default))
         typed = ["sojourn", *sys.argv[1:]]
         session = ExperimentSession.from_command_line(given, typed, Path.cwd(), os.environ)
         session.require_ready()
@@ -94,21 +85,6 @@ def _failures(session: ExperimentSession, terminal: TextIO) -> Iterator[tuple[Ex
             yield wrong, ExitCode.CANNOT_WORK
         except (RuntimeError, OSError) as error:
             yield error, ExitCode.TOO_FEW_VALID
-
-
-def failed(error: Exception, code: ExitCode) -> ExitCode:
-    """Print an error, a line on standard error for each of its lines, and return the exit code."""
-    for line in str(error).splitlines():
-        print(f"sojourn: {printable(line)}", file=sys.stderr)
-    return code
-
-
-def stopped(stop: KeyboardInterrupt) -> int:
-    """Print what stopped the command, and return its exit code."""
-    from sojourn.harness.store.runs import stopped_by
-
-    print(f"sojourn: {stopped_by(stop)}; what was recorded is kept", file=sys.stderr)
-    return 128 + (signal.Signals[str(stop)] if str(stop) else signal.SIGINT)
 
 
 app.command(context_settings={"allow_extra_args": True})(with_options(harm, context=typer.Context))

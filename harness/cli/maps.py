@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sojourn.harness.cli.common import with_options
-from sojourn.harness.cli.harm import ExitCode, failed, leave, stopped
+from sojourn.apps.options import SCREENING
+from sojourn.harness.cli.common import ExitCode, failed, leave, stopped, with_options
 from sojourn.harness.options.errors import OptionsError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 _Swept = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="OPTION=VALUE,VALUE,…",
         help="Options to sweep, such as rtt=10ms,40ms qdisc=pie,dualpi2; values of ladder and timeline, and others "
@@ -33,28 +33,33 @@ _Swept = Annotated[
 ]
 
 
-def sweep_options(swept: list[str], **given: str | bool | None) -> None:
+def sweep_options(swept: list[str] | None, **given: str | bool | None) -> None:
     """Map the harm to a video over a sweep of options, as a heat map.
 
-    Every combination of the values is an experiment of its own; contenders=cubic,prague makes one with each. Stand-in
-    videos run without a recording (--recorder=none) unless you request one, and runs are kept in results/map unless you
-    give --results. The same command resumes a map that was stopped: finished runs are kept.
+    Every combination of the values, and of the lists in a --scenario, is an experiment of its own;
+    contenders=cubic,prague makes one with each. Stand-in videos run without a recording (--recorder=none) unless you
+    request one. Runs are kept in results/map, or in a folder with the scenario's name, unless you give --results. The
+    same command resumes a map that was stopped: finished runs are kept.
 
     Exit codes: as those of `sojourn harm`.
     """
     try:
-        code = _run(swept, {name.replace("_", "-"): value for name, value in given.items()})
+        code = make_map(swept or [], {name.replace("_", "-"): value for name, value in given.items()})
     except KeyboardInterrupt as stop:
         code = stopped(stop)
     leave(code)
 
 
-def _run(swept: list[str], given: dict[str, str | bool | None]) -> int:
+def make_map(swept: list[str], given: dict[str, str | bool | None], recorder: str = SCREENING) -> int:
+    """Make the runs of a sweep, print its map, write its page, and return the exit code; errors are printed.
+
+    `recorder` is the default for stand-in videos.
+    """
     from sojourn.harness.experiment.sweep import Sweep
     from sojourn.harness.terminal import real_terminal
 
     try:
-        sweep = Sweep.from_command_line(swept, given, Path.cwd(), os.environ)
+        sweep = Sweep.from_command_line(swept, given, Path.cwd(), os.environ, recorder)
         sweep.require_ready()
     except (OptionsError, RuntimeError, OSError) as wrong:
         return failed(wrong, ExitCode.CANNOT_WORK)

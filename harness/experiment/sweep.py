@@ -32,15 +32,23 @@ from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, FLAGS, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
-from sojourn.harness.options.sources import IN_SCENARIOS, WHY, Defaults, combined, user_defaults, with_scenario
+from sojourn.harness.options.sources import (
+    IN_SCENARIOS,
+    WHY,
+    Defaults,
+    combined,
+    lists_of,
+    user_defaults,
+    with_scenarios,
+)
 from sojourn.harness.store.loaded import VictimRun, load_run, stored_object
 from sojourn.harness.store.manifest import StoreError
 from sojourn.harness.store.runs import RunStore
 from sojourn.harness.terminal import steps
 from sojourn.scoring.schema.files import OPTIONS
 
-RESULTS = "results/map"
-"""The default folder of a sweep's runs."""
+RESULTS = "results"
+"""A sweep's runs are by default in a folder of it: `map`, or the scenario's name."""
 #: Options that do not change a run's evidence.
 _APART = ("results", "repeat", "engine", "asked_lab")
 #: Options of which any value may have commas.
@@ -59,11 +67,18 @@ class Sweep:
 
     @classmethod
     def from_command_line(
-        cls, words: Sequence[str], given: Mapping[str, Any], folder: Path, environment: Mapping[str, str]
+        cls,
+        words: Sequence[str],
+        given: Mapping[str, Any],
+        folder: Path,
+        environment: Mapping[str, str],
+        recorder: str = SCREENING,
     ) -> Self:
-        """Return the sweep of NAME=VALUE,VALUE,… over `given` (option name → text, bool or None) and the defaults.
+        """Return the sweep of NAME=VALUE,VALUE,… and the scenario's lists over `given` (option name → text, bool or
+        None) and the defaults.
 
-        The folder of the call is where `sojourn.toml` is and what paths are relative to. Raises OptionsError.
+        The folder of the call is where `sojourn.toml` is and what paths are relative to. `recorder` is the default of
+        stand-in videos. Raises OptionsError.
         """
         axes = _axes(words)
         if twice := next((name for name in axes if given.get(name) is not None), None):
@@ -72,11 +87,15 @@ class Sweep:
                 code="conflict",
                 option=twice,
             )
-        given, defaults = with_scenario(given, folder), user_defaults(environment, folder, SERVICES)
+        given, defaults = with_scenarios(given, folder), user_defaults(environment, folder, SERVICES)
+        swept: dict[str, Sequence[Any]] = {**lists_of(given), **axes}
+        if not swept:
+            raise OptionsError("a map needs an option with its values, such as rtt=10ms,40ms, or a scenario with lists",
+                               code="missing")  # fmt: skip
         experiments = {}
-        for chosen, table in combined({**axes, **{name: value for name, value in given.items() if name not in axes}}):
-            name = ", ".join(f"{option} {value}" for option, value in zip(axes, chosen, strict=True))
-            experiments[name] = _options(table, defaults)
+        for chosen, table in combined({**swept, **{name: value for name, value in given.items() if name not in swept}}):
+            name = ", ".join(f"{option} {value}" for option, value in zip(swept, chosen, strict=True))
+            experiments[name] = _options(table, defaults, recorder)
         _refuse_equal(experiments)
         services = dict.fromkeys(options.service for options in experiments.values())
         return cls(experiments, list(dict.fromkeys(line for name in services for line in defaults.lines(name))))
@@ -187,10 +206,11 @@ def kept_runs(folder: Path, machine: Machine) -> Callable[[Options], Result | No
     return lambda options: runs.get(_key(options.record()))
 
 
-def _options(table: Mapping[str, Any], defaults: Defaults) -> Options:
+def _options(table: Mapping[str, Any], defaults: Defaults, recorder: str) -> Options:
     """Return the options of one experiment of a sweep. Raises OptionsError."""
     service = str(table["service"] or defaults.service or BY_NAME["service"].default)
-    own = {"results": RESULTS, "repeat": "1", **defaults.of(service)}
+    folder = Path(str(table.get("scenario") or "map")).stem
+    own = {"results": f"{RESULTS}/{folder}", "repeat": "1", **defaults.of(service)}
     if (lab := table["lab"] or own.get("lab") or "sim") != "sim":
         raise OptionsError(
             f"--lab={lab}: a map is made in simulated time; for a lab in real time write a plan for `sojourn soak` "
@@ -199,7 +219,7 @@ def _options(table: Mapping[str, Any], defaults: Defaults) -> Options:
             option="lab",
         )
     if service in SERVICES and "clip" in SERVICES[service].takes:
-        own = {"recorder": SCREENING, **own}
+        own = {"recorder": recorder, **own}
     return parse_options({**table, "service": service}, SERVICES, own)
 
 
@@ -228,6 +248,4 @@ def _axes(words: Sequence[str]) -> dict[str, list[str]]:
             why = "is given twice" if name in axes else "has an empty value or one that is given twice"
             raise OptionsError(f"{word}: {name} {why}; give each value once", code="invalid-value", option=name)
         axes[name] = values
-    if not axes:
-        raise OptionsError("a map needs an option with its values, such as rtt=10ms,40ms", code="missing")
     return axes

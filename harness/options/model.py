@@ -149,8 +149,8 @@ class Options(ServiceOptions):
         Field(exclude=True),
         Option(
             "contenders", "how",
-            "TOML file with options of victim, path and contenders; options on the command line override it "
-            "(docs/options.md)",
+            "TOML file with options of victim, path and contenders, or an included one by its name: access-line, "
+            "household, household-short; options on the command line override it (docs/options.md)",
             stored=False,
         ),
     ] = None  # fmt: skip

@@ -34,6 +34,8 @@ WHY = {
     "how": "it determines where a run is executed or stored, not what is measured",
 }
 """Why a file may not set an option of this kind."""
+SCENARIOS = Path(__file__).parent / "scenarios"
+"""The scenarios that Sojourn includes."""
 _MOST_COMBINATIONS = 10_000
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
@@ -44,18 +46,37 @@ def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, 
     """Return the given options, completed from the scenario that they name, relative to `folder`.
 
     A given timeline that names its own loads overrides the scenario's contenders. Raises OptionsError for a file that
-    is not a scenario, or has several values of an option.
+    is not a scenario, or has several values of an option that is not given.
     """
+    table = with_scenarios(given, folder)
+    if several := next(iter(lists_of(table)), None):
+        file, named = scenario_file(given["scenario"], folder), given["scenario"]
+        why = f"a run takes one value; give one, or run `sojourn map --scenario={named}` or `sojourn matrix {named}`"
+        raise _refused(file, several, why, "conflict")
+    return table
+
+
+def with_scenarios(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
+    """Return what `with_scenario` does, with a list of values where the scenario has several. Raises OptionsError."""
     if not (named := given.get("scenario")):
         return dict(given)
-    file = folder / Path(str(named)).expanduser()
-    values = read_scenario(file)
-    if several := next((name for name, value in values.items() if isinstance(value, list)), None):
-        raise _refused(file, several, f"a run takes one value; give one, or run `sojourn matrix {named}`", "conflict")
+    values = read_scenario(scenario_file(named, folder))
     own = {name: value for name, value in given.items() if value is not None}
     if names_loads(own.get("timeline", "short")):
         values.pop("contenders", None)
     return {**given, **values, **own}
+
+
+def lists_of(table: Mapping[str, Any]) -> dict[str, list[Value]]:
+    """Return the options of a table that have several values."""
+    return {name: value for name, value in table.items() if isinstance(value, list)}
+
+
+def scenario_file(named: Any, folder: Path = Path()) -> Path:
+    """Return the file of a scenario: a path relative to `folder`, or the name of one that Sojourn includes."""
+    included = SCENARIOS / f"{named}.toml"
+    file = folder / Path(str(named)).expanduser()
+    return included if not file.exists() and included.parent == SCENARIOS and included.exists() else file
 
 
 def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
@@ -113,7 +134,7 @@ def combined(table: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], dict[str
 
     Raises OptionsError for more than 10 000 combinations.
     """
-    lists = {key: value for key, value in table.items() if isinstance(value, list)}
+    lists = lists_of(table)
     if (count := prod(map(len, lists.values()))) > _MOST_COMBINATIONS:
         why = f"{', '.join(lists)}: {count} combinations; give lists with at most {_MOST_COMBINATIONS}"
         raise OptionsError(why, code="out-of-range", option=next(iter(lists)))

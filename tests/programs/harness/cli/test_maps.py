@@ -9,12 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.cli.harm import ExitCode
+from sojourn.harness.cli.common import ExitCode
 
 
 @pytest.mark.parametrize(
     ("words", "mentioned"),
     [
+        ([], "a map needs an option"),
         (["rtr=10ms,20ms"], "did you mean rtt"),
         (["rtt=10ms,20ms", "--lab=virtual"], "sojourn soak"),
         (["rtt=10ms,20ms", "--rtt=30ms"], "--rtt"),
@@ -26,7 +27,3 @@ def test_what_cannot_be_swept_is_one_line_and_starts_nothing(words: list[str], m
     assert done.exit_code == ExitCode.CANNOT_WORK
     assert mentioned in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "map").exists()
-
-
-def test_without_an_option_to_sweep_it_is_no_command() -> None:
-    assert CliRunner().invoke(app, ["map"]).exit_code == 2

@@ -14,8 +14,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.cli.harm import ExitCode
+from sojourn.harness.cli.common import ExitCode
 from sojourn.harness.experiment.session import ExperimentSession, TooFewValidError
+from sojourn.harness.experiment.sweep import Sweep
 from sojourn.harness.options.model import GROUPS, OPTIONS, Options
 
 
@@ -53,6 +54,21 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
 def harm(monkeypatch: pytest.MonkeyPatch, *words: str) -> Invoked:
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/sojourn", "harm", *words])
     return CliRunner().invoke(app, ["harm", *words])
+
+
+def test_a_scenario_with_lists_is_a_recorded_map(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Sweep] = []
+
+    def require_ready(sweep: Sweep) -> None:
+        made.append(sweep)
+        raise RuntimeError("nothing is ready here")
+
+    monkeypatch.setattr(Sweep, "require_ready", require_ready)
+    done = harm(monkeypatch, "--scenario=access-line", "--seed=7")
+    assert (done.exit_code, done.stderr) == (ExitCode.CANNOT_WORK, "sojourn: nothing is ready here\n")
+    (sweep,) = made
+    assert [(it.recorder, it.seed) for it in sweep.experiments.values()] == [("ffmpeg", 7)] * 4
+    assert not calls.options
 
 
 def test_what_is_named_makes_the_options_and_the_command_line_of_the_runs(

@@ -47,7 +47,20 @@ def test_a_video_is_screened_and_a_call_recorded_unless_the_user_says_otherwise(
     assert sweep("rtt=10ms,40ms", service="call").first.recorder == "ffmpeg"
     assert [it.screening for it in sweep("service=youtube,call").experiments.values()] == [True, False]
     first = sweep("rtt=10ms,40ms").first
-    assert (first.repeat, first.results) == (1, Path(RESULTS).resolve())
+    assert (first.repeat, first.results) == (1, Path(RESULTS, "map").resolve())
+
+
+def test_the_lists_of_a_scenario_are_swept_too() -> None:
+    made = sweep(scenario="access-line")
+    queues = ["pfifo limit 1000", "fq_codel", "cake", "dualpi2"]
+    assert [str(it.qdisc_down) for it in made.experiments.values()] == queues
+    assert made.first.results == Path(RESULTS, "access-line").resolve()
+    assert list(sweep("qdisc=pie,codel", scenario="access-line").experiments) == ["qdisc pie", "qdisc codel"]
+    assert len(sweep("rtt=10ms,20ms", scenario="access-line").experiments) == 8
+    with refusal(OptionsError, "conflict", "qdisc=pie,codel: --qdisc sets it too"):
+        sweep("qdisc=pie,codel", scenario="access-line", qdisc="cake")
+    with refusal(OptionsError, "missing", "a map needs an option with its values"):
+        sweep(scenario="household")
 
 
 def test_the_users_defaults_are_named_once_for_all_experiments() -> None:

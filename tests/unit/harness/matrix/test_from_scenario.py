@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.machine.errors import Code
-from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix.from_scenario import scenario_matrix
 from sojourn.harness.matrix.matrix import MatrixError
+from sojourn.harness.options.sources import SCENARIOS
 from sojourn.traffic.web import MEAN_GAP_S
 from tests.refusals import refusal
 
-EXAMPLES = sorted((CHECKOUT / "docs" / "examples" / "scenarios").glob("*.toml"))
+INCLUDED = sorted(SCENARIOS.glob("*.toml"))
 
 
 def written(folder: Path, text: str) -> Path:
@@ -98,8 +98,8 @@ def test_what_gives_no_cell_is_refused_with_the_file(
         scenario_matrix(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=[file.stem for file in EXAMPLES])
-def test_the_examples_are_right(file: Path) -> None:
+@pytest.mark.parametrize("file", INCLUDED, ids=[file.stem for file in INCLUDED])
+def test_the_included_scenarios_are_right(file: Path) -> None:
     assert scenario_matrix(file).labs
 
 

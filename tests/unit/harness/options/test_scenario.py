@@ -8,10 +8,9 @@ import pytest
 from sojourn.apps import SERVICES
 from sojourn.apps.options import Option
 from sojourn.hardware.machine.errors import Code
-from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
-from sojourn.harness.options.sources import combined, read_scenario, with_scenario
+from sojourn.harness.options.sources import SCENARIOS, combined, read_scenario, with_scenario, with_scenarios
 from tests.unit.harness.options.refusals import refused
 
 HOUSEHOLD = 'service = "iptv"\nrate = "20mbit,30s:5mbit"\nloss = "0.1%"\ncontenders = "cubic*4,prague+cubic@up"\n'
@@ -80,14 +79,33 @@ def test_a_refusal_names_who_gave_the_value(
         parse_options(with_scenario(given | {"scenario": file}), SERVICES)
 
 
-@pytest.mark.parametrize(
-    "file", sorted((CHECKOUT / "docs" / "examples" / "scenarios").iterdir()), ids=lambda it: it.name
-)
-def test_the_examples_are_scenarios_as_they_stand(file: Path) -> None:
-    options = parse_options(with_scenario({"scenario": file}), SERVICES)
-    assert len(options.rate_steps) == 1 and options.seconds == {"household": 240, "household-short": 46}[file.stem]
-    shorter = parse_options(with_scenario({"scenario": file, "timeline": "solo:20,cubic:20"}), SERVICES)
+@pytest.mark.parametrize(("name", "seconds"), [("household", 240), ("household-short", 46)])
+def test_an_included_scenario_is_named_without_its_path(tmp_path: Path, name: str, seconds: int) -> None:
+    options = parse_options(with_scenario({"scenario": name}, tmp_path), SERVICES)
+    assert len(options.rate_steps) == 1 and options.seconds == seconds
+    shorter = parse_options(with_scenario({"scenario": name, "timeline": "solo:20,cubic:20"}, tmp_path), SERVICES)
     assert shorter.seconds == 40
+    (tmp_path / name).write_text('rate = "7mbit"')
+    assert with_scenario({"scenario": name}, tmp_path)["rate"] == "7mbit", "your own file of that name comes first"
+
+
+@pytest.mark.parametrize("file", sorted(SCENARIOS.iterdir()), ids=lambda it: it.stem)
+def test_every_included_scenario_can_be_run(file: Path) -> None:
+    for _, table in combined(with_scenarios({"scenario": file.stem})):
+        assert any(phase.contender for phase in parse_options(table, SERVICES).phases)
+
+
+@pytest.mark.parametrize("name", ["no-such-home", "../scenarios/household", "household/"])
+def test_only_a_name_leads_to_the_included_scenarios(tmp_path: Path, name: str) -> None:
+    with refused("", "unreadable-file", "No such file"):
+        with_scenario({"scenario": name}, tmp_path)
+
+
+def test_a_list_is_refused_for_a_run_unless_the_option_is_given(tmp_path: Path) -> None:
+    file = scenario(tmp_path, 'rate = ["5mbit", "9mbit"]')
+    with refused("rate", "conflict", f"{file}: rate: ", "sojourn map --scenario="):
+        with_scenario({"scenario": file})
+    assert with_scenario({"scenario": file, "rate": "7mbit"})["rate"] == "7mbit"
 
 
 def test_without_one_nothing_changes() -> None:
