@@ -250,26 +250,29 @@ def quality(
 
 @app.command()
 @one_line_errors
-def export(
-    run: Run,
-    composite: Annotated[
-        bool, typer.Option("--composite", help="Film of the recording above its plots, with a moving cursor.")
-    ] = False,
+def film(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN [RUN]", help="A run directory, or two to show next to each other.")
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Default: RUN-composite.mp4 next to the run.")
+        Path | None, typer.Option("--output", "-o", help="Default: next to the run, <RUN>-film.mp4.")
     ] = None,
+    begin: Annotated[
+        float | None, typer.Option("--from", metavar="S", help="Begin S seconds after the start of the first phase.")
+    ] = None,
+    end: Annotated[float | None, typer.Option("--to", metavar="S", help="End at that time.")] = None,
+    gif: Annotated[bool, typer.Option("--gif", help="Write a GIF of at most 20 s.")] = False,
 ) -> None:
-    """Export a run for presentation: --composite creates an mp4 of its recording and moving plots."""
+    """Make a film of a run, or of two next to each other: title, recording, and plots with a moving cursor."""
     from rich.progress import Progress
 
-    from sojourn.harness.report.film import CompositeError
-    from sojourn.harness.report.film import export as film
+    from sojourn.harness.report.film import RunFilmError, write_film
     from sojourn.harness.store.loaded import load_victim_run
 
-    if not composite:
-        raise CompositeError("export: add --composite (for an archive, use `sojourn bundle export`)")
+    if len(runs) > 2:
+        raise RunFilmError(f"film: {len(runs)} runs; give one or two")
+    shown = [(run, load_victim_run(run, "film").require_raw_files("screen.mp4", "screen.json").scores) for run in runs]
     with Progress(console=Console(stderr=True)) as bars:
-        task = bars.add_task("composite", total=1.0)
-        scores = load_victim_run(run, "export").require_raw_files("screen.mp4", "screen.json").scores
-        path = film(run, scores, output, lambda share, what="": bars.update(task, completed=share))
+        task = bars.add_task("film", total=1.0)
+        path = write_film(shown, output, lambda share, what="": bars.update(task, completed=share), begin, end, gif)
     print(path)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.harness.report.grids import bottleneck
@@ -29,9 +30,15 @@ def figure(scores: Scores, run: Path) -> str:
     return time_plot(panels(view)[:2], phases(view), "Goodput and quality", size=_FIGURE, heading=_heading(scores, run))
 
 
-def film_plot(view: RunSeries, size: tuple[float, float], stamp: str) -> str:
-    """Return goodput, quality and the probes' delays over time as SVG; `size` and `stamp` as in `time_plot`."""
-    shown = panels(view)[: 2 + len(view.rtts)]
+def film_plot(view: RunSeries, size: tuple[float, float], stamp: str, next_to: Sequence[RunSeries] = ()) -> str:
+    """Return goodput, quality and the probes' delays over time as SVG; `size` and `stamp` as in `time_plot`.
+
+    Rates and delays have the same axes as in the runs shown next to it.
+    """
+    shown, *others = ([*panels(it)[: 2 + len(it.rtts)]] for it in (view, *next_to))
+    for place, panel in enumerate(shown):
+        if not panel.labels:
+            panel.top = max([panel.top, *(other[place].top for other in others if place < len(other))])
     return time_plot(shown, phases(view), "Goodput, quality and delay", size=size, stamp=stamp)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.harness.report.film import CompositeError, export
+from sojourn.harness.report.film import RunFilmError, write_film
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
 from sojourn.scoring.tables import TABLES
@@ -56,5 +56,5 @@ def test_a_recorded_run_whose_log_is_lost_fails(harm_run: Path, tmp_path: Path) 
 
 
 def test_it_has_no_film(screening_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(CompositeError, match=r"screen\.mp4: is missing"):
-        export(screening_run, scores_of(screening_run), tmp_path / "film.mp4", lambda *_: None)
+    with pytest.raises(RunFilmError, match=r"screen\.mp4: is missing"):
+        write_film([(screening_run, scores_of(screening_run))], tmp_path / "film.mp4", lambda *_: None)

@@ -65,7 +65,7 @@ def test_every_command_has_help() -> None:
         text=True,
         check=True,
     )
-    for command in ("build", "doctor", "harm", "rescore", "report", "compare", "export", "figure", "bundle"):
+    for command in ("build", "doctor", "harm", "rescore", "report", "compare", "film", "figure", "bundle"):
         assert command in done.stdout
 
 

@@ -96,7 +96,7 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     "figure": lambda run, _: ["figure", run, "-o", run.parent / "figure.svg"],
     "mos": lambda run, _: ["mos", run, "--inputs", run.parent / "inputs"],
     "quality": lambda run, _: ["quality", run],
-    "export": lambda run, _: ["export", run, "--composite", "-o", run.parent / "film.mp4"],
+    "film": lambda run, _: ["film", run, "-o", run.parent / "film.mp4"],
     "rescore": lambda run, _: ["rescore", run, "--write"],
     "rerun": lambda run, _: ["rerun", run],
     "bundle export": lambda run, _: ["bundle", "export", run, "-o", run.parent / "packed"],
@@ -108,11 +108,11 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
 CELLS = [kind for kind in KINDS if "cell" in kind]
 #: What is refused, and the code of the refusal; empty where its class has none.
 REFUSED: dict[tuple[str, str], str] = {
-    **{(reader, kind): "no-victim" for reader in ("figure", "mos", "quality", "export") for kind in CELLS},
+    **{(reader, kind): "no-victim" for reader in ("figure", "mos", "quality", "film") for kind in CELLS},
     **{("bundle export of no names", kind): "" for kind in CELLS},
     **{("flent", kind): "no-cell" for kind in ("victim's", "soak's")},
     ("mos", "victim's"): "", ("mos", "soak's"): "",  # without the reference software
-    **{(reader, "soak's"): "" for reader in ("quality", "export", "rescore", "verdict")},  # without the recording
+    **{(reader, "soak's"): "" for reader in ("quality", "film", "rescore", "verdict")},  # without the recording
     **{(reader, "former cell's"): "" for reader in ("rescore", "rerun", "verdict")},  # without the window of D_SS
 }  # fmt: skip
 #: Of two versions with one run each nothing can be told.

@@ -24,7 +24,7 @@ def thresholds(folder: Path) -> Path:
 
 #: Commands that make something, and say where it lies.
 MAKERS = {
-    "harm", "build", "lab init", "lab power", "hardware image", "report", "figure", "data", "export", "flent",
+    "harm", "build", "lab init", "lab power", "hardware image", "report", "figure", "film", "data", "flent",
     "bundle export", "bundle import", "bundle crate", "soak run", "soak summary", "map", "paper",
 }  # fmt: skip
 #: Those that need more than a made-up run: tests/lab/one_run and test_status.py have them.

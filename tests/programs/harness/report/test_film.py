@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
+from sojourn.harness.report.film import TITLE, FilmedRun
 from sojourn.scoring.schema.scores import Scores
 
 Recorded = Callable[..., Path]
-TITLE = 88  # px above the recording
 
 
-def export(*arguments: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["export", *(str(argument) for argument in arguments)])
+def film_of(*arguments: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["film", *(str(argument) for argument in arguments)])
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -37,7 +38,7 @@ def frames(film: Path, *seconds: float) -> list[np.ndarray[Any, Any]]:
 @pytest.mark.lab
 def test_the_film_is_as_long_as_the_recording_and_its_cursor_moves(recorded: Recorded, tmp_path: Path) -> None:
     run, film = recorded(6), tmp_path / "film.mp4"
-    code, out, err = export("--composite", run, "-o", film)
+    code, out, err = film_of(run, "-o", film)
     assert (code, out.strip()) == (0, str(film)), err
     asked = ["ffprobe", "-v", "error", "-show_entries", "stream=codec_name,pix_fmt,width,height,duration,r_frame_rate"]
     probe = subprocess.run([*asked, "-of", "json", str(film)], capture_output=True, text=True, check=True)
@@ -65,6 +66,37 @@ def test_the_film_is_as_long_as_the_recording_and_its_cursor_moves(recorded: Rec
     assert np.abs(shrunk.astype(int) - was).mean() < 12
 
 
+def test_there_is_one_title_at_any_time_and_the_quality_that_is_shown(recorded: Recorded, scores: Scores) -> None:
+    side = FilmedRun.of_run(recorded(1), scores)
+    pictures = side.overlays(960)
+    for t in np.arange(-3, side.view.end + 2, 0.37):
+        shown = [it for it in pictures if any(begin <= t < end for begin, end in it.times)]
+        assert [it.left for it in shown].count(0) == 1 and shown[0].left == 0
+        heights = {height for begin, end, height in side.view.quality if begin <= t < end}
+        assert heights == {height for height in side.view.heights if any(f">{height}p<" in it.drawing for it in shown)}
+    assert side.view.quality
+
+
+@pytest.mark.lab
+def test_two_runs_are_next_to_each_other_at_the_same_time_of_the_run(recorded: Recorded, tmp_path: Path) -> None:
+    one, film = recorded(4), tmp_path / "film.mp4"
+    (other := tmp_path / "others").mkdir()
+    two = Path(shutil.copytree(one, other / one.name))
+    code, _, err = film_of(one, two, "-o", film, "--from=-1", "--to=1.5")
+    assert code == 0, err
+    (frame,) = frames(film, 2.2)
+    assert frame.shape == (1080, 1920, 3)
+    assert np.abs(frame[:, :960] - frame[:, 960:]).mean() < 1
+    # The recording begins 2 s before the first phase: 1 s after the film's first frame.
+    (shown,), (was,) = frames(film, 1), frames(one / "screen.mp4", 2)
+    shrunk = cv2.resize(shown[TITLE : TITLE + 540, :960].astype(np.uint8), (320, 180), interpolation=cv2.INTER_AREA)
+    assert np.abs(shrunk.astype(int) - was).mean() < 12
+    video = cv2.VideoCapture(str(film))
+    assert video.get(cv2.CAP_PROP_FRAME_COUNT) == pytest.approx(75, abs=1) and video.get(cv2.CAP_PROP_FPS) == 30
+    code, out, err = film_of(one, two, "--gif", "--from=0", "--to=0.5")
+    assert code == 0 and Path(out.strip()).read_bytes()[:4] == b"GIF8", err
+
+
 def _axis(plots: np.ndarray[Any, Any]) -> int:
     """The column at which the goodput plot's line of 0 begins."""
     grey = (plots < 245).all(axis=2)
@@ -78,31 +110,33 @@ def test_a_void_run_is_shown_as_void(recorded: Recorded, scores: Scores) -> None
     gates = [{"name": "g", "ok": False, "measured": "9 ms", "limit": "2 ms", "reason": "jitter: 9 ms, at most 2 ms"}]
     void = scores.model_dump() | {"harm": [], "validity": {"valid": False, "gates": gates}}
     run = recorded(3, told=Scores.model_validate(void))
-    code, out, err = export("--composite", run)
+    code, out, err = film_of(run)
     film = Path(out.strip())
-    assert (code, film) == (0, run.parent / f"{run.name}-composite.mp4"), err
+    assert (code, film) == (0, run.parent / f"{run.name}-film.mp4"), err
     (frame,) = frames(film, 2.5)
-    assert frame.shape[:2] == (108 + 720 + 480, 1280)
-    red = np.abs(frame[:100] - [30, 38, 179]).max(axis=2) < 25
-    white = (frame[66:104, :500] > 200).all(axis=2)  # where the reason stands
+    assert frame.shape[:2] == (TITLE + 720 + 480, 1280)
+    red = np.abs(frame[:TITLE] - [30, 38, 179]).max(axis=2) < 25
+    white = (frame[86:108, :500] > 200).all(axis=2)  # the reason
     assert red.mean() > 0.7 and white.mean() > 0.02
-    code, _, err = export("--composite", run)
+    code, _, err = film_of(run)
     assert code == 1 and err.endswith(f"sojourn: {film}: exists; give another -o\n")
 
 
 def test_what_cannot_be_made_into_a_film_is_one_clear_line(recorded: Recorded, tmp_path: Path) -> None:
     run = recorded(1)
     for arguments, wrong in (
-        ([run], "--composite"),
-        (["--composite", run, "-o", run / "film.mp4"], "inside the run"),
-        (["--composite", run, "-o", tmp_path / "absent" / "film.mp4"], "absent"),
-        (["--composite", tmp_path], "manifest.json"),
+        ([run, "-o", run / "film.mp4"], "inside the run"),
+        ([run, "-o", tmp_path / "absent" / "film.mp4"], "absent"),
+        ([tmp_path], "manifest.json"),
+        ([run, run, run], "3 runs; give one or two"),
+        ([run, "--from=5"], "--from 5 --to"),
+        ([run, "--from=0.2", "--to=0.1"], "the recording has"),
     ):
-        code, _, err = export(*arguments)
+        code, _, err = film_of(*arguments)
         assert code == 1 and wrong in err.splitlines()[-1] and "Traceback" not in err
     (run / "screen.mp4").write_bytes(b"no film")
-    assert "screen.mp4" in export("--composite", run)[2]
+    assert "screen.mp4" in film_of(run)[2]
     (run / "screen.mp4").unlink()
-    code, _, err = export("--composite", run)
+    code, _, err = film_of(run)
     assert code == 1 and "screen.mp4 is missing, but the manifest lists it" in err
-    assert not list(run.parent.glob("*composite*"))
+    assert not list(run.parent.glob("*film*"))

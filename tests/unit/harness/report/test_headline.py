@@ -161,8 +161,8 @@ def test_page_terminal_and_pictures_say_the_same(scores: Scores, tmp_path: Path)
 
     heading = " ".join(re.findall(r'class="heading"[^>]*>([^<]*)', timeline.figure(call, tmp_path)))
     assert f"Call with prague: {SAYS}." in heading and "severe harm with prague" in heading
-    titles = film.draw_titles(run_series(call, tmp_path), "asked", "run", ("valid", []), outcomes(call))
-    drawn = [text for drawing, *_ in titles for text in re.findall(">([^<>]+)</text>", drawing)]
+    filmed = film.FilmedRun(tmp_path / "screen.mp4", 0, 1, run_series(call, tmp_path), call, Path("run"))
+    drawn = [text for it in filmed.overlays(1280) for text in re.findall(">([^<>]+)</text>", it.drawing)]
     assert drawn.count(SAYS) == 1 and drawn.count("harm: severe") == 1, "in the phase of the contender alone"
     assert drawn.count("measurement: valid · run") == len(call.phases) + 2
 
