@@ -186,8 +186,8 @@ def write_film(
     yuv420p, 30 frames/s, at most 10 MB up to four minutes; or a GIF of 800 px with 8 frames/s. `progress` receives the
     share.
 
-    Raises RunFilmError if a recording is missing, `output` exists or lies in a run, the times are not in the recordings,
-    or ffmpeg fails; RecordingError if a recording cannot be read.
+    Raises RunFilmError if a recording is missing, `output` exists or lies in a run, the times are not in the
+    recordings, or ffmpeg fails; RecordingError if a recording cannot be read.
     """
     folders = [run.resolve() for run, _ in runs]
     name = "-vs-".join(run.name for run in folders)
