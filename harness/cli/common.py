@@ -168,14 +168,17 @@ def renew_report(run: Path, scores: Scores | dict[str, Any]) -> Path:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Convert the errors that are meant for users to one line on standard error and exit code 1."""
+    """Convert the errors that are meant for users to one line on standard error and exit code 1.
+
+    The end of a pipe's reader is none: typer ends the command quietly.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except (OptionsError, RuntimeError, OSError) as error:
-            if isinstance(error, typer.Exit | typer.Abort):
+            if isinstance(error, typer.Exit | typer.Abort | BrokenPipeError):
                 raise
             print(f"sojourn: {printable(str(error))}", file=sys.stderr)
             raise typer.Exit(1) from error

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import typer
-from rich.console import Console
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import ExitCode, failed, leave, stopped, with_options
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.experiment.session import ExperimentSession
@@ -72,7 +72,7 @@ def _run(given: dict[str, str | bool | None]) -> int:
             signal.signal(signal.SIGINT, lambda *_: None)  # what is left are the tables of finished runs
             return stopped(stop)
         finally:
-            session.finish(Console())
+            session.finish(console_of())
     return max((failed(*failure) for failure in failures), default=ExitCode.VALID)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.hardware.lab.lab_file import LABS
 from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.lab.doctor import Finding
@@ -200,4 +200,4 @@ def _print_table(findings: Iterable[Finding], lab: str = "") -> None:
         if finding.verdict != "ok" and finding.fix:
             text.append(f"\n→ {finding.fix}", style=style)
         table.add_row(Text(mark, style=style), finding.subject, text)
-    Console().print(table)
+    console_of().print(table)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from sojourn.apps.options import SCREENING
 from sojourn.harness.cli.common import ExitCode, failed, leave, stopped, with_options
 from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.experiment.series import SeriesOfRuns
@@ -84,7 +84,7 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
     from sojourn.harness.report.index import write_index
 
     made: list[SeriesOfRuns] = []
-    console = Console(file=terminal)
+    console = console_of(terminal)
     for line in sweep.defaults:
         console.print(Text(line))
 
@@ -116,7 +116,7 @@ def _finish(sweep: Sweep) -> None:
     runs, left = read_folder(sweep.first.results)
     if not runs and not left:
         return
-    groups, console = experiments(runs), Console()
+    groups, console = experiments(runs), console_of()
     print_maps(groups, console)
     console.print(Text(f"map: {write_index_of(sweep.first.results, groups, left)}"), soft_wrap=True)
 

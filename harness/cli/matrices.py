@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sojourn.harness.cli.common import AsJson, declared, one_line_errors, print_json
 from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import value_of
+from sojourn.harness.terminal import console_of
 
 app = typer.Typer()
 
@@ -90,7 +90,7 @@ def matrix(
     if not name:
         if compare_with:
             raise MatrixError("--compare-with applies to one matrix; give its name", code="conflict")
-        print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
+        print_json(matrices_list(known.values())) if as_json else console_of().print(matrices_table(known.values()))
         return
     chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
     if swap:
@@ -115,7 +115,7 @@ def matrix(
         compare_with,
     )
     if listed:
-        print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))
+        print_json(cells_list(plan)) if as_json else console_of().print(cells_table(plan))
         return
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import AsJson, Least, Run, one_line_errors, print_json, renew_report, sizes
+from sojourn.harness.terminal import console_of, plain_table
 
 app = typer.Typer()
 _Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was recorded with it.")
@@ -132,9 +132,9 @@ def summary(
     repeated = experiments(find_runs(places), sizes(least))
     first = places[0].parent if is_run(places[0]) else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
+    page = write_summary(repeated, output or folder)  # first: the reader of a pipe may close it
     if not as_json:
-        print_summary(repeated, Console())
-    page = write_summary(repeated, output or folder)
+        print_summary(repeated, console_of())
     print_json(records(repeated, page.parent)) if as_json else print(page)
 
 
@@ -153,9 +153,9 @@ def compare(
     from sojourn.harness.report.terminal import print_comparison
 
     comparison = compared(a, b, sizes(least))
-    if not as_json:
-        print_comparison(comparison, Console())
     page = write_comparison(comparison, output)
+    if not as_json:
+        print_comparison(comparison, console_of())
     print_json(comparison.record()) if as_json else print(page)
 
 
@@ -206,10 +206,10 @@ def mos(
     if as_json:
         print_json({phase: dict(zip(("O35", "O46"), figures, strict=True)) for phase, figures in scores.items()})
         return
-    table = Table("phase", "O.35 without stalls", "O.46 overall")
+    table = plain_table("phase", "O.35 without stalls", "O.46 overall")
     for phase, figures in scores.items():
         table.add_row(Text(phase), *(f"{figure:.2f}" for figure in figures))
-    Console().print(table)
+    console_of().print(table)
     print(f"Mode 0, no audio; the recommendation applies to sequences of {opinion_scores.SHORTEST_S} s and longer.")
 
 
@@ -234,14 +234,14 @@ def quality(
     if as_json:
         print_json(picture_quality.summary(judged).to_dicts())
         return
-    table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
+    table = plain_table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
     for phase, height, count, *figures in picture_quality.summary(judged).iter_rows():
         cells = (
             f"{figure:.{digits}f}" if figure is not None else "–"
             for figure, digits in zip(figures, (3, 3, 1, 1), strict=True)
         )
         table.add_row(Text(phase), f"{height}p" if height else "–", str(count), *cells)
-    Console().print(table)
+    console_of().print(table)
     if judged["vmaf"].null_count():
         print("No VMAF: this ffmpeg has no libvmaf; install one with pip install 'sojourn[vmaf]'.")
     if output:

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import printable
@@ -22,7 +21,7 @@ from sojourn.harness.experiment.session import ExperimentSession, TooFewValidErr
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS, Options
 from sojourn.harness.store.runs import stopped_by
-from sojourn.harness.terminal import real_terminal
+from sojourn.harness.terminal import console_of, real_terminal
 
 SESSION = pytest.StashKey[ExperimentSession]()
 """The experiments of this pytest session."""
@@ -133,4 +132,4 @@ def one_line_failures() -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the harm table of every run, or of all repetitions together, and where the evidence is."""
-    config.stash[SESSION].finish(Console())
+    config.stash[SESSION].finish(console_of())

@@ -39,7 +39,7 @@ from sojourn.harness.store.manifest import MANIFEST, SIGNATURE
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
-from sojourn.harness.terminal import ProgressCallback, steps
+from sojourn.harness.terminal import ProgressCallback, console_of, steps
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -103,7 +103,7 @@ def perform(
     """
     described = require_ready(options)
     service = services[options.service].from_options(options)
-    console = Console(file=terminal)
+    console = console_of(terminal)
     if described:
         options = options.replace(
             ip_version=described.ip_version, **({"box": described.box.name} if described.box else {})
@@ -197,7 +197,7 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
             order = ", ".join(phase.name for phase in requested.phases if phase.contender)
             void = f", {attempt - 1 - valid} invalid so far" if attempt - 1 > valid else ""
             said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {requested.seed}{void}"
-            Console(file=terminal).print(Text(said))
+            console_of(terminal).print(Text(said))
         result = once(requested)
         valid += not result.void
         yield result
@@ -241,7 +241,7 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
     Raises whatever is wrong with the lab, with one line that says what to do.
     """
     described = _machines(options)
-    console = Console(file=terminal)
+    console = console_of(terminal)
     if options.lab == "sim":
         with ended_by_sigterm(), steps(console) as step:
             simulated.check(options, step)

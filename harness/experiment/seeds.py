@@ -33,7 +33,7 @@ from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunDirectory, RunStore, check_space
-from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, steps
+from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, console_of, steps
 
 #: How long to wait at most for what runs report, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5
@@ -68,7 +68,7 @@ def repeat_side_by_side(
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
     `sojourn.harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
-    console, service = Console(file=terminal), services[options.service]
+    console, service = console_of(terminal), services[options.service]
     series = SeriesOfRuns({"": options})
     RunStore(options.results).check(options.needed_bytes * series.wanted)
     create = partial(new_run, test, command_line=command_line, begun=begun)

@@ -24,6 +24,10 @@ from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED
 
 #: Names that are made of options, which the table of differences lists separately.
 _NAMES = ("test", "cell")
+#: The first column of interval, p and result; where too few runs leave all of these empty, they are omitted.
+_TESTED = 4
+_TOO_SMALL = "n too small"
+_UNDECIDED = {_TOO_SMALL, "–"}
 
 
 def lines(pair: Pair) -> list[str]:
@@ -64,7 +68,7 @@ def grids(pair: Pair) -> list[Grid]:
         grid = Grid(pair.where(who).capitalize(), heads)
         for metric in (metric for metric in pair.compared if metric.who == who):
             low, high, p = metric.less.low, metric.less.high, metric.less.p
-            bounds = "n too small"
+            bounds = _TOO_SMALL
             if low is not None and high is not None:
                 bounds = f"{number(low, metric.never)} to {number(high, metric.never)}"
             label = metric.label + (PRIMARY if metric.primary else "")
@@ -72,9 +76,12 @@ def grids(pair: Pair) -> list[Grid]:
                 grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET]))
                 continue
             cells = [label, *metric.words, _signed(metric.less.value, metric.never), bounds]
-            cells += ["n too small" if p is None else f"{p:.3f}"]
+            cells += [_TOO_SMALL if p is None else f"{p:.3f}"]
             cells += ["–" if metric.p_holm is None else f"{metric.p_holm:.3f}", metric.shown or "–"]
             grid.rows.append(Row(cells, hurt={3, 7} if metric.shown == "worse" else set()))
+        if all({*row.cells[_TESTED:]} <= _UNDECIDED for row in grid.rows):
+            grid.heads = grid.heads[:_TESTED]
+            grid.rows = [Row(row.cells[:_TESTED]) for row in grid.rows]
         tables.append(grid)
     return tables
 
