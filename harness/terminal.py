@@ -87,12 +87,17 @@ def _arranged(columns: Sequence[Sequence[Text]], width: int) -> Iterator[dict[in
                 break
             taken.append(number)
         left = left[len(taken) - 1 :]
-        spare = max(room(taken), 0)
-        wished = sum(whole[number] - words[number] for number in taken)
-        share = min(spare / wished, 1) if wished else 0
-        yield {number: words[number] + int(share * (whole[number] - words[number])) for number in taken}
+        yield _narrowed({number: whole[number] for number in taken}, words, max(room(taken), 0))
         if not left:
             return
+
+
+def _narrowed(widths: dict[int, int], least: Sequence[int], spare: int) -> dict[int, int]:
+    """Return widths of columns that are together `spare` above the `least` ones: the widest give way first."""
+    for _ in range(sum(width - least[number] for number, width in widths.items()) - spare):
+        widest = max((number for number in widths if widths[number] > least[number]), key=lambda number: widths[number])
+        widths[widest] -= 1
+    return widths
 
 
 class ProgressCallback(Protocol):

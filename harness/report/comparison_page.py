@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.harness.report.compare import Comparison, Pair, families
 from sojourn.harness.report.experiments import distinct_names
 from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import REPORT, versions_of
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
@@ -111,16 +111,9 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
             named["order of contenders"] = ", ".join(it.contender for it in run.scores.phases if it.contender)
         named |= versions_of(run.path, run.manifest)
         for name, value in named.items():
-            label, text = _label_and_text(name, value)
+            label, text = option_words(name, value)
             facts.setdefault(label, set()).add(text)
     return facts
-
-
-def _label_and_text(name: str, value: Any) -> tuple[str, str]:
-    for suffix, form in (("_bps", format_rate), ("_us", format_time)):
-        if name.endswith(suffix) and isinstance(value, int):
-            return name.removesuffix(suffix), form(value)
-    return name, "–" if value in (None, "") else str(value)
 
 
 def _signed(value: float, never: str) -> str:
