@@ -128,11 +128,12 @@ def failed(error: Exception, code: ExitCode) -> ExitCode:
     return code
 
 
-def stopped(stop: KeyboardInterrupt) -> int:
-    """Print what stopped the command, and return its exit code."""
+def stopped(stop: KeyboardInterrupt, *kept: str) -> int:
+    """Print what stopped the command and what it has left, and return its exit code."""
     from sojourn.harness.store.runs import stopped_by
 
-    print(f"sojourn: {stopped_by(stop)}; what was recorded is kept", file=sys.stderr)
+    for line in (stopped_by(stop), *kept):
+        print(f"sojourn: {printable(line)}", file=sys.stderr)
     return 128 + (signal.Signals[str(stop)] if str(stop) else signal.SIGINT)
 
 

@@ -70,7 +70,7 @@ def _run(given: dict[str, str | bool | None]) -> int:
             failures = list(_failures(session, terminal))
         except KeyboardInterrupt as stop:
             signal.signal(signal.SIGINT, lambda *_: None)  # what is left are the tables of finished runs
-            return stopped(stop)
+            return stopped(stop, *session.kept())
         finally:
             session.finish(console_of())
     return max((failed(*failure) for failure in failures), default=ExitCode.VALID)

@@ -74,7 +74,7 @@ def make_map(swept: list[str], given: dict[str, str | bool | None], recorder: st
         except KeyboardInterrupt as stop:
             signal.signal(signal.SIGINT, lambda *_: None)  # what is left is the page of finished runs
             _finish(sweep)
-            return stopped(stop)
+            return stopped(stop, f"finished runs are kept in {sweep.first.results}; the same command resumes the map")
         _finish(sweep)
         return code
 

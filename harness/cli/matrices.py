@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.harness.cli.common import AsJson, declared, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, declared, leave, one_line_errors, print_json, stopped
 from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import value_of
@@ -119,7 +119,11 @@ def matrix(
         return
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
-    if run_and_report(plan):
+    try:
+        failed = run_and_report(plan)
+    except KeyboardInterrupt as stop:
+        leave(stopped(stop, f"finished runs are kept in {plan.folder}; the same command resumes the matrix"))
+    if failed:
         raise typer.Exit(1)
 
 

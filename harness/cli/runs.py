@@ -29,7 +29,16 @@ def rescore(
 ) -> None:
     """Check the raw files, recompute the scores, compare them with the stored ones, and regenerate the report."""
     from sojourn.harness.experiment.rescore import replace, rescored
+    from sojourn.harness.experiment.run import finish_unscored, is_unscored
 
+    if is_unscored(run):
+        finished = finish_unscored(run)
+        if as_json:
+            print_json({"run": finished.path, "scorer": finished.scores.scorer, "finished": True})
+        else:
+            verdict = f"invalid: {'; '.join(finished.void)}" if finished.void else "valid"
+            print(printable(f"{finished.path}: scored and finished: {verdict}; report.html written"))
+        return
     outcome = rescored(run)
     if outcome.altered:
         print(f"sojourn: {run}: scores.json does not match the manifest", file=sys.stderr)

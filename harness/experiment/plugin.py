@@ -109,21 +109,25 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
         if "qdisc_down" not in changes and (queue := session.take_unnamed_queue()):
             with capture.global_and_fixture_disabled():
                 plugins.getplugin("terminalreporter").write_line(queue)
-        with real_terminal(capture) as terminal, one_line_failures():
+        with real_terminal(capture) as terminal, one_line_failures(session.kept):
             session.run(options.replace(**changes), terminal, test)
 
     return run
 
 
+def _finished_runs() -> list[str]:
+    return ["finished runs are kept; the same command resumes"]
+
+
 @contextmanager
-def one_line_failures() -> Iterator[None]:
-    """Turn what stops a run into the end of pytest or the failure of the test, in one line."""
+def one_line_failures(kept: Callable[[], list[str]] = _finished_runs) -> Iterator[None]:
+    """Turn what stops a run into the end of pytest, with what is `kept`, or the failure of the test, in one line."""
     try:
         yield
     except KeyboardInterrupt as stop:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, lambda *_: None)  # only pytest's own shutdown is left
-        pytest.exit(f"{stopped_by(stop)}; the recorded data is kept", pytest.ExitCode.INTERRUPTED)
+        pytest.exit(printable("; ".join((stopped_by(stop), *kept()))), pytest.ExitCode.INTERRUPTED)
     except (OptionsError, TooFewValidError) as refused:
         raise pytest.fail.Exception(str(refused), pytrace=False) from None
     except (RuntimeError, OSError) as error:

@@ -251,6 +251,9 @@ class _Folder:
     def add_versions(self, versions: Mapping[str, str]) -> None:
         self.channel.versions(versions)
 
+    def recorded(self) -> None:
+        """Do nothing: the seed of a run that is stopped is repeated."""
+
     def check_space(self) -> None:
         self.channel.check()
         check_space(self.path)

@@ -19,6 +19,7 @@ from sojourn.hardware.lab.lab_file import BOX_LAB
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.experiment.run import Result, perform, repeat, require_ready
 from sojourn.harness.experiment.seeds import repeat_side_by_side
+from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
 from sojourn.harness.options.parsing import LOCAL
@@ -30,6 +31,7 @@ from sojourn.harness.store.loaded import load_victim_run
 
 if TYPE_CHECKING:
     from sojourn.harness.report.experiments import Experiment
+    from sojourn.harness.store.runs import RunDirectory
 
 MAIN_JOB = "video-harm"
 """The test name of the main job's runs."""
@@ -65,6 +67,8 @@ class ExperimentSession:
     """A line per source of the user's own defaults."""
     unnamed_queue: str = ""
     """The line about the default queue where nobody named one; printed once."""
+    begun: list[RunDirectory] = field(default_factory=list)
+    """The directories of all runs."""
     results: list[Result] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
     """Pages that `finish` names."""
@@ -124,9 +128,12 @@ class ExperimentSession:
                 code="conflict", option="engine",
             )  # fmt: skip
         if options.lab == "sim" and options.repeat:
-            runs = repeat_side_by_side(test, options, SERVICES, self.command_line, terminal)
+            runs = repeat_side_by_side(test, options, SERVICES, self.command_line, terminal, self.begun.append)
         else:
-            once = partial(perform, test, services=SERVICES, command_line=self.command_line, terminal=terminal)
+            once = partial(
+                perform, test, services=SERVICES, command_line=self.command_line, terminal=terminal,
+                begun=self.begun.append,
+            )  # fmt: skip
             runs = repeat(options, once, terminal)
         invalid, made = list[str](), 0
         with closing(runs):  # what still runs ends now, not when the failure's traceback is dropped
@@ -137,6 +144,10 @@ class ExperimentSession:
                     invalid.append(f"{result.path.name} is invalid: {'; '.join(result.void)}")
         if made - len(invalid) < (options.repeat or 1):
             raise TooFewValidError("\n".join(invalid))
+
+    def kept(self) -> list[str]:
+        """Return what a stopped command has left, one line per kind of run."""
+        return list(kept_lines(self.begun, sum(options.repeat or 1 for options in self.requested)))
 
     def finish(self, console: Console) -> None:
         """Write summary and index, print the tables of every run, or of all repetitions together, and where pages are.

@@ -100,7 +100,7 @@ class RunDirectory:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._done = self._hurried = False
+        self._done = self._hurried = self._recorded = False
         self._hashed: dict[str, FileEntry] = {}
         self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE_FILES)]
         self._lock = _locked(path)
@@ -112,6 +112,10 @@ class RunDirectory:
     def void(self, *reasons: Reason) -> None:
         """Mark the run void (invalid): it will be committed, with the reasons instead of a verdict."""
         self.manifest.reasons.extend(reasons)
+
+    def recorded(self) -> None:
+        """Note that the recording is complete: a run that is stopped from now on lacks its scores only."""
+        self._recorded = True
 
     def require(self, *names: str) -> None:
         """Add files that such a run must have; gates judge files that were not recorded."""
@@ -216,7 +220,7 @@ class RunDirectory:
         if value is None:
             self.fail(Reason.of("not-committed", "the run was left without a commit"))
         elif isinstance(value, KeyboardInterrupt):
-            self.fail(Reason.of("stopped", stopped_by(value)))
+            self.fail(Reason.of("not-scored" if self._recorded else "stopped", stopped_by(value)))
         else:
             text = f"{type(value).__name__}: {value}" if str(value) else type(value).__name__
             self.fail(
@@ -327,6 +331,17 @@ class RunStore:
     def runs(self) -> list[Path]:
         """Return the directories of all committed runs, oldest first; those of a matrix's cells by cell and seed."""
         return [run for run in run_folders(self.results) if run.suffix != PARTIAL]
+
+
+def is_in_use(folder: Path) -> bool:
+    """Return whether another process records in the directory of a run, or makes runs in the folder of a series."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        return not lock(descriptor, shared=True)
+    except OSError:  # no locks there
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _locked(run: Path) -> int | None:
