@@ -103,10 +103,14 @@ def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
 
     if lab_file.exists():
         raise LabFileError(f"--lab-file: {lab_file} exists already; move it, or give another file", code="exists")
-    tables = ask_lab(
-        lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
-        lambda text: print(printable(text)),
-    )
+    try:
+        tables = ask_lab(
+            lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
+            lambda text: print(printable(text)),
+        )
+    except typer.Abort as ended:
+        print()
+        raise LabFileError(f"lab init: the answers ended; {lab_file} was not written", code="missing") from ended
     replace_file(lab_file, written(tables).encode())
     read_lab_file(lab_file)
     print(f"created {lab_file}; next: sojourn lab check --lab-file={lab_file}")
