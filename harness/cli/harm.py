@@ -63,7 +63,7 @@ def _run(given: dict[str, str | bool | None]) -> int:
         session.require_ready()
     except (OptionsError, RuntimeError, OSError) as wrong:
         return failed(wrong, ExitCode.CANNOT_WORK)
-    for line in filter(None, (*session.defaults, session.take_unnamed_queue())):
+    for line in filter(None, (*session.opening, session.take_unnamed_queue())):
         print(line, flush=True)
     with session, real_terminal() as terminal:
         try:

@@ -124,14 +124,14 @@ def lab_check(
     as_json: AsJson = False,
 ) -> None:
     """Check every entry of a lab file on its machine, and print a fix for each problem; exit code 1 if there is any."""
-    from sojourn.bottleneck.qdiscs import KINDS
+    from sojourn.bottleneck.qdiscs import KINDS, unknown_kind
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.harness.lab.check import examine
 
-    known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
+    wanted = [text.split()[0] for text in qdisc or () if text]
     for kind in wanted:
         if kind not in KINDS:
-            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known: {known}", code="unknown-value")
+            raise LabFileError(f"--qdisc: {unknown_kind(kind)}", code="unknown-value")
     file = read_lab_file(lab_file)
     if wanted and file.box:
         raise LabFileError("--qdisc: the queue of a black box is fixed; omit --qdisc", code="no-effect")

@@ -57,8 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Return the user's own defaults, a line per source."""
-    return list(config.stash[SESSION].defaults)
+    """Return the user's own defaults, and what may not be meant."""
+    return config.stash[SESSION].opening
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

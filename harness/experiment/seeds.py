@@ -22,6 +22,7 @@ from sojourn.hardware.machine.signals import deferred_signals, ended_by_sigterm
 from sojourn.harness.engine.job import Channel, Engine, Job, failure
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.busy_host import BusyHost
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun
@@ -285,7 +286,7 @@ class _Board:
         self._series, self._console = series, console
         self.done: dict[PlannedRun, float] = {}
         """Elapsed seconds of the experiment, by run."""
-        self._ended = 0
+        self._ended, self._host = 0, BusyHost()
         self._begun = self._last_shown = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn())
         self._bar = Progress(
@@ -309,7 +310,9 @@ class _Board:
         self._ended += 1
 
     def show(self) -> None:
-        """Show the time left: always on a terminal, occasionally elsewhere."""
+        """Show the time left, always on a terminal and occasionally elsewhere, and once that the host is busy."""
+        if busy := self._host.line():
+            self._console.print(Text(busy))
         kept = self._series.kept
         over, now = sum(self.done.values()), time.monotonic()
         total = sum(planned.options.seconds for planned in self._series.runs if planned not in kept)

@@ -23,7 +23,7 @@ from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.rules import notes, parse_options
 from sojourn.harness.options.sources import user_defaults, with_scenario
 from sojourn.harness.report.published_tables import published_services
 from sojourn.harness.report.terminal import print_scores, print_services, print_summary
@@ -110,6 +110,11 @@ class ExperimentSession:
         for options in self.requested:
             require_ready(options)
             SERVICES[options.service].from_options(options)
+
+    @property
+    def opening(self) -> list[str]:
+        """Lines to print before anything starts: the user's own defaults, and what may not be meant."""
+        return [*self.defaults, *dict.fromkeys(note for options in self.requested for note in notes(options))]
 
     def take_unnamed_queue(self) -> str:
         """Return the line about the default queue, once; empty afterwards, and where the user named a queue."""
