@@ -112,6 +112,7 @@ def matrix(
         pcap,
         value_of("kernel-source", kernel_source).absolute() if kernel_source else None,
         exact,
+        ("sojourn", *sys.argv[1:]),
         compare_with,
     )
     if listed:

@@ -66,6 +66,8 @@ class MatrixPlan:
     """Another Linux instead of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
     exact: bool = False
     """Whether all seeds have the exact RTT, start and release of packets that the cells specify."""
+    command_line: Sequence[str] = ()
+    """As typed; the manifest of each run records it."""
     compare_with: Path | None = None
     """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
 
@@ -122,6 +124,7 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
     fields |= {"pcap": plan.pcap, "kernel_source": plan.kernel_source, "matrix": matrix.name}
+    fields["command_line"] = tuple(plan.command_line)
     jobs = [
         CellJob(cell, seed, *matrix.window_of(cell), rig=plan.rig(cell, seed), **fields)
         for cell in cells

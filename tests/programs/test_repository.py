@@ -105,3 +105,11 @@ def test_every_dependency_has_a_range_and_is_locked_with_hashes() -> None:
     pinned = {re.split(r"[\[=]", entry)[0] for entry in entries if re.match(r"[\w.-]+(\[\w+\])?==[\w.]+ ", entry)}
     assert names <= pinned
     assert {d.lower() for d in wanted if "==" in d} <= {entry.split()[0] for entry in entries}
+
+
+def test_make_harm_is_sojourn_harm() -> None:
+    """Not pytest, whose preamble tells a user nothing; and the manifest shows what can be typed."""
+    asked = ["make", "--dry-run", "harm", "SERVICE=call", "ARGS=--qdisc=dualpi2"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    command = done.stdout.splitlines()[-1]
+    assert command.endswith("python -m sojourn.harness.cli harm --service=call --qdisc=dualpi2"), done.stdout
