@@ -22,6 +22,7 @@ from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
 if TYPE_CHECKING:
+    from sojourn.harness.store.loaded import LoadedRun
     from sojourn.harness.store.manifest import Manifest
     from sojourn.scoring.schema.scores import Scores
     from sojourn.scoring.statistics.relevance import Relevance
@@ -166,6 +167,15 @@ def renew_report(run: Path, scores: Scores | dict[str, Any]) -> Path:
     from sojourn.harness.matrix.pages.cell_page import renew_run_page
 
     return renew_run_page(run, scores) if isinstance(scores, dict) else rescore.renew_report(run, scores)
+
+
+def regenerate_report(run: LoadedRun) -> Path:
+    """Write `report.html` of a run whose files are as recorded, and return its path. Raises as `renew_report`."""
+    from sojourn.harness.report.run_page import REPORT
+    from sojourn.harness.store.loaded import VictimRun
+
+    whole = run.require_raw_files() if isinstance(run, VictimRun) else run.whole(REPORT)
+    return renew_report(run.path, whole.scores)
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:

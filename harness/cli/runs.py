@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Least, Run, one_line_errors, print_json, renew_report, sizes
+from sojourn.harness.cli.common import (
+    AsJson,
+    Least,
+    Run,
+    one_line_errors,
+    print_json,
+    regenerate_report,
+    renew_report,
+    sizes,
+)
 from sojourn.harness.terminal import console_of, plain_table
 
 app = typer.Typer()
@@ -27,7 +36,10 @@ def rescore(
     write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status if they differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the raw files, recompute the scores, compare them with the stored ones, and regenerate the report."""
+    """Check the raw files, recompute the scores, compare them with the stored ones, and regenerate the report.
+
+    A run that was stopped while its scores were computed is finished.
+    """
     from sojourn.harness.experiment.rescore import replace, rescored
     from sojourn.harness.experiment.run import finish_unscored, is_unscored
 
@@ -109,15 +121,10 @@ def report(
 ) -> None:
     """Regenerate report.html of a run from its scores.json, or index.html of a folder, with the harm in all runs."""
     from sojourn.harness.report.index import write_index
-    from sojourn.harness.report.run_page import REPORT
-    from sojourn.harness.store.loaded import VictimRun, load_run
+    from sojourn.harness.store.loaded import load_run
     from sojourn.harness.store.manifest import is_run
 
-    if not is_run(place):
-        print(write_index(place))
-        return
-    run = load_run(place)
-    print(renew_report(place, (run.require_raw_files() if isinstance(run, VictimRun) else run.whole(REPORT)).scores))
+    print(regenerate_report(load_run(place)) if is_run(place) else write_index(place))
 
 
 @app.command()

@@ -48,8 +48,8 @@ _LONGEST = 100
 _SPARE_FILES = 4
 #: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
 _OF_SET_UP = (MANIFEST, BALLAST, "options.json")
-#: End the names of directories that are no runs: what a failed one left, and one that another is put in the place of.
-_SET_ASIDE = (".failed", ".old")
+SET_ASIDE = (".failed", ".old")
+"""Ends of names of directories that are no runs: what a failed one left, and one that is replaced or being deleted."""
 _NEVER_ENDED = Reason.of("killed", "the run did not reach its end (killed?)")
 _NOT_HASHED = "not all files were hashed: stopped by the user"
 #: How long Ctrl-C may wait for a run's files to be hashed, s: most runs take less than one.
@@ -91,7 +91,7 @@ def run_folders(folder: Path) -> list[Path]:
     """
     runs = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
     runs |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
-    return sorted(run for run in runs if not run.name.endswith(_SET_ASIDE))
+    return sorted(run for run in runs if not run.name.endswith(SET_ASIDE))
 
 
 class RunDirectory:
