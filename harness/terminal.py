@@ -24,7 +24,7 @@ QUIET_S = 20.0
 _UNLIMITED = 10_000
 #: Characters of a table's first column that others do not take from it.
 _NARROWEST = 28
-#: Characters of a table beside its cells: of every column, and once.
+#: Characters of a table next to its cells: of every column, and once.
 _PER_COLUMN, _EDGES = 3, 1
 
 

@@ -13,7 +13,7 @@ from sojourn.harness.store.runs import RunDirectory
 
 
 def kept_lines(begun: Sequence[RunDirectory], wanted: int) -> Iterator[str]:
-    """Yield a line per kind of run that a stopped command, which wanted so many runs, has begun. Raises StoreError."""
+    """Yield a line per kind of run that a stopped command has begun, of the number `wanted`. Raises StoreError."""
     kept = [run.path for run in begun if run.path.exists()]
     cut = [path for path in kept if path.name.endswith(PARTIAL)]
     if finished := len(kept) - len(cut):

@@ -94,11 +94,13 @@ def _words(run: LoadedRun) -> str:
     """Return what was watched, behind which bottleneck as requested, against whom."""
     if not isinstance(run, VictimRun):
         return _name(run.manifest)
-    asked = {field: option_words(field, run.options[field])[1] for field in _PATH if run.options.get(field)}
-    path = [asked["rate_down_bps"], asked["qdisc_down"], f"RTT {asked['rtt_us']}"] if len(asked) == len(_PATH) else []
+    options = {field: option_words(field, run.options[field])[1] for field in _PATH if run.options.get(field)}
+    path = [bottleneck(run.scores.lab)]
+    if len(options) == len(_PATH):
+        path = [options["rate_down_bps"], options["qdisc_down"], f"RTT {options['rtt_us']}"]
     contenders = dict.fromkeys(phase.contender for phase in run.scores.phases if phase.contender)
     against = f"with {' and '.join(contenders)}" if contenders else "alone"
-    return ", ".join([run.service or run.manifest.test, *(path or [bottleneck(run.scores.lab)]), against])
+    return ", ".join([run.service or run.manifest.test, *path, against])
 
 
 def _harm(run: LoadedRun) -> dict[str, float]:

@@ -114,7 +114,7 @@ class RunDirectory:
         self.manifest.reasons.extend(reasons)
 
     def recorded(self) -> None:
-        """Note that the recording is complete: a run that is stopped from now on lacks its scores only."""
+        """Note that the recording is complete: of a run that is stopped from now on, only the scores are missing."""
         self._recorded = True
 
     def require(self, *names: str) -> None:

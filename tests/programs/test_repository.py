@@ -108,8 +108,8 @@ def test_every_dependency_has_a_range_and_is_locked_with_hashes() -> None:
 
 
 def test_make_harm_is_sojourn_harm() -> None:
-    """Not pytest, whose preamble tells a user nothing; and the manifest shows what can be typed."""
-    asked = ["make", "--dry-run", "harm", "SERVICE=call", "ARGS=--qdisc=dualpi2"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
-    command = done.stdout.splitlines()[-1]
-    assert command.endswith("python -m sojourn.harness.cli harm --service=call --qdisc=dualpi2"), done.stdout
+    """Without pytest's preamble; and the manifest shows a command that can be typed."""
+    command = ["make", "--dry-run", "harm", "SERVICE=call", "ARGS=--qdisc=dualpi2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    last = done.stdout.splitlines()[-1]
+    assert last.endswith("python -m sojourn.harness.cli harm --service=call --qdisc=dualpi2"), done.stdout

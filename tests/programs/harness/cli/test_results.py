@@ -69,8 +69,8 @@ def test_every_run_is_a_line_with_what_it_is_how_it_ended_and_the_harm(results: 
 
 
 def test_the_list_is_filtered_by_words_and_is_json(results: Path) -> None:
-    told = json.loads(ask("ls", results, "-k", "PIE cut", "--json").stdout)
-    assert [(one["state"], one["bytes"] > 0) for one in told] == [("cut off", True)]
+    rows = json.loads(ask("ls", results, "-k", "PIE cut", "--json").stdout)
+    assert [(row["state"], row["bytes"] > 0) for row in rows] == [("cut off", True)]
     nothing = ask("ls", results, "-k", "nosuch")
     assert nothing.exit_code == 0 and "no run has all words of 'nosuch'" in nothing.stdout
     assert len(json.loads(ask("ls", results / "map", "--json").stdout)) == 2
