@@ -103,7 +103,7 @@ class RunDirectory:
         self._done = self._hurried = self._recorded = False
         self._hashed: dict[str, FileEntry] = {}
         self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE_FILES)]
-        self._lock = _locked(path)
+        self._lock = _locked(path, wait=True)  # a check whether it is in use holds the lock for a moment
 
     def add_versions(self, versions: Mapping[str, str]) -> None:
         """Add versions (kernel, tc, Chromium, player, …) to the manifest."""
@@ -344,12 +344,12 @@ def is_in_use(folder: Path) -> bool:
         os.close(descriptor)
 
 
-def _locked(run: Path) -> int | None:
-    """Lock a run's directory and return its descriptor; None if it is locked, or if locks are not supported."""
+def _locked(run: Path, *, wait: bool = False) -> int | None:
+    """Lock a run's directory and return its descriptor; None if it is locked and without `wait`, or without locks."""
     with suppress(OSError):
         descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
         with suppress(OSError):
-            if lock(descriptor):
+            if lock(descriptor, wait=wait):
                 return descriptor
         os.close(descriptor)
     return None
