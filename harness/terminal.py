@@ -20,8 +20,8 @@ from rich.text import Text
 
 #: Interval of lines with the time left, without a terminal, s.
 QUIET_S = 20.0
-#: Characters of a line outside a terminal, of which no table needs as many.
-_UNLIMITED = 10_000
+UNLIMITED = 10_000
+"""Characters of a line outside a terminal, of which no table needs as many."""
 #: Characters of a table's first column that others do not take from it.
 _NARROWEST = 28
 #: Characters of a table next to its cells: of every column, and once.
@@ -32,7 +32,7 @@ def console_of(file: TextIO | None = None) -> Console:
     """Return a console of a stream (default: standard output); in a pipe without COLUMNS, no line is wrapped."""
     console = Console(file=file)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _UNLIMITED
+        console.width = UNLIMITED
     return console
 
 

@@ -33,13 +33,13 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder, one line each: date, experiment, state, harm in the primary metric, size."""
-    from sojourn.harness.report.run_list import listed, run_table
+    from sojourn.harness.report.run_list import RunList, listed
 
     runs = listed(folder, keyword.split())
     if as_json:
         print_json([asdict(run) for run in runs])
     elif runs:
-        console_of().print(run_table(runs, folder))
+        console_of().print(RunList(runs, folder))
     else:
         print(printable(f"{folder}: no run has all words of {keyword!r}"))
 

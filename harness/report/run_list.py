@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.text import Text
 
 from sojourn.harness.report.grids import bottleneck
@@ -19,7 +21,7 @@ from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, manifest_file, read_manifest
 from sojourn.harness.store.reasons import joined
 from sojourn.harness.store.runs import is_in_use, run_folders
-from sojourn.harness.terminal import plain_table
+from sojourn.harness.terminal import UNLIMITED, plain_table
 from sojourn.scoring.statistics.harm import severity
 
 SERIES = "series"
@@ -115,12 +117,28 @@ def _series(folder: Path, runs: Sequence[Path]) -> ListedRun:
     return ListedRun(folder, created, SERIES, f"{len(runs)} runs", tree_bytes(folder))
 
 
-def run_table(runs: Sequence[ListedRun], folder: Path) -> Table:
-    """Return the list as a table; paths are relative to the folder."""
-    table = plain_table("folder", "date (UTC)", "experiment", "state", "harm", "size")
-    for one in runs:
-        harm = Text(", ").join(Text(f"{who} {it:.2f}", _STYLES[severity(it)]) for who, it in one.harm.items())
-        state = Text(one.state, "" if one.state in ("valid", "running") or one.experiment == SERIES else "red")
-        name = str(one.path.relative_to(folder))
-        table.add_row(Text(name), one.date, Text(one.experiment), state, harm, size_words(one.bytes))
-    return table
+@dataclass(frozen=True)
+class RunList:
+    """The list for rich: a table, or two lines per run where a terminal is too narrow; paths relative to `folder`."""
+
+    runs: Sequence[ListedRun]
+    folder: Path
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = plain_table("folder", "date (UTC)", "state", "harm", "size", "experiment")
+        rows = [_cells(one, self.folder) for one in self.runs]
+        for row in rows:
+            table.add_row(*row)
+        if Measurement.get(console, options.update(max_width=UNLIMITED), table).maximum <= options.max_width:
+            yield table
+            return
+        for name, *cells in rows:
+            yield name
+            yield Padding(Text("  ").join(cell for cell in cells if cell.plain), (0, 0, 0, 2))
+
+
+def _cells(one: ListedRun, folder: Path) -> list[Text]:
+    harm = Text(", ").join(Text(f"{who} {it:.2f}", _STYLES[severity(it)]) for who, it in one.harm.items())
+    state = Text(one.state, "" if one.state in ("valid", "running") or one.experiment == SERIES else "red")
+    name = Text(str(one.path.relative_to(folder)), overflow="fold")
+    return [name, Text(one.date), state, harm, Text(size_words(one.bytes)), Text(one.experiment)]

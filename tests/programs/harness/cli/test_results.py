@@ -68,6 +68,15 @@ def test_every_run_is_a_line_with_what_it_is_how_it_ended_and_the_harm(results: 
         assert run.date in line and run.state in line and run.experiment in line
 
 
+@pytest.mark.parametrize("columns", ["60", "80", "300"])
+def test_the_list_fits_its_terminal_and_names_every_folder_whole(results: Path, columns: str) -> None:
+    text = CliRunner().invoke(app, ["ls", str(results)], env={"COLUMNS": columns}).stdout
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= int(columns) and "…" not in text
+    runs = listed(results)
+    assert all(run.path.name in text and run.date in text for run in runs)
+    assert len(text.splitlines()) == 1 + len(runs) or columns != "300"
+
+
 def test_the_list_is_filtered_by_words_and_is_json(results: Path) -> None:
     rows = json.loads(ask("ls", results, "-k", "PIE cut", "--json").stdout)
     assert [(row["state"], row["bytes"] > 0) for row in rows] == [("cut off", True)]
