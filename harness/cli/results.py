@@ -86,7 +86,8 @@ def remove_runs(
     from sojourn.harness.store.disk_usage import size_words, tree_bytes
     from sojourn.harness.store.removal import removable, remove
 
-    chosen = {Path(os.path.abspath(place)): place for place in places}
+    every = {Path(os.path.abspath(place)): place for place in places}
+    chosen = {place: named for place, named in every.items() if every.keys().isdisjoint(place.parents)}
     counts = {place: removable(place) for place in chosen}
     sizes = {place: tree_bytes(place) for place in chosen}
     for place, named in chosen.items():

@@ -123,7 +123,7 @@ def test_a_run_is_deleted_after_a_question_and_the_index_forgets_it(results: Pat
 
 
 def test_several_runs_and_a_series_are_deleted_at_once(results: Path) -> None:
-    places = [it.path for it in listed(results)]
+    places = [*(it.path for it in listed(results)), *(results / "map").iterdir()]
     done = ask("rm", "--yes", *places)
     assert done.exit_code == 0 and f"{results / 'map'}: 2 runs, " in done.stdout
     assert not any(results.iterdir())
