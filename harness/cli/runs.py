@@ -41,7 +41,8 @@ def rescore(
     A run that was stopped while its scores were computed is finished.
     """
     from sojourn.harness.experiment.rescore import replace, rescored
-    from sojourn.harness.experiment.run import finish_unscored, is_unscored
+    from sojourn.harness.experiment.run import finish_unscored
+    from sojourn.harness.store.runs import is_unscored
 
     if is_unscored(run):
         finished = finish_unscored(run)

@@ -37,7 +37,7 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.integrity import verify_run
-from sojourn.harness.store.manifest import MANIFEST, PARTIAL, SIGNATURE, StoreError, read_manifest
+from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, StoreError
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore, is_in_use
 from sojourn.harness.store.signature import sign
@@ -155,11 +155,6 @@ def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     if options.sign:
         replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
     return result
-
-
-def is_unscored(path: Path) -> bool:
-    """Return whether a run was stopped when its recording was complete. Raises StoreError for what is no run."""
-    return path.name.endswith(PARTIAL) and [it.code for it in read_manifest(path).reasons] == ["not-scored"]
 
 
 def finish_unscored(path: Path) -> Result:

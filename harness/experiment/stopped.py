@@ -6,10 +6,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from sojourn.harness.experiment.run import is_unscored
 from sojourn.harness.store.disk_usage import size_words, tree_bytes
 from sojourn.harness.store.manifest import PARTIAL
-from sojourn.harness.store.runs import RunDirectory
+from sojourn.harness.store.runs import RunDirectory, is_unscored
 
 
 def kept_lines(begun: Sequence[RunDirectory], wanted: int) -> Iterator[str]:

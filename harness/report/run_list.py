@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.text import Text
 
+from sojourn.hardware.machine.messages import printable
 from sojourn.harness.report.grids import bottleneck
 from sojourn.harness.report.headline import outcomes
 from sojourn.harness.report.option_words import option_words
@@ -20,7 +21,7 @@ from sojourn.harness.store.disk_usage import size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, manifest_file, read_manifest
 from sojourn.harness.store.reasons import joined
-from sojourn.harness.store.runs import is_in_use, run_folders
+from sojourn.harness.store.runs import is_in_use, is_unscored, run_folders
 from sojourn.harness.terminal import UNLIMITED, plain_table
 from sojourn.scoring.statistics.harm import severity
 
@@ -40,7 +41,7 @@ class ListedRun:
     """Unix s; None if unknown."""
     experiment: str
     state: str
-    """valid, invalid, cut off, running or unreadable; of a series the number of its runs."""
+    """valid, invalid, cut off, not scored, running or unreadable; of a series the number of its runs."""
     bytes: int
     harm: dict[str, float] = field(default_factory=dict)
     reason: str = ""
@@ -79,7 +80,7 @@ def _run(path: Path) -> ListedRun:
         if path.name.endswith(PARTIAL):
             running = is_in_use(path)
             reason = "" if running else joined(manifest.reasons)
-            state = "running" if running else "cut off"
+            state = "running" if running else "not scored" if is_unscored(path) else "cut off"
             return ListedRun(path, manifest.created, _name(manifest), state, size, reason=reason)
         run = load_run(path)
     except (StoreError, OSError) as error:
@@ -138,7 +139,7 @@ class RunList:
 
 
 def _cells(one: ListedRun, folder: Path) -> list[Text]:
-    harm = Text(", ").join(Text(f"{who} {it:.2f}", _STYLES[severity(it)]) for who, it in one.harm.items())
+    harm = Text(", ").join(Text(f"{printable(who)} {it:.2f}", _STYLES[severity(it)]) for who, it in one.harm.items())
     state = Text(one.state, "" if one.state in ("valid", "running") or one.experiment == SERIES else "red")
-    name = Text(str(one.path.relative_to(folder)), overflow="fold")
-    return [name, Text(one.date), state, harm, Text(size_words(one.bytes)), Text(one.experiment)]
+    name = Text(printable(str(one.path.relative_to(folder))), overflow="fold")
+    return [name, Text(one.date), state, harm, Text(size_words(one.bytes)), Text(printable(one.experiment))]

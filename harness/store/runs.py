@@ -34,6 +34,7 @@ from sojourn.harness.store.manifest import (
     StoreError,
     folder_name,
     hash_files,
+    read_manifest,
     write_manifest,
 )
 from sojourn.harness.store.reasons import Reason
@@ -342,6 +343,11 @@ def is_in_use(folder: Path) -> bool:
         return False
     finally:
         os.close(descriptor)
+
+
+def is_unscored(path: Path) -> bool:
+    """Return whether a run was stopped when its recording was complete. Raises StoreError for what is no run."""
+    return path.name.endswith(PARTIAL) and [it.code for it in read_manifest(path).reasons] == ["not-scored"]
 
 
 def _locked(run: Path, *, wait: bool = False) -> int | None:

@@ -77,6 +77,14 @@ def test_the_list_fits_its_terminal_and_names_every_folder_whole(results: Path, 
     assert len(text.splitlines()) == 1 + len(runs) or columns != "300"
 
 
+def test_a_run_that_lacks_its_scores_only_is_not_scored(tmp_path: Path) -> None:
+    with suppress(KeyboardInterrupt), RunStore(tmp_path).create("video-harm", "pie") as run:
+        (run.path / "player.jsonl").write_text("{}")
+        run.recorded()
+        raise KeyboardInterrupt
+    assert [it.state for it in listed(tmp_path)] == ["not scored"]
+
+
 def test_the_list_is_filtered_by_words_and_is_json(results: Path) -> None:
     rows = json.loads(ask("ls", results, "-k", "PIE cut", "--json").stdout)
     assert [(row["state"], row["bytes"] > 0) for row in rows] == [("cut off", True)]

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.harness.experiment.run import is_unscored
 from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.store.manifest import StoreError
-from sojourn.harness.store.runs import RunDirectory, RunStore
+from sojourn.harness.store.runs import RunDirectory, RunStore, is_unscored
 
 
 def stopped(place: Path, *, player: bool = True, whole: bool = False, commit: bool = False) -> RunDirectory:
