@@ -66,6 +66,7 @@ install_python() {
     python=/usr/bin/python3
     [ -x "$python" ] || python=python3
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    before=$(sed 's/ [^ ]*$//' "$venv/sojourn-checkout" 2>/dev/null || true)
     stamp="$version $(sha256sum "$checkout/requirements.txt" | cut -c1-64)"
     if [ "$(cat "$venv/sojourn-lock" 2>/dev/null)" != "$stamp" ]; then
         # After an upgrade of Debian the old environment's packages are another Python's.
@@ -91,11 +92,18 @@ install_python() {
         printf '%s' "$stamp" >"$venv/sojourn-lock"
     fi
     # The `sojourn` command follows the checkout that was set up last, and its metadata.
-    here="$checkout $(sha256sum "$checkout/pyproject.toml" | cut -c1-64)"
+    here="$checkout $(cat "$checkout/pyproject.toml" "$checkout/harness/gone.py" | sha256sum | cut -c1-64)"
     if [ "$(cat "$venv/sojourn-checkout" 2>/dev/null)" != "$here" ]; then
         quietly "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps --no-build-isolation \
             --editable "$checkout"
+        # Found where the checkout is gone, because .pth files are read in the order of their names.
+        mkdir -p "$venv/sojourn-gone"
+        cp "$checkout/harness/gone.py" "$venv/sojourn-gone/sojourn.py"
+        printf '%s\n' "$venv/sojourn-gone" >"$venv/lib/python$version/site-packages/zz_sojourn_gone.pth"
         printf '%s' "$here" >"$venv/sojourn-checkout"
+        if [ -n "$before" ] && [ "$before" != "$checkout" ]; then
+            say "the command sojourn now runs $checkout; before, it ran $before"
+        fi
     fi
 }
 

@@ -24,7 +24,10 @@ KINDS = merge_with_builtin(_OURS, _THEIRS, "sojourn.qdiscs")
 EXAMPLES = tuple(text for qdisc in _OURS.values() for text in qdisc.examples)
 """Texts that together use every parameter of every built-in kind."""
 
-__all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc", "sce_marks"]
+#: What an access line may have.
+_COMMON = ("pfifo", "fq_codel", "cake", "dualpi2")
+
+__all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc", "sce_marks", "unknown_kind"]
 
 
 def marks(statistics: Mapping[str, Any]) -> int | None:
@@ -39,6 +42,12 @@ def sce_marks(statistics: Mapping[str, Any]) -> int | None:
     return kind.sce_marks(statistics) if kind else None
 
 
+def unknown_kind(name: str) -> str:
+    """Return the error for a name that is none of KINDS: the closest ones, and the command that lists all."""
+    hint = did_you_mean(name.lower(), KINDS, most=2) or f"common ones: {', '.join(_COMMON)};"
+    return f'unknown qdisc "{name}"; {hint} `sojourn harm --help` lists all {len(KINDS)}'
+
+
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
     """Parse a qdisc in tc's syntax, such as `fq_codel flows 1`.
 
@@ -49,8 +58,7 @@ def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
         raise QdiscError(f"{named}no qdisc given; known: {', '.join(KINDS)}")
     kind = KINDS.get(words[0])
     if kind is None:
-        hint = "; ".join(filter(None, (did_you_mean(words[0], KINDS), f"known: {', '.join(KINDS)}")))
-        raise QdiscError(f'{named}unknown qdisc "{words[0]}"; {hint}')
+        raise QdiscError(named + unknown_kind(words[0]))
     try:
         return kind.from_words(words[1:])
     except QdiscError as wrong:

@@ -65,18 +65,16 @@ def ask_lab(ask: Ask, show: Show, look: Look = ports_of) -> Tables:
     """Ask for router or box, and for hosts; return the tables of a lab file. Invalid answers are asked for again."""
     middle = _answer(ask, show, "between the two sides: router (Linux, by ssh) or box (any device)", "router", _Middle)
     tables, networks = _router(ask, show, look) if middle == "router" else (_box(ask, show), {})
-    here = _seen(look, show, "")
+    here = _seen(look, show, "") or []
     for name in (*NEAR, *FAR):
         show(_WHERE[name])
         # All addresses have the IP version of the first.
         of_one = {ip_version(table["address"]) for host, table in tables.items() if "address" in table} or IP_VERSIONS
         first = tables.get("client" if name in NEAR else "server", {})
-        ssh = ""
+        ssh, its = "", here
         if name != "client":
             question = f"{name}: ssh destination (-: this machine)"
-            ssh = _answer(ask, show, question, first.get("ssh", "-"), SshName)
-            ssh = "" if ssh == "-" else ssh
-        its = _seen(look, show, ssh) if ssh else here
+            ssh, its = _reached(ask, show, look, question, first.get("ssh", "-"), here)
         # The networks of a box are unknown; the default route is rarely one of them.
         side = networks.get("lan" if name in NEAR else "wan", [port.address.network for port in its if not port.away])
         fitting = [port for port in its if port.address.network in side and port.address.version in of_one]
@@ -101,8 +99,7 @@ def _box(ask: Ask, show: Show) -> Tables:
 
 def _router(ask: Ask, show: Show, look: Look) -> tuple[Tables, dict[str, list[IPv4Network | IPv6Network]]]:
     """The router's table, and the networks on each side of it."""
-    ssh = _answer(ask, show, "router: ssh destination", "", SshName)
-    ports = _seen(look, show, ssh)
+    ssh, ports = _reached(ask, show, look, "router: ssh destination", "")
     inner = [port.name for port in ports if not port.away]
     lan = _answer(ask, show, "router: interface towards the client", (*inner, "")[0], InterfaceName)
     others = [name for name in (*inner, *(port.name for port in ports)) if name != lan]
@@ -122,13 +119,32 @@ def written(tables: Tables) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _seen(look: Look, show: Show, ssh: str) -> Sequence[Port]:
-    """Print and return a machine's ports, to choose from. Empty, with a message, if it does not respond."""
+def _reached(
+    ask: Ask, show: Show, look: Look, question: str, proposal: str, here: Sequence[Port] = ()
+) -> tuple[str, Sequence[Port]]:
+    """Ask for an ssh destination until it responds; return it ("": this machine) and its ports; `here` are this one's.
+
+    The same destination twice is taken as it is, without ports: the machine may be off.
+    """
+    silent = ""
+    while True:
+        ssh = _answer(ask, show, question, silent or proposal, SshName)
+        if ssh == "-":
+            return "", here
+        ports = _seen(look, show, ssh)
+        if ports is not None or ssh == silent:
+            return ssh, ports or []
+        show(f"Correct the destination, or make `ssh {ssh}` work. If {ssh} fails again, nothing is proposed from it.")
+        silent = ssh
+
+
+def _seen(look: Look, show: Show, ssh: str) -> Sequence[Port] | None:
+    """Print and return a machine's ports, to choose from. None, with a message, if it does not respond."""
     try:
         ports = look(ssh)
     except (CommandError, ValueError) as failed:
         show(f"{ssh or 'this machine'} did not list its interfaces: {failed}")
-        return []
+        return None
     shown = ", ".join(f"{port.name} {port.address}{' (default route)' if port.away else ''}" for port in ports)
     show(f"{ssh or 'this machine'} has {shown or 'no interface with an IP address'}")
     return ports

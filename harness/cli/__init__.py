@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 
 from sojourn.hardware.machine.signals import unignore_sigint
-from sojourn.harness.cli import bundles, harm, machines, maps, matrices, nights, papers, runs, verdicts
+from sojourn.harness.cli import bundles, harm, machines, maps, matrices, nights, papers, results, runs, verdicts
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(harm.app)
 app.add_typer(maps.app)
 app.add_typer(machines.app)
+app.add_typer(results.app)
 app.add_typer(runs.app)
 app.add_typer(verdicts.app)
 app.add_typer(matrices.app)

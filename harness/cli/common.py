@@ -22,6 +22,7 @@ from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
 
 if TYPE_CHECKING:
+    from sojourn.harness.store.loaded import LoadedRun
     from sojourn.harness.store.manifest import Manifest
     from sojourn.scoring.schema.scores import Scores
     from sojourn.scoring.statistics.relevance import Relevance
@@ -128,11 +129,12 @@ def failed(error: Exception, code: ExitCode) -> ExitCode:
     return code
 
 
-def stopped(stop: KeyboardInterrupt) -> int:
-    """Print what stopped the command, and return its exit code."""
+def stopped(stop: KeyboardInterrupt, *kept: str) -> int:
+    """Print what stopped the command and what it has left, and return its exit code."""
     from sojourn.harness.store.runs import stopped_by
 
-    print(f"sojourn: {stopped_by(stop)}; what was recorded is kept", file=sys.stderr)
+    for line in (stopped_by(stop), *kept):
+        print(f"sojourn: {printable(line)}", file=sys.stderr)
     return 128 + (signal.Signals[str(stop)] if str(stop) else signal.SIGINT)
 
 
@@ -167,15 +169,27 @@ def renew_report(run: Path, scores: Scores | dict[str, Any]) -> Path:
     return renew_run_page(run, scores) if isinstance(scores, dict) else rescore.renew_report(run, scores)
 
 
+def regenerate_report(run: LoadedRun) -> Path:
+    """Write `report.html` of a run whose files are as recorded, and return its path. Raises as `renew_report`."""
+    from sojourn.harness.report.run_page import REPORT
+    from sojourn.harness.store.loaded import VictimRun
+
+    whole = run.require_raw_files() if isinstance(run, VictimRun) else run.whole(REPORT)
+    return renew_report(run.path, whole.scores)
+
+
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Convert the errors that are meant for users to one line on standard error and exit code 1."""
+    """Convert the errors that are meant for users to one line on standard error and exit code 1.
+
+    The end of a pipe's reader is none: typer ends the command quietly.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except (OptionsError, RuntimeError, OSError) as error:
-            if isinstance(error, typer.Exit | typer.Abort):
+            if isinstance(error, typer.Exit | typer.Abort | BrokenPipeError):
                 raise
             print(f"sojourn: {printable(str(error))}", file=sys.stderr)
             raise typer.Exit(1) from error

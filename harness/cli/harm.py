@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import typer
-from rich.console import Console
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import ExitCode, failed, leave, stopped, with_options
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.experiment.session import ExperimentSession
@@ -63,16 +63,16 @@ def _run(given: dict[str, str | bool | None]) -> int:
         session.require_ready()
     except (OptionsError, RuntimeError, OSError) as wrong:
         return failed(wrong, ExitCode.CANNOT_WORK)
-    for line in filter(None, (*session.defaults, session.take_unnamed_queue())):
+    for line in filter(None, (*session.opening, session.take_unnamed_queue())):
         print(line, flush=True)
     with session, real_terminal() as terminal:
         try:
             failures = list(_failures(session, terminal))
         except KeyboardInterrupt as stop:
             signal.signal(signal.SIGINT, lambda *_: None)  # what is left are the tables of finished runs
-            return stopped(stop)
+            return stopped(stop, *session.kept())
         finally:
-            session.finish(Console())
+            session.finish(console_of())
     return max((failed(*failure) for failure in failures), default=ExitCode.VALID)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.hardware.lab.lab_file import LABS
 from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.lab.doctor import Finding
@@ -103,10 +103,14 @@ def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
 
     if lab_file.exists():
         raise LabFileError(f"--lab-file: {lab_file} exists already; move it, or give another file", code="exists")
-    tables = ask_lab(
-        lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
-        lambda text: print(printable(text)),
-    )
+    try:
+        tables = ask_lab(
+            lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
+            lambda text: print(printable(text)),
+        )
+    except typer.Abort as ended:
+        print()
+        raise LabFileError(f"lab init: the answers ended; {lab_file} was not written", code="missing") from ended
     replace_file(lab_file, written(tables).encode())
     read_lab_file(lab_file)
     print(f"created {lab_file}; next: sojourn lab check --lab-file={lab_file}")
@@ -120,14 +124,14 @@ def lab_check(
     as_json: AsJson = False,
 ) -> None:
     """Check every entry of a lab file on its machine, and print a fix for each problem; exit code 1 if there is any."""
-    from sojourn.bottleneck.qdiscs import KINDS
+    from sojourn.bottleneck.qdiscs import KINDS, unknown_kind
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.harness.lab.check import examine
 
-    known, wanted = ", ".join(KINDS), [text.split()[0] for text in qdisc or () if text]
+    wanted = [text.split()[0] for text in qdisc or () if text]
     for kind in wanted:
         if kind not in KINDS:
-            raise LabFileError(f"--qdisc: unknown qdisc {kind!r}; known: {known}", code="unknown-value")
+            raise LabFileError(f"--qdisc: {unknown_kind(kind)}", code="unknown-value")
     file = read_lab_file(lab_file)
     if wanted and file.box:
         raise LabFileError("--qdisc: the queue of a black box is fixed; omit --qdisc", code="no-effect")
@@ -200,4 +204,4 @@ def _print_table(findings: Iterable[Finding], lab: str = "") -> None:
         if finding.verdict != "ok" and finding.fix:
             text.append(f"\n→ {finding.fix}", style=style)
         table.add_row(Text(mark, style=style), finding.subject, text)
-    Console().print(table)
+    console_of().print(table)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from sojourn.apps.options import SCREENING
 from sojourn.harness.cli.common import ExitCode, failed, leave, stopped, with_options
 from sojourn.harness.options.errors import OptionsError
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.experiment.series import SeriesOfRuns
@@ -74,7 +74,7 @@ def make_map(swept: list[str], given: dict[str, str | bool | None], recorder: st
         except KeyboardInterrupt as stop:
             signal.signal(signal.SIGINT, lambda *_: None)  # what is left is the page of finished runs
             _finish(sweep)
-            return stopped(stop)
+            return stopped(stop, f"finished runs are kept in {sweep.first.results}; the same command resumes")
         _finish(sweep)
         return code
 
@@ -84,7 +84,7 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
     from sojourn.harness.report.index import write_index
 
     made: list[SeriesOfRuns] = []
-    console = Console(file=terminal)
+    console = console_of(terminal)
     for line in sweep.defaults:
         console.print(Text(line))
 
@@ -108,7 +108,7 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
 
 
 def _finish(sweep: Sweep) -> None:
-    """Print the map and write its page."""
+    """Write the page of the map, and print the map."""
     from sojourn.harness.report.experiments import experiments
     from sojourn.harness.report.index import read_folder, write_index_of
     from sojourn.harness.report.terminal import print_maps
@@ -116,9 +116,10 @@ def _finish(sweep: Sweep) -> None:
     runs, left = read_folder(sweep.first.results)
     if not runs and not left:
         return
-    groups, console = experiments(runs), Console()
+    groups, console = experiments(runs), console_of()
+    page = write_index_of(sweep.first.results, groups, left)
     print_maps(groups, console)
-    console.print(Text(f"map: {write_index_of(sweep.first.results, groups, left)}"), soft_wrap=True)
+    console.print(Text(f"map: {page}"), soft_wrap=True)
 
 
 app.command("map")(with_options(sweep_options, swept=_Swept))

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from sojourn.harness.cli.common import AsJson, declared, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, declared, leave, one_line_errors, print_json, stopped
 from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import value_of
+from sojourn.harness.terminal import console_of
 
 app = typer.Typer()
 
@@ -90,7 +90,7 @@ def matrix(
     if not name:
         if compare_with:
             raise MatrixError("--compare-with applies to one matrix; give its name", code="conflict")
-        print_json(matrices_list(known.values())) if as_json else Console().print(matrices_table(known.values()))
+        print_json(matrices_list(known.values())) if as_json else console_of().print(matrices_table(known.values()))
         return
     chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
     if swap:
@@ -112,14 +112,19 @@ def matrix(
         pcap,
         value_of("kernel-source", kernel_source).absolute() if kernel_source else None,
         exact,
+        ("sojourn", *sys.argv[1:]),
         compare_with,
     )
     if listed:
-        print_json(cells_list(plan)) if as_json else Console().print(cells_table(plan))
+        print_json(cells_list(plan)) if as_json else console_of().print(cells_table(plan))
         return
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
-    if run_and_report(plan):
+    try:
+        failed = run_and_report(plan)
+    except KeyboardInterrupt as stop:
+        leave(stopped(stop, f"finished runs are kept in {plan.folder}; the same command resumes the matrix"))
+    if failed:
         raise typer.Exit(1)
 
 

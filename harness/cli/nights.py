@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.terminal import console_of
 
 
 class _PlanOrCommand(TyperGroup):
@@ -59,7 +59,7 @@ def soak_status(
     from sojourn.harness.soak.status import print_status, status
 
     stands = status(opened(folder))
-    print_json(stands.record()) if as_json else print_status(stands, Console())
+    print_json(stands.record()) if as_json else print_status(stands, console_of())
 
 
 @app.command("summary")

@@ -10,11 +10,20 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Least, Run, one_line_errors, print_json, renew_report, sizes
+from sojourn.harness.cli.common import (
+    AsJson,
+    Least,
+    Run,
+    one_line_errors,
+    print_json,
+    regenerate_report,
+    renew_report,
+    sizes,
+)
+from sojourn.harness.terminal import console_of, plain_table
 
 app = typer.Typer()
 _Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was recorded with it.")
@@ -27,9 +36,22 @@ def rescore(
     write: Annotated[bool, typer.Option("--write", help="Replace stored scores and status if they differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the raw files, recompute the scores, compare them with the stored ones, and regenerate the report."""
-    from sojourn.harness.experiment.rescore import replace, rescored
+    """Check the raw files, recompute the scores, compare them with the stored ones, and regenerate the report.
 
+    A run that was stopped while its scores were computed is finished.
+    """
+    from sojourn.harness.experiment.rescore import replace, rescored
+    from sojourn.harness.experiment.run import finish_unscored
+    from sojourn.harness.store.runs import is_unscored
+
+    if is_unscored(run):
+        finished = finish_unscored(run)
+        if as_json:
+            print_json({"run": finished.path, "scorer": finished.scores.scorer, "finished": True})
+        else:
+            verdict = f"invalid: {'; '.join(finished.void)}" if finished.void else "valid"
+            print(printable(f"{finished.path}: scored and finished: {verdict}; report.html written"))
+        return
     outcome = rescored(run)
     if outcome.altered:
         print(f"sojourn: {run}: scores.json does not match the manifest", file=sys.stderr)
@@ -100,15 +122,10 @@ def report(
 ) -> None:
     """Regenerate report.html of a run from its scores.json, or index.html of a folder, with the harm in all runs."""
     from sojourn.harness.report.index import write_index
-    from sojourn.harness.report.run_page import REPORT
-    from sojourn.harness.store.loaded import VictimRun, load_run
+    from sojourn.harness.store.loaded import load_run
     from sojourn.harness.store.manifest import is_run
 
-    if not is_run(place):
-        print(write_index(place))
-        return
-    run = load_run(place)
-    print(renew_report(place, (run.require_raw_files() if isinstance(run, VictimRun) else run.whole(REPORT)).scores))
+    print(regenerate_report(load_run(place)) if is_run(place) else write_index(place))
 
 
 @app.command()
@@ -132,9 +149,9 @@ def summary(
     repeated = experiments(find_runs(places), sizes(least))
     first = places[0].parent if is_run(places[0]) else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
+    page = write_summary(repeated, output or folder)  # first: the reader of a pipe may close it
     if not as_json:
-        print_summary(repeated, Console())
-    page = write_summary(repeated, output or folder)
+        print_summary(repeated, console_of())
     print_json(records(repeated, page.parent)) if as_json else print(page)
 
 
@@ -153,9 +170,9 @@ def compare(
     from sojourn.harness.report.terminal import print_comparison
 
     comparison = compared(a, b, sizes(least))
-    if not as_json:
-        print_comparison(comparison, Console())
     page = write_comparison(comparison, output)
+    if not as_json:
+        print_comparison(comparison, console_of())
     print_json(comparison.record()) if as_json else print(page)
 
 
@@ -206,10 +223,10 @@ def mos(
     if as_json:
         print_json({phase: dict(zip(("O35", "O46"), figures, strict=True)) for phase, figures in scores.items()})
         return
-    table = Table("phase", "O.35 without stalls", "O.46 overall")
+    table = plain_table("phase", "O.35 without stalls", "O.46 overall")
     for phase, figures in scores.items():
         table.add_row(Text(phase), *(f"{figure:.2f}" for figure in figures))
-    Console().print(table)
+    console_of().print(table)
     print(f"Mode 0, no audio; the recommendation applies to sequences of {opinion_scores.SHORTEST_S} s and longer.")
 
 
@@ -234,14 +251,14 @@ def quality(
     if as_json:
         print_json(picture_quality.summary(judged).to_dicts())
         return
-    table = Table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
+    table = plain_table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
     for phase, height, count, *figures in picture_quality.summary(judged).iter_rows():
         cells = (
             f"{figure:.{digits}f}" if figure is not None else "–"
             for figure, digits in zip(figures, (3, 3, 1, 1), strict=True)
         )
         table.add_row(Text(phase), f"{height}p" if height else "–", str(count), *cells)
-    Console().print(table)
+    console_of().print(table)
     if judged["vmaf"].null_count():
         print("No VMAF: this ffmpeg has no libvmaf; install one with pip install 'sojourn[vmaf]'.")
     if output:

@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import AsJson, Least, Rescore, Signers, print_json, sizes
+from sojourn.harness.terminal import console_of, plain_table
 
 app = typer.Typer()
 #: `sojourn.harness.report.verdict.VerdictExit.BROKEN`, also where that cannot be imported.
@@ -77,7 +77,7 @@ def verdict(
         print_json(report.records(given))
         raise typer.Exit(report.code_of(given))
     for one in given:
-        table = Table("threshold", "where", "figure", "", box=None, pad_edge=False, header_style="dim")
+        table = plain_table("threshold", "where", "figure", "")
         table.columns[-1].no_wrap = True  # CI may search for it
         for it in one.judgements:
             row = it.threshold.text, it.where, report.figure_of(it)
@@ -86,7 +86,7 @@ def verdict(
         for name, reasons in one.void.items():
             print(printable(f"invalid: {name}: {'; '.join(reasons)}"))
         if one.judgements:
-            Console().print(table)
+            console_of().print(table)
     for left in report.left_out(places):
         print(printable(f"excluded: {left.path}: {left.state}: {left.reason}"))
     raise typer.Exit(report.code_of(given))

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import printable
@@ -22,7 +21,7 @@ from sojourn.harness.experiment.session import ExperimentSession, TooFewValidErr
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS, Options
 from sojourn.harness.store.runs import stopped_by
-from sojourn.harness.terminal import real_terminal
+from sojourn.harness.terminal import console_of, real_terminal
 
 SESSION = pytest.StashKey[ExperimentSession]()
 """The experiments of this pytest session."""
@@ -58,8 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Return the user's own defaults, a line per source."""
-    return list(config.stash[SESSION].defaults)
+    """Return the user's own defaults, and what may not be meant."""
+    return config.stash[SESSION].opening
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -110,21 +109,25 @@ def experiment(request: pytest.FixtureRequest, options: Options) -> Callable[...
         if "qdisc_down" not in changes and (queue := session.take_unnamed_queue()):
             with capture.global_and_fixture_disabled():
                 plugins.getplugin("terminalreporter").write_line(queue)
-        with real_terminal(capture) as terminal, one_line_failures():
+        with real_terminal(capture) as terminal, one_line_failures(session.kept):
             session.run(options.replace(**changes), terminal, test)
 
     return run
 
 
+def _finished_runs() -> list[str]:
+    return ["finished runs are kept; the same command resumes"]
+
+
 @contextmanager
-def one_line_failures() -> Iterator[None]:
-    """Turn what stops a run into the end of pytest or the failure of the test, in one line."""
+def one_line_failures(kept: Callable[[], list[str]] = _finished_runs) -> Iterator[None]:
+    """Turn what stops a run into the end of pytest, with what is `kept`, or the failure of the test, in one line."""
     try:
         yield
     except KeyboardInterrupt as stop:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, lambda *_: None)  # only pytest's own shutdown is left
-        pytest.exit(f"{stopped_by(stop)}; the recorded data is kept", pytest.ExitCode.INTERRUPTED)
+        pytest.exit(printable("; ".join((stopped_by(stop), *kept()))), pytest.ExitCode.INTERRUPTED)
     except (OptionsError, TooFewValidError) as refused:
         raise pytest.fail.Exception(str(refused), pytrace=False) from None
     except (RuntimeError, OSError) as error:
@@ -133,4 +136,4 @@ def one_line_failures() -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the harm table of every run, or of all repetitions together, and where the evidence is."""
-    config.stash[SESSION].finish(Console())
+    config.stash[SESSION].finish(console_of())

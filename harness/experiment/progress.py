@@ -11,17 +11,19 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from sojourn.harness.experiment.busy_host import BusyHost
 from sojourn.harness.options.timeline import Phase
-from sojourn.harness.terminal import QUIET_S, clock_text
+from sojourn.harness.terminal import QUIET_S, clock_text, console_of
 
-#: The live display reads the counter of the client's interface: victim, probe and headers together.
-_CALLED = {"victim": "client receives", "contender": "contender"}
+#: The counter of the client's interface includes probes and headers: the tables have the victim's goodput.
+_CALLED = {"victim": "client on the wire", "contender": "contender's goodput"}
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 40
 
@@ -50,7 +52,7 @@ class ExperimentProgress:
     ) -> None:
         """`clock` returns the experiment's time, s; the time left is in real time."""
         self.title, self.phases, self._clock = title, list(phases), clock
-        self.console = console or Console(file=sys.stderr)
+        self.console = console or console_of(sys.stderr)
         self.total = sum(phase.seconds for phase in phases)
         self.sample = Sample()
         self._index = -1
@@ -59,6 +61,7 @@ class ExperimentProgress:
         self._seen: list[Sample] = []
         self._history: dict[str, deque[float]] = {who: deque(maxlen=_HISTORY) for who in ("victim", "contender")}
         self._live: Live | None = None
+        self._host = BusyHost()
 
     def phase(self, index: int) -> None:
         """Announce that the phase at `index` begins now."""
@@ -78,7 +81,9 @@ class ExperimentProgress:
             self.passed(*self._spent())
 
     def passed(self, spent: float, done: float) -> None:
-        """Without a panel, report occasionally how many seconds of the phase and of the experiment have passed."""
+        """Report once that the host is busy and, without a panel, occasionally how many seconds have passed."""
+        if busy := self._host.line():
+            self.say(busy)
         if not self._live and time.monotonic() - self._last_shown > QUIET_S:
             self._last_shown = time.monotonic()
             phase = self.phases[self._index]
@@ -130,11 +135,11 @@ class ExperimentProgress:
         for who in ("victim", "contender"):
             known = [v for sample in self._seen if (v := getattr(sample, f"{who}_bps")) is not None]
             if known and (who == "victim" or phase.contender):
-                parts.append(f"{_CALLED[who]} {_rate(sum(known) / len(known))}")
+                parts.append(f"{_CALLED[who]} {_rate(sum(known) / len(known)).strip()}")
         if self.sample.quality:
             parts.append(f"quality {self.sample.quality}")
         parts.append(f"stalls so far {self.sample.stalls}")
-        self.say("  ".join(parts))
+        self.say(_wrapped(parts, self.console.width))
 
     def _render(self) -> RenderableType:
         sample = self.sample
@@ -154,7 +159,7 @@ class ExperimentProgress:
             _CALLED["victim"], _rate(sample.victim_bps), Text(_sparkline(self._history["victim"]), style="blue")
         )
         grid.add_row(
-            Text("contender"),
+            _CALLED["contender"],
             _rate(sample.contender_bps) if phase.contender else Text("none", style="dim"),
             Text(_sparkline(self._history["contender"]), style="red"),
         )
@@ -180,6 +185,17 @@ class ExperimentProgress:
                 bar.append("━", style=colour if past else f"dim {colour}")
             at += phase.seconds
         return bar
+
+
+def _wrapped(parts: Sequence[str], width: int) -> str:
+    """Return parts in as few lines of this width as they need; none is broken."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if cell_len(lines[-1]) + 2 + cell_len(part) > width:
+            lines.append(f"   {part}")
+        else:
+            lines[-1] += f"  {part}"
+    return "\n".join(lines)
 
 
 def _sparkline(values: Sequence[float] | deque[float]) -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -35,11 +35,13 @@ from sojourn.harness.lab.make import lab_maker
 from sojourn.harness.lab.needs import require_programs
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.store.manifest import MANIFEST, SIGNATURE
+from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.integrity import verify_run
+from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, StoreError
 from sojourn.harness.store.reasons import of_gates
-from sojourn.harness.store.runs import RunDirectory, RunStore
+from sojourn.harness.store.runs import RunDirectory, RunStore, is_in_use
 from sojourn.harness.store.signature import sign
-from sojourn.harness.terminal import ProgressCallback, steps
+from sojourn.harness.terminal import ProgressCallback, console_of, steps
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -103,7 +105,7 @@ def perform(
     """
     described = require_ready(options)
     service = services[options.service].from_options(options)
-    console = Console(file=terminal)
+    console = console_of(terminal)
     if described:
         options = options.replace(
             ip_version=described.ip_version, **({"box": described.box.name} if described.box else {})
@@ -149,27 +151,57 @@ def new_run(test: str, options: Options, command_line: Sequence[str], begun: Beg
 
 def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     """Judge a run whose directory is filled, commit it, write its report and sign it. Raises as `keep_run`."""
+    result = _commit(run, scores)
+    if options.sign:
+        replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
+    return result
+
+
+def finish_unscored(path: Path) -> Result:
+    """Score and commit a run that `is_unscored`; it is not signed.
+
+    Raises StoreError if it is in use or a file differs from the manifest, RecordError as `score_run`.
+    """
+    if is_in_use(path):
+        raise StoreError(f"{path}: is in use by another process; wait for its end", code="in-use")
+    manifest = verify_run(path, derived=(SCORES, REPORT))
+    manifest.reasons = []
+    with RunDirectory(path, manifest) as run:
+        run.recorded()
+        return _commit(run, _score(path))
+
+
+def _commit(run: RunDirectory, scores: Scores) -> Result:
     run.require(OPTIONS_FILE, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
     void = tuple(scores.validity.reasons)
     run.void(*of_gates(scores.validity))
     path = run.commit()
     renew_report(path, scores)  # the page of a run that is killed before its end must not describe a finished one
-    if options.sign:
-        replace_file(path / SIGNATURE, sign((path / MANIFEST).read_bytes(), options.sign))
     return Result(path, scores, void)
 
 
+class FillableRun(RecordedRun, Protocol):
+    """The destination of a run's files, which learns when the recording is complete."""
+
+    def recorded(self) -> None: ...
+
+
 def fill_run(
-    run: RecordedRun, options: Options, record: Callable[[RecordedRun], None], say: Callable[[str], None]
+    run: FillableRun, options: Options, record: Callable[[RecordedRun], None], say: Callable[[str], None]
 ) -> Scores:
     """Write the options to a run's directory, let `record` add the evidence, score it; return the scores."""
     (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
     run.add_versions(host_versions())
     record(run)
+    run.recorded()
     say("scoring")
     with trusted_files():
-        scores = score_run(run.path)
-    (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+        return _score(run.path)
+
+
+def _score(path: Path) -> Scores:
+    scores = score_run(path)
+    (path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
     return scores
 
 
@@ -197,7 +229,7 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
             order = ", ".join(phase.name for phase in requested.phases if phase.contender)
             void = f", {attempt - 1 - valid} invalid so far" if attempt - 1 > valid else ""
             said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {requested.seed}{void}"
-            Console(file=terminal).print(Text(said))
+            console_of(terminal).print(Text(said))
         result = once(requested)
         valid += not result.void
         yield result
@@ -241,7 +273,7 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
     Raises whatever is wrong with the lab, with one line that says what to do.
     """
     described = _machines(options)
-    console = Console(file=terminal)
+    console = console_of(terminal)
     if options.lab == "sim":
         with ended_by_sigterm(), steps(console) as step:
             simulated.check(options, step)

@@ -22,6 +22,7 @@ from sojourn.hardware.machine.signals import deferred_signals, ended_by_sigterm
 from sojourn.harness.engine.job import Channel, Engine, Job, failure
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.busy_host import BusyHost
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun
@@ -33,7 +34,7 @@ from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunDirectory, RunStore, check_space
-from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, steps
+from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, console_of, steps
 
 #: How long to wait at most for what runs report, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5
@@ -68,7 +69,7 @@ def repeat_side_by_side(
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
     `sojourn.harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
-    console, service = Console(file=terminal), services[options.service]
+    console, service = console_of(terminal), services[options.service]
     series = SeriesOfRuns({"": options})
     RunStore(options.results).check(options.needed_bytes * series.wanted)
     create = partial(new_run, test, command_line=command_line, begun=begun)
@@ -251,6 +252,9 @@ class _Folder:
     def add_versions(self, versions: Mapping[str, str]) -> None:
         self.channel.versions(versions)
 
+    def recorded(self) -> None:
+        """Do nothing: the seed of a run that is stopped is repeated."""
+
     def check_space(self) -> None:
         self.channel.check()
         check_space(self.path)
@@ -282,7 +286,7 @@ class _Board:
         self._series, self._console = series, console
         self.done: dict[PlannedRun, float] = {}
         """Elapsed seconds of the experiment, by run."""
-        self._ended = 0
+        self._ended, self._host = 0, BusyHost()
         self._begun = self._last_shown = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn())
         self._bar = Progress(
@@ -306,7 +310,9 @@ class _Board:
         self._ended += 1
 
     def show(self) -> None:
-        """Show the time left: always on a terminal, occasionally elsewhere."""
+        """Show the time left, always on a terminal and occasionally elsewhere, and once that the host is busy."""
+        if busy := self._host.line():
+            self._console.print(Text(busy))
         kept = self._series.kept
         over, now = sum(self.done.values()), time.monotonic()
         total = sum(planned.options.seconds for planned in self._series.runs if planned not in kept)

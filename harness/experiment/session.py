@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -19,14 +19,19 @@ from sojourn.hardware.lab.lab_file import BOX_LAB
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.experiment.run import Result, perform, repeat, require_ready
 from sojourn.harness.experiment.seeds import repeat_side_by_side
+from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.rules import notes, parse_options
 from sojourn.harness.options.sources import user_defaults, with_scenario
 from sojourn.harness.report.published_tables import published_services
-from sojourn.harness.report.terminal import print_scores, print_services
+from sojourn.harness.report.terminal import print_scores, print_services, print_summary
 from sojourn.harness.store.loaded import load_victim_run
+
+if TYPE_CHECKING:
+    from sojourn.harness.report.experiments import Experiment
+    from sojourn.harness.store.runs import RunDirectory
 
 MAIN_JOB = "video-harm"
 """The test name of the main job's runs."""
@@ -62,6 +67,8 @@ class ExperimentSession:
     """A line per source of the user's own defaults."""
     unnamed_queue: str = ""
     """The line about the default queue where nobody named one; printed once."""
+    begun: list[RunDirectory] = field(default_factory=list)
+    """The directories of all runs."""
     results: list[Result] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
     """Pages that `finish` names."""
@@ -104,6 +111,11 @@ class ExperimentSession:
             require_ready(options)
             SERVICES[options.service].from_options(options)
 
+    @property
+    def opening(self) -> list[str]:
+        """Lines to print before anything starts: the user's own defaults, and what may not be meant."""
+        return [*self.defaults, *dict.fromkeys(note for options in self.requested for note in notes(options))]
+
     def take_unnamed_queue(self) -> str:
         """Return the line about the default queue, once; empty afterwards, and where the user named a queue."""
         line, self.unnamed_queue = self.unnamed_queue, ""
@@ -121,9 +133,12 @@ class ExperimentSession:
                 code="conflict", option="engine",
             )  # fmt: skip
         if options.lab == "sim" and options.repeat:
-            runs = repeat_side_by_side(test, options, SERVICES, self.command_line, terminal)
+            runs = repeat_side_by_side(test, options, SERVICES, self.command_line, terminal, self.begun.append)
         else:
-            once = partial(perform, test, services=SERVICES, command_line=self.command_line, terminal=terminal)
+            once = partial(
+                perform, test, services=SERVICES, command_line=self.command_line, terminal=terminal,
+                begun=self.begun.append,
+            )  # fmt: skip
             runs = repeat(options, once, terminal)
         invalid, made = list[str](), 0
         with closing(runs):  # what still runs ends now, not when the failure's traceback is dropped
@@ -135,40 +150,47 @@ class ExperimentSession:
         if made - len(invalid) < (options.repeat or 1):
             raise TooFewValidError("\n".join(invalid))
 
+    def kept(self) -> list[str]:
+        """Return what a stopped command has left, one line per kind of run."""
+        return list(kept_lines(self.begun, sum(options.repeat or 1 for options in self.requested)))
+
     def finish(self, console: Console) -> None:
-        """Print the tables of every run, or of all repetitions together; write summary and index and print where."""
+        """Write summary and index, print the tables of every run, or of all repetitions together, and where pages are.
+
+        The pages come first: what reads the tables through a pipe may end early.
+        """
         from sojourn.harness.report.index import write_index
 
-        repeated = bool(self.requested[0].repeat)
-        for result in self.results if not repeated else ():
-            console.rule(Text(result.path.name), characters="-")
-            print_scores(result.scores, result.path, console)
+        repeated, groups = bool(self.requested[0].repeat), list["Experiment"]()
         if self.results and repeated:
-            self._write(lambda: self._summarise(console), "summary of the runs", "sojourn summary", console)
+            self._write(partial(self._summarise, groups), "summary of the runs", "sojourn summary")
         for folder in {result.path.parent for result in self.results}:
-            self._write(partial(write_index, folder), "index", f"sojourn report {folder}", console)
+            self._write(partial(write_index, folder), "index", f"sojourn report {folder}")
+        for result in self.results if not repeated else ():
+            console.print(Text(result.path.name, "bold"), soft_wrap=True)
+            print_scores(result.scores, result.path, console)
+        if groups:
+            print_summary(groups, console)
         if len(self.results) > 1:
             loaded = [load_victim_run(result.path, "harm") for result in self.results]
             print_services([(run.service, run.scores) for run in loaded], console)
         for line in [*self.lines, *(f"report: {report}" for report in self.reports)]:
             console.print(Text(line), soft_wrap=True)
 
-    def _summarise(self, console: Console) -> Path:
+    def _summarise(self, groups: list[Experiment]) -> Path:
+        """Write the summary of all runs, add its experiments to `groups`, and return its page."""
         from sojourn.harness.report.experiments import experiments, find_runs
         from sojourn.harness.report.repetitions import write_summary
-        from sojourn.harness.report.terminal import print_summary
 
-        repeated = experiments(find_runs([result.path for result in self.results]))
-        print_summary(repeated, console)
+        groups += experiments(find_runs([result.path for result in self.results]))
         first = self.results[0].path
-        return write_summary(repeated, first.with_name(f"{first.name}-summary"))
+        return write_summary(groups, first.with_name(f"{first.name}-summary"))
 
-    def _write(self, write: Callable[[], Path], what: str, command: str, console: Console) -> None:
+    def _write(self, write: Callable[[], Path], what: str, command: str) -> None:
         try:
             self.reports.append(write())
         except (RuntimeError, OSError) as error:
-            line = f"no {what}: {printable(str(error))}; `{command}` writes it"
-            console.print(Text(line, "red"), soft_wrap=True)
+            self.lines.append(f"no {what}: {printable(str(error))}; `{command}` writes it")
 
 
 def _as_published(given: Mapping[str, Any], defaults: Mapping[str, str | bool], name: str) -> Options:

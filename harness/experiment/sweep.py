@@ -44,7 +44,7 @@ from sojourn.harness.options.sources import (
 from sojourn.harness.store.loaded import VictimRun, load_run, stored_object
 from sojourn.harness.store.manifest import StoreError
 from sojourn.harness.store.runs import RunStore
-from sojourn.harness.terminal import steps
+from sojourn.harness.terminal import console_of, steps
 from sojourn.scoring.schema.files import OPTIONS
 
 RESULTS = "results"
@@ -120,7 +120,7 @@ class Sweep:
         OptionsError if the folder has runs of another build or another sweep is writing there, and as
         `sojourn.harness.experiment.seeds.side_by_side`.
         """
-        console, series = Console(file=terminal), SeriesOfRuns(self.experiments)
+        console, series = console_of(terminal), SeriesOfRuns(self.experiments)
         with ended_by_sigterm(), only_sweep_in(self.first.results):
             with steps(console) as step:
                 prepared = {}

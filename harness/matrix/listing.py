@@ -12,6 +12,7 @@ from rich.table import Table
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.matrix_plan import MatrixPlan
 from sojourn.harness.matrix.results import finished
+from sojourn.harness.terminal import plain_table
 
 
 def matrices_list(known: Iterable[Matrix]) -> list[dict[str, Any]]:
@@ -32,7 +33,7 @@ def matrices_list(known: Iterable[Matrix]) -> list[dict[str, Any]]:
 
 def matrices_table(known: Iterable[Matrix]) -> Table:
     """Return the same as a table."""
-    table = Table("matrix", "", "cells", "runs", "lab time", "lab", box=None, pad_edge=False, header_style="dim")
+    table = plain_table("matrix", "", "cells", "runs", "lab time", "lab")
     listed = matrices_list(known)
     for one in listed:
         cells = f"{one['cells']}" + (f" (+{one['lacking']})" if one["lacking"] else "")
@@ -58,7 +59,7 @@ def cells_list(plan: MatrixPlan) -> list[dict[str, Any]]:
 
 def cells_table(plan: MatrixPlan) -> Table:
     """Return the same as a table."""
-    table = Table("cell", "lab time", "finished", box=None, pad_edge=False, header_style="dim")
+    table = plain_table("cell", "lab time", "finished")
     for one in cells_list(plan):
         needs = f"needs {one['needs']}" if one["needs"] else f"{one['seconds']:g} s"
         table.add_row(one["cell"], needs, str(one["finished"] or ""))

@@ -32,11 +32,9 @@ from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.progress import MatrixProgress
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.terminal import named, steps
+from sojourn.harness.terminal import console_of, named, steps
 from sojourn.scoring.validity import Limits
 
-_WIDE = 240
-"""Columns of a table that goes to a file."""
 _TRIES = 3
 """How often a run begins whose worker dies."""
 _AHEAD = 2
@@ -68,6 +66,8 @@ class MatrixPlan:
     """Another Linux instead of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
     exact: bool = False
     """Whether all seeds have the exact RTT, start and release of packets that the cells specify."""
+    command_line: Sequence[str] = ()
+    """As typed; the manifest of each run records it."""
     compare_with: Path | None = None
     """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
 
@@ -124,6 +124,7 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
     fields |= {"pcap": plan.pcap, "kernel_source": plan.kernel_source, "matrix": matrix.name}
+    fields["command_line"] = tuple(plan.command_line)
     jobs = [
         CellJob(cell, seed, *matrix.window_of(cell), rig=plan.rig(cell, seed), **fields)
         for cell in cells
@@ -240,7 +241,7 @@ def _build(plan: MatrixPlan, console: Console | None) -> None:
 
 def run_matrix(plan: MatrixPlan, console: Console | None = None) -> list[JobOutcome]:
     """Run a plan with a progress display and return the outcome of every run; the longest start first."""
-    console = console or Console(stderr=True)
+    console = console or console_of(sys.stderr)
     jobs, engine = prepare(plan, console)
     for missing, names in plan.left_out.items():
         console.print(Text(f"{len(names)} cells skipped: the {plan.lab} lab has {missing}"))
@@ -264,7 +265,7 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
     from sojourn.harness.matrix.results import results
 
     other = plan.compare_with and other_results(plan.matrix, other_folder(plan.matrix, plan.folder, plan.compare_with))
-    console, began = Console(stderr=True), time.monotonic()
+    console, began = console_of(sys.stderr), time.monotonic()
     outcomes = run_matrix(plan, console)
     ran = time.monotonic() - began
     gathered = results(plan.matrix, plan.folder, outcomes[0].job.inputs)
@@ -274,7 +275,7 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
     lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
     text = ", ".join(f"{count} {_STATUS_LABELS[status]}" for status, count in counts.items() if count)
-    out = Console(width=None if sys.stdout.isatty() else _WIDE)
+    out = console_of()
     out.print(table(both.compared if both else gathered))
     for line in both.lines() if both else summary(gathered):
         out.print(Text(line))

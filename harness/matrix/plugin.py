@@ -26,7 +26,7 @@ def matrix_session(pytestconfig: pytest.Config, options: Options) -> Iterator[Ma
     """Yield the matrices of this session: their cells run in parallel, ahead of the tests that wait for them."""
     from sojourn.harness.matrix.session import MatrixSession
 
-    session = MatrixSession(options)
+    session = MatrixSession(options, pytestconfig.stash[SESSION].command_line)
     yield session
     pytestconfig.stash[SESSION].reports += session.close()
 

@@ -25,8 +25,9 @@ Key = tuple[str, str]
 class MatrixSession:
     """The matrices of one session of tests, each in one lab or more."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    def __init__(self, options: Options, command_line: Sequence[str] = ()) -> None:
+        """`command_line` is as typed."""
+        self._options, self._command_line = options, command_line
         self._plans: dict[Key, MatrixPlan] = {}
         self._inputs: dict[Key, str] = {}
         self._running: dict[Key, Generator[JobOutcome]] = {}
@@ -93,6 +94,7 @@ class MatrixSession:
             limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
             kernel_source=options.kernel_source,
             exact=options.exact,
+            command_line=self._command_line,
         )
         jobs, engine = prepare(plan)
         self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs

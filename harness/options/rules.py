@@ -237,6 +237,13 @@ def parse_options(
     return Options(**fields | _dependent(raw, fields, sum(phase.seconds for phase in phases)))
 
 
+def notes(options: Options) -> list[str]:
+    """Return what a user may not have meant by options that work, a line each."""
+    if any(phase.contender for phase in options.phases):
+        return []
+    return ["timeline: no contender competes: the run has the victim's values alone, and no harm"]
+
+
 def value_of(name: str, text: str) -> Any:
     """Return the value that a text gives an option by itself, whatever the others are. Raises OptionsError."""
     try:

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.harness.report.compare import Comparison, Pair, families
 from sojourn.harness.report.experiments import distinct_names
 from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import REPORT, versions_of
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
@@ -24,6 +24,10 @@ from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED
 
 #: Names that are made of options, which the table of differences lists separately.
 _NAMES = ("test", "cell")
+#: The first column of interval, p and result; where too few runs leave all of these empty, they are omitted.
+_TESTED = 4
+_TOO_SMALL = "n too small"
+_UNDECIDED = {_TOO_SMALL, "–"}
 
 
 def lines(pair: Pair) -> list[str]:
@@ -64,7 +68,7 @@ def grids(pair: Pair) -> list[Grid]:
         grid = Grid(pair.where(who).capitalize(), heads)
         for metric in (metric for metric in pair.compared if metric.who == who):
             low, high, p = metric.less.low, metric.less.high, metric.less.p
-            bounds = "n too small"
+            bounds = _TOO_SMALL
             if low is not None and high is not None:
                 bounds = f"{number(low, metric.never)} to {number(high, metric.never)}"
             label = metric.label + (PRIMARY if metric.primary else "")
@@ -72,9 +76,12 @@ def grids(pair: Pair) -> list[Grid]:
                 grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET]))
                 continue
             cells = [label, *metric.words, _signed(metric.less.value, metric.never), bounds]
-            cells += ["n too small" if p is None else f"{p:.3f}"]
+            cells += [_TOO_SMALL if p is None else f"{p:.3f}"]
             cells += ["–" if metric.p_holm is None else f"{metric.p_holm:.3f}", metric.shown or "–"]
             grid.rows.append(Row(cells, hurt={3, 7} if metric.shown == "worse" else set()))
+        if all({*row.cells[_TESTED:]} <= _UNDECIDED for row in grid.rows):
+            grid.heads = grid.heads[:_TESTED]
+            grid.rows = [Row(row.cells[:_TESTED]) for row in grid.rows]
         tables.append(grid)
     return tables
 
@@ -104,16 +111,9 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
             named["order of contenders"] = ", ".join(it.contender for it in run.scores.phases if it.contender)
         named |= versions_of(run.path, run.manifest)
         for name, value in named.items():
-            label, text = _label_and_text(name, value)
+            label, text = option_words(name, value)
             facts.setdefault(label, set()).add(text)
     return facts
-
-
-def _label_and_text(name: str, value: Any) -> tuple[str, str]:
-    for suffix, form in (("_bps", format_rate), ("_us", format_time)):
-        if name.endswith(suffix) and isinstance(value, int):
-            return name.removesuffix(suffix), form(value)
-    return name, "–" if value in (None, "") else str(value)
 
 
 def _signed(value: float, never: str) -> str:

@@ -22,6 +22,7 @@ from sojourn.harness.report.headline import (
     outcomes,
     sureness,
 )
+from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import is_run
@@ -178,15 +179,16 @@ def experiments(runs: Sequence[LoadedRun], relevance: Relevance = DEFAULT) -> li
     # Options that the name does not include distinguish runs with the same name.
     name = itemgetter("test", "cell")
     definitions = [json.loads(key) for key in grouped]
+    worded = [dict(option_words(field, value) for field, value in one.items()) for one in definitions]
     called = distinct_names([run.path for run in runs])
     return [
         Experiment(
-            "{}: {}".format(*name(one)) + differing(one, [other for other in definitions if name(other) == name(one)]),
+            "{}: {}".format(*name(one)) + differing(one, [other for other in worded if name(other) == name(one)]),
             tuple(members),
             _summary({called[run.path]: run for run in members}, relevance),
             tuple(called[run.path] for run in members),
         )
-        for one, members in zip(definitions, grouped.values(), strict=True)
+        for one, members in zip(worded, grouped.values(), strict=True)
     ]
 
 

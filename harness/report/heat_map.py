@@ -179,11 +179,9 @@ def _row(one: Experiment) -> dict[str, Any]:
     row = {name: value for name, value in {**path, **one.runs[0].definition}.items() if name not in _COLUMNS}
     if row.get("rate_up_bps") == row.get("rate_down_bps"):
         row.pop("rate_up_bps", None)
-    phases = one.runs[0].options.get("phases", [])
-    return {
-        **row,
-        "timeline": sorted(f"{'contended' if p['contender'] else 'solo'} {p['seconds']:g} s" for p in phases),
-    }
+    phases = (phase.partition(" ") for phase in one.runs[0].definition["timeline"].split(", ") if phase)
+    named = (f"{who if who == 'solo' else 'contended'} {length}" for who, _, length in phases)
+    return {**row, "timeline": ", ".join(named)}
 
 
 def _swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

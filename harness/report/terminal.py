@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sojourn.harness.report.grids import (
@@ -24,6 +22,7 @@ from sojourn.harness.report.grids import (
 from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.store.loaded import stored_object
+from sojourn.harness.terminal import FittedTable
 from sojourn.scoring.schema.scores import Scores
 
 if TYPE_CHECKING:
@@ -126,11 +125,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(Text(method()), soft_wrap=True)
 
 
-#: Characters of a first column that others do not take from it.
-_NARROWEST = 28
-
-
-def _table(grid: Grid, sideways: bool = False) -> Table:
+def _table(grid: Grid, sideways: bool = False) -> FittedTable:
     """Return a grid unchanged, or transposed: a terminal is narrow, and phases are few."""
     lines = [[Text(head) for head in grid.heads]]
     lines += [
@@ -139,11 +134,4 @@ def _table(grid: Grid, sideways: bool = False) -> Table:
     ]
     if sideways:
         lines = [list(line) for line in zip(*lines, strict=True)]
-    table = Table(title=Text(grid.caption), title_justify="left", title_style="", header_style="bold", box=SIMPLE_HEAD)
-    # A figure's path has no spaces to break it at.
-    table.add_column(lines[0][0], min_width=min(_NARROWEST, max(len(line[0]) for line in lines)), overflow="fold")
-    for head in lines[0][1:]:
-        table.add_column(head, justify="right")
-    for line in lines[1:]:
-        table.add_row(*line)
-    return table
+    return FittedTable(Text(grid.caption), lines)

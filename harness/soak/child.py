@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
-from rich.console import Console
 
 from sojourn.apps import SERVICES
 from sojourn.apps.two_party import TwoParty
@@ -23,6 +22,7 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.soak.plan import of_round
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.store.runs import RunDirectory
@@ -60,7 +60,7 @@ def run(task: Task, options: Options) -> None:
         result = perform(_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
     else:
         (result,) = repeat_side_by_side(_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
-    print_scores(result.scores, result.path, Console(stderr=True))
+    print_scores(result.scores, result.path, console_of(sys.stderr))
     print(headline(result.scores, options.service) if not result.void else "")
 
 
@@ -73,7 +73,7 @@ def check(task: Task, options: Options) -> None:
     from sojourn.harness.lab.needs import needed_by
 
     if options.engine != LOCAL:
-        with cluster([(SERVICES[options.service], options)], Console(stderr=True)):
+        with cluster([(SERVICES[options.service], options)], console_of(sys.stderr)):
             return
     # The soak manages space for results, and may prune.
     _, verdicts = examine(root(), root(), {options.lab: needed_by(options)})

@@ -62,7 +62,8 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
         traceback.print_exc()
         return _failed(wrong, SoakExit.UNEXPECTED)
     if ended.cause:
-        print(f"sojourn: {ended.cause}", file=sys.stderr)
+        resumed = "; finished runs are kept, the same command resumes the batch" if (ended.code or 0) > 128 else ""
+        print(f"sojourn: {ended.cause}{resumed}", file=sys.stderr)
     return ended.code or 0
 
 

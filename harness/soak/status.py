@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
 from sojourn.apps import SERVICES
@@ -20,6 +19,7 @@ from sojourn.harness.soak.plan import PlanError, PlanFile, read_file, read_plan
 from sojourn.harness.soak.rounds import expected_s, quarantined
 from sojourn.harness.soak.state import PLAN, Attempt, NightDirectory, is_held
 from sojourn.harness.store.reasons import joined
+from sojourn.harness.terminal import plain_table
 
 _LAST = 10
 #: The name of an exception before its message.
@@ -153,7 +153,7 @@ def memory(attempts: Sequence[Attempt]) -> str:
 
 def print_status(state: Status, console: Console) -> None:
     """Print a night."""
-    cells = Table("cell", "valid", "invalid", "failed", "last run", box=None, pad_edge=False, header_style="dim")
+    cells = plain_table("cell", "valid", "invalid", "failed", "last run")
     for cell in state.cells:
         last = Text(f"quarantined: {'; '.join(cell.quarantine)}", "red") if cell.quarantine else Text(cell.last)
         cells.add_row(Text(cell.name), *(str(count) for count in (cell.valid, cell.void, cell.failed)), last)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -140,14 +140,22 @@ class VictimRun(LoadedRun):
     @property
     def definition(self) -> dict[str, Any]:
         values = {name: value for name, value in self.options.items() if name not in _APART}
-        # The same phases in another order are the same experiment.
-        phases = sorted((p["contender"] or "solo", p["seconds"]) for p in self.options.get("phases", []))
-        timeline = ", ".join(f"{who} {length:g} s" for who, length in phases)
+        timeline = ", ".join(f"{who} {length:g} s" for who, length in _in_one_order(self.options.get("phases", [])))
         named = {"test": self.manifest.test, "cell": self.manifest.cell}
         if values.get("probe_ecn") == "not-ect":
             del values["probe_ecn"]  # of runs with one probe: the later ones have it too
         values.pop("exact", None)  # which earlier runs do not say
         return {**named, **values, "timeline": timeline, "rigs": self._rigs, "scorer": self.scores.scorer}
+
+
+def _in_one_order(phases: Sequence[_StoredPhase]) -> Iterator[tuple[str, float]]:
+    """Yield contender and length of each phase as they run, except that contenders are in order of their names.
+
+    The same contenders in another order are the same experiment.
+    """
+    contended = iter(sorted((phase["contender"], phase["seconds"]) for phase in phases if phase["contender"]))
+    for phase in phases:
+        yield next(contended) if phase["contender"] else ("solo", phase["seconds"])
 
 
 @dataclass(frozen=True)

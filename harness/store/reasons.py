@@ -17,8 +17,8 @@ _LONGEST = 10_000
 #: Text that may come from a third party, and is printed and shown in pages.
 Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable)]
 ReasonCode = Literal[
-    "altered", "disk-full", "failed", "killed", "no-run", "not-committed", "not-hashed", "stopped", "time-limit",
-    "unknown", "unreadable", "withheld",
+    "altered", "disk-full", "failed", "killed", "no-run", "not-committed", "not-hashed", "not-scored", "stopped",
+    "time-limit", "unknown", "unreadable", "withheld",
 ]  # fmt: skip
 """The reasons that are not failed gates, which have the gates' codes; docs/run-directory.md describes them."""
 _KEBAB = r"^[a-z0-9]+(-[a-z0-9]+)*$"

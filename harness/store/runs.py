@@ -34,6 +34,7 @@ from sojourn.harness.store.manifest import (
     StoreError,
     folder_name,
     hash_files,
+    read_manifest,
     write_manifest,
 )
 from sojourn.harness.store.reasons import Reason
@@ -48,8 +49,8 @@ _LONGEST = 100
 _SPARE_FILES = 4
 #: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
 _OF_SET_UP = (MANIFEST, BALLAST, "options.json")
-#: End the names of directories that are no runs: what a failed one left, and one that another is put in the place of.
-_SET_ASIDE = (".failed", ".old")
+SET_ASIDE = (".failed", ".old")
+"""Ends of names of directories that are no runs: what a failed one left, and one that is replaced or being deleted."""
 _NEVER_ENDED = Reason.of("killed", "the run did not reach its end (killed?)")
 _NOT_HASHED = "not all files were hashed: stopped by the user"
 #: How long Ctrl-C may wait for a run's files to be hashed, s: most runs take less than one.
@@ -91,7 +92,7 @@ def run_folders(folder: Path) -> list[Path]:
     """
     runs = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
     runs |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
-    return sorted(run for run in runs if not run.name.endswith(_SET_ASIDE))
+    return sorted(run for run in runs if not run.name.endswith(SET_ASIDE))
 
 
 class RunDirectory:
@@ -100,10 +101,10 @@ class RunDirectory:
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
-        self._done = self._hurried = False
+        self._done = self._hurried = self._recorded = False
         self._hashed: dict[str, FileEntry] = {}
         self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(_SPARE_FILES)]
-        self._lock = _locked(path)
+        self._lock = _locked(path, wait=True)  # a check whether it is in use holds the lock for a moment
 
     def add_versions(self, versions: Mapping[str, str]) -> None:
         """Add versions (kernel, tc, Chromium, player, …) to the manifest."""
@@ -112,6 +113,10 @@ class RunDirectory:
     def void(self, *reasons: Reason) -> None:
         """Mark the run void (invalid): it will be committed, with the reasons instead of a verdict."""
         self.manifest.reasons.extend(reasons)
+
+    def recorded(self) -> None:
+        """Note that the recording is complete: of a run that is stopped from now on, only the scores are missing."""
+        self._recorded = True
 
     def require(self, *names: str) -> None:
         """Add files that such a run must have; gates judge files that were not recorded."""
@@ -216,7 +221,7 @@ class RunDirectory:
         if value is None:
             self.fail(Reason.of("not-committed", "the run was left without a commit"))
         elif isinstance(value, KeyboardInterrupt):
-            self.fail(Reason.of("stopped", stopped_by(value)))
+            self.fail(Reason.of("not-scored" if self._recorded else "stopped", stopped_by(value)))
         else:
             text = f"{type(value).__name__}: {value}" if str(value) else type(value).__name__
             self.fail(
@@ -329,12 +334,28 @@ class RunStore:
         return [run for run in run_folders(self.results) if run.suffix != PARTIAL]
 
 
-def _locked(run: Path) -> int | None:
-    """Lock a run's directory and return its descriptor; None if it is locked, or if locks are not supported."""
+def is_in_use(folder: Path) -> bool:
+    """Return whether another process records in the directory of a run, or makes runs in the folder of a series."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        return not lock(descriptor, shared=True)
+    except OSError:  # no locks there
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def is_unscored(path: Path) -> bool:
+    """Return whether a run was stopped when its recording was complete. Raises StoreError for what is no run."""
+    return path.name.endswith(PARTIAL) and [it.code for it in read_manifest(path).reasons] == ["not-scored"]
+
+
+def _locked(run: Path, *, wait: bool = False) -> int | None:
+    """Lock a run's directory and return its descriptor; None if it is locked and without `wait`, or without locks."""
     with suppress(OSError):
         descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
         with suppress(OSError):
-            if lock(descriptor):
+            if lock(descriptor, wait=wait):
                 return descriptor
         os.close(descriptor)
     return None

@@ -45,8 +45,8 @@ def machines(of: psutil.Process) -> list[psutil.Process]:
     first(
         1,
         [
-            (HARM, signal.SIGINT, (130,), "stopped by Ctrl-C; what was recorded is kept"),
-            (PYTEST, signal.SIGINT, (2, -signal.SIGINT), "stopped by Ctrl-C; what was recorded is kept"),
+            (HARM, signal.SIGINT, (130,), "cut off and kept: "),
+            (PYTEST, signal.SIGINT, (2, -signal.SIGINT), "cut off and kept: "),
             (PYTEST, signal.SIGKILL, (1,), "somebody killed the machine"),
         ],
     ),

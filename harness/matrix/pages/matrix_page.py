@@ -12,8 +12,6 @@ from typing import Any
 
 import polars as pl
 from markupsafe import Markup
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from sojourn.bottleneck.rig import EXACT, coverage
@@ -48,6 +46,7 @@ from sojourn.harness.report.svg import (
     scatter_plot,
     time_plot,
 )
+from sojourn.harness.terminal import FittedTable
 from sojourn.scoring.reference.published import PublishedComparison
 from sojourn.scoring.schema.cell_scores import ProbeScores
 from sojourn.scoring.schema.columns import FLOWS
@@ -86,13 +85,10 @@ def write_comparison(comparison: FolderComparison) -> Path:
     return write_page("matrix.html.j2", view, compared.folder / COMPARISON)
 
 
-def table(finished: Results) -> Table:
+def table(finished: Results) -> FittedTable:
     """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure to compare it with."""
     matrix = finished.matrix
-    shown = Table(title=matrix.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    shown.add_column("cell", overflow="fold")
-    for column in matrix.columns:
-        shown.add_column(column.head, justify="right")
+    lines = [[Text("cell"), *(Text(column.head) for column in matrix.columns)]]
     for cell in finished.cells:
         texts = []
         for column in matrix.columns:
@@ -100,11 +96,9 @@ def table(finished: Results) -> Table:
             text = figure_text(mean(finished.values(cell.name, column.metric)), column.digits, column.metric)
             cell_text = f"{text} ({figure_text(pair.theirs, column.digits, column.metric)})" if pair else text
             texts.append(Text(cell_text, "red" if pair and pair.agrees is False else ""))
-        shown.add_row(cell.name, *texts)
-    if finished.comparisons():
-        shown.caption = f"in brackets: the {finished.theirs} figure; red: differs by more than the tolerance"
-        shown.caption_justify = "left"
-    return shown
+        lines.append([Text(cell.name), *texts])
+    compared = f"in brackets: the {finished.theirs} figure; red: differs by more than the tolerance"
+    return FittedTable(Text(matrix.title, "bold"), lines, compared if finished.comparisons() else "")
 
 
 def summary(finished: Results) -> list[str]:

@@ -121,4 +121,4 @@ def test_power_is_switched_from_the_command_line(file: Path) -> None:
 
 def test_an_unknown_queue_is_refused_before_anything_starts(file: Path) -> None:
     done = sojourn("check", f"--lab-file={file}", "--qdisc=dualpi3")
-    assert done.exit_code == 1 and "--qdisc: unknown qdisc 'dualpi3'; known: bfifo," in done.stderr
+    assert done.exit_code == 1 and '--qdisc: unknown qdisc "dualpi3"; did you mean dualpi2?' in done.stderr

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,14 +16,23 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from sojourn.apps import SERVICES
+from sojourn.hardware.machine.files import lock
 from sojourn.harness.bundle.archive import check
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.cli import app
 from sojourn.harness.experiment import score_check
-from sojourn.harness.experiment.run import fill_run, keep_run, perform
+from sojourn.harness.experiment.run import fill_run, finish_unscored, keep_run, perform
 from sojourn.harness.experiment.score_check import NotComputedError, ScoreError, check_scores
 from sojourn.harness.report.run_page import REPORT
-from sojourn.harness.store.manifest import SIGNATURE, hash_file, prune, read_manifest, reseal, write_manifest
+from sojourn.harness.store.manifest import (
+    SIGNATURE,
+    StoreError,
+    hash_file,
+    prune,
+    read_manifest,
+    reseal,
+    write_manifest,
+)
 from sojourn.harness.store.runs import RunDirectory
 from sojourn.harness.store.signature import SignatureError
 from sojourn.scoring.schema.scores import SCORES
@@ -44,7 +54,7 @@ def whole(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path(shutil.copytree(kept, tmp_path / "results" / kept.name))
 
 
-def again(run: Path, place: Path, **asked: str) -> Path:
+def again(run: Path, place: Path, say: Callable[[str], None] = lambda _: None, **asked: str) -> Path:
     """Make a run, of which the files are those of another one."""
     options = parse(results=str(place / "results"), **asked)
 
@@ -52,7 +62,49 @@ def again(run: Path, place: Path, **asked: str) -> Path:
         files = shutil.ignore_patterns("manifest.json*", "options.json", SCORES, "report.html")
         shutil.copytree(run, made.path, ignore=files, dirs_exist_ok=True)
 
-    return keep_run("video-harm", options, [], lambda made: fill_run(made, options, record, lambda _: None)).path
+    return keep_run("video-harm", options, [], lambda made: fill_run(made, options, record, say)).path
+
+
+def cut_in_scoring(run: Path, place: Path) -> Path:
+    """Make such a run, which is stopped when its scores are computed."""
+
+    def stop(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        again(run, place, stop)
+    (left,) = (place / "results").iterdir()
+    return left
+
+
+def test_a_run_that_was_stopped_in_scoring_is_finished_by_rescore(kept: Path, tmp_path: Path) -> None:
+    left = cut_in_scoring(kept, tmp_path)
+    assert left.name.endswith(".partial") and [it.code for it in read_manifest(left).reasons] == ["not-scored"]
+    done = ask("rescore", left)
+    finished = left.with_name(left.name.removesuffix(".partial"))
+    assert done.exit_code == 0 and str(finished) in done.output and not left.exists(), done.output
+    assert (finished / SCORES).read_bytes() == (kept / SCORES).read_bytes() and (finished / REPORT).exists()
+    manifest, whole = read_manifest(finished), read_manifest(kept)
+    assert (manifest.status, manifest.reasons, manifest.required) == (whole.status, whole.reasons, whole.required)
+    assert ask("rescore", finished).exit_code == ask("bundle", "verify", finished).exit_code == 0
+
+
+def test_a_run_that_was_stopped_in_scoring_is_not_finished_if_its_files_changed(kept: Path, tmp_path: Path) -> None:
+    left = cut_in_scoring(kept, tmp_path)
+    (left / "player.jsonl").write_text("{}\n")
+    done = ask("rescore", left)
+    assert done.exit_code == 1 and "player.jsonl: differs from the manifest" in done.stderr and left.exists()
+    assert read_manifest(left).status == "interrupted"
+
+
+def test_a_run_that_is_in_use_is_not_finished(kept: Path, tmp_path: Path) -> None:
+    left = cut_in_scoring(kept, tmp_path)
+    held = os.open(left, os.O_RDONLY)
+    lock(held)
+    with refusal(StoreError, "in-use", left):
+        finish_unscored(left)
+    os.close(held)
+    assert not finish_unscored(left).void
 
 
 def ask(*words: object) -> Result:

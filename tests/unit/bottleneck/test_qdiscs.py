@@ -45,8 +45,11 @@ def test_max_rtt_is_worked_out_as_rfc_9332_says() -> None:
     ("text", "message"),
     [
         ("", "--qdisc: no qdisc given; known: bfifo, cake,"),
-        ("fqcodel", '--qdisc: unknown qdisc "fqcodel"; did you mean fq_codel?; known: bfifo,'),
-        ("DUALPI2", '--qdisc: unknown qdisc "DUALPI2"'),
+        (
+            "fqcodel",
+            '--qdisc: unknown qdisc "fqcodel"; did you mean fq_codel or codel? `sojourn harm --help` lists all ',
+        ),
+        ("DUALPI2", '--qdisc: unknown qdisc "DUALPI2"; did you mean dualpi2? '),
         (
             "fq_codel flow 1",
             'unknown parameter "flow"; did you mean flows?; fq_codel takes: limit PACKETS,',

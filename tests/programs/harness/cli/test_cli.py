@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
 from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import Scores
+from tests.programs.harness.cli.test_one_door import made
 
 
 @pytest.fixture
@@ -79,6 +81,21 @@ def test_nothing_that_lies_where_it_is_called_is_run(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 4 and "nonsense" in done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_reader_that_closes_the_pipe_ends_the_command_quietly_after_its_page(
+    scores: Scores, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    runs = [str(made(tmp_path / name, scores)) for name in ("a", "b")]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "sojourn.harness.cli", "compare", *runs, "-o", str(tmp_path / "page.html"), *more],
+        cwd=CHECKOUT, stdout=write, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert done.stderr == "" and done.returncode == 1 and (tmp_path / "page.html").is_file()
 
 
 def test_the_version_names_release_commit_and_scores() -> None:

@@ -103,6 +103,10 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     "bundle export of no names": lambda run, _: ["bundle", "export", run, "-o", run.parent / "packed", "--anonymise"],
     "bundle verify": lambda run, _: ["bundle", "verify", run],
     "bundle import": bundled,
+    "ls": lambda run, _: ["ls", folder(run)],
+    "open": lambda run, _: ["open", run],
+    "open of a folder": lambda run, _: ["open", folder(run)],
+    "rm": lambda run, _: ["rm", "--yes", run],
     "flent": lambda run, _: ["flent", run, "--to", run.parent / "flent"],
 }
 CELLS = [kind for kind in KINDS if "cell" in kind]

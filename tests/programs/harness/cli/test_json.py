@@ -26,12 +26,14 @@ def thresholds(folder: Path) -> Path:
 MAKERS = {
     "harm", "build", "lab init", "lab power", "hardware image", "report", "figure", "film", "data", "flent",
     "bundle export", "bundle import", "bundle crate", "soak run", "soak summary", "map", "paper",
+    "open", "rm",
 }  # fmt: skip
 #: Those that need more than a made-up run: tests/lab/one_run and test_status.py have them.
 ELSEWHERE = {"rescore", "rerun", "quality", "mos", "lab check", "soak status"}
 TELLERS: dict[str, Callable[[Path, Path], list[str]]] = {
     "doctor": lambda run, other: [],
     "matrix": lambda run, other: ["s6", "--list"],
+    "ls": lambda run, other: [str(run.parent)],
     "summary": lambda run, other: [str(run)],
     "compare": lambda run, other: [str(run), str(other), "-o", str(run.parent / "compare.html")],
     "verdict": lambda run, other: [str(run), f"--thresholds={thresholds(run.parent)}", "--no-rescore"],

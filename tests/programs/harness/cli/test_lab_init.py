@@ -22,8 +22,8 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, there: bool) 
     file = tmp_path / "lab.toml"
     if there:
         file.write_text("mine")
-    near = ("router", "nobody@127.0.0.1", "lan0", "wan0", "10.0.1.2", "-", "-", "10.0.1.3")
-    far = ("me@127.0.0.1", "10.0.2.2", "-", "me@127.0.0.1", "10.0.2.3", "")
+    near = ("router", "nobody@127.0.0.1", "", "lan0", "wan0", "10.0.1.2", "-", "-", "10.0.1.3")
+    far = ("me@127.0.0.1", "", "10.0.2.2", "-", "me@127.0.0.1", "", "10.0.2.3", "")
     answers = "\n".join((*near, *far))
     done = CliRunner().invoke(app, ["lab", "init", f"--lab-file={file}"], input=answers)
     if there:
@@ -33,3 +33,11 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, there: bool) 
         assert (
             read_lab_file(file).sender.ssh == "me@127.0.0.1" and f"sojourn lab check --lab-file={file}" in done.stdout
         )
+
+
+@pytest.mark.parametrize("answers", ["", "router\n"])
+def test_where_the_answers_end_one_line_says_that_nothing_was_written(tmp_path: Path, answers: str) -> None:
+    done = CliRunner().invoke(app, ["lab", "init", f"--lab-file={tmp_path / 'lab.toml'}"], input=answers)
+    assert done.exit_code == 1 and not (tmp_path / "lab.toml").exists()
+    assert done.stderr == f"sojourn: lab init: the answers ended; {tmp_path / 'lab.toml'} was not written\n"
+    assert done.stdout.endswith("\n") and done.stdout.count("ssh destination") == bool(answers)

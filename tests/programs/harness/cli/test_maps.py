@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.cli.common import ExitCode
+from sojourn.harness.experiment.sweep import Sweep
 
 
 @pytest.mark.parametrize(
@@ -27,3 +30,19 @@ def test_what_cannot_be_swept_is_one_line_and_starts_nothing(words: list[str], m
     assert done.exit_code == ExitCode.CANNOT_WORK
     assert mentioned in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "map").exists()
+
+
+def test_ctrl_c_says_that_finished_runs_are_kept_and_the_same_command_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sweep, "require_ready", lambda _: None)
+    monkeypatch.setattr(Sweep, "run", stopped)
+    handler = signal.getsignal(signal.SIGINT)
+    done = CliRunner().invoke(app, ["map", "rtt=10ms,20ms", f"--results={tmp_path / 'map'}"])
+    signal.signal(signal.SIGINT, handler)
+    first, second = done.stderr.splitlines()
+    assert done.exit_code == 130 and first == "sojourn: stopped by Ctrl-C"
+    assert str(tmp_path / "map") in second and "the same command resumes" in second

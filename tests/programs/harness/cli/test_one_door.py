@@ -68,6 +68,10 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
         "-o",
         str(run.parent / "trend.html"),
     ],
+    "ls of a folder": lambda run: ["ls", str(run.parent)],
+    "ls of a folder as JSON": lambda run: ["ls", str(run.parent), "--json"],
+    "open": lambda run: ["open", str(run)],
+    "open of a folder": lambda run: ["open", str(run.parent)],
     "figure": lambda run: ["figure", str(run), "-o", str(run.parent / "figure.svg")],
     "mos": lambda run: ["mos", str(run), "--json", "--inputs", str(run.parent / "inputs")],
     "quality": lambda run: ["quality", str(run), "--json", "-o", str(run.parent / "quality.csv")],
@@ -83,7 +87,7 @@ OTHERS = {
     "rescore": "judges from the raw files", "rerun": "compares bytes", "matrix": "cells, not runs",
     "map": "reads by index and experiments, as report and summary do", "paper": "by experiments, as summary",
     "flent": "cells, not runs", "bundle verify": "compares hashes", "bundle import": "compares hashes",
-    "bundle crate": "of a bundle", "film": "a film, stamped with what the run is (test_film)",
+    "bundle crate": "of a bundle", "rm": "deletes runs", "film": "a film, stamped with what the run is (test_film)",
 }  # fmt: skip
 
 

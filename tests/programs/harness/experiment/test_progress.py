@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +31,27 @@ def test_off_a_terminal_every_phase_is_one_plain_line() -> None:
     run_through(Console(file=out, force_terminal=False, width=120))
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
         "video_harm: 3 phases, 1:20",
-        "1/3 solo-1     20 s  client receives  2.50 Mbit/s  quality hd720  stalls so far 0",
-        "2/3 prague     40 s  client receives  0.40 Mbit/s  contender  9.00 Mbit/s  quality hd720  stalls so far 1",
-        "3/3 solo-2     20 s  client receives  2.00 Mbit/s  quality hd720  stalls so far 2",
+        "1/3 solo-1     20 s  client on the wire 2.50 Mbit/s  quality hd720  stalls so far 0",
+        "2/3 prague     40 s  client on the wire 0.40 Mbit/s  contender's goodput 9.00 Mbit/s  quality hd720  "
+        "stalls so far 1",
+        "3/3 solo-2     20 s  client on the wire 2.00 Mbit/s  quality hd720  stalls so far 2",
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_phases_line_breaks_between_its_parts_only(width: int) -> None:
+    out = io.StringIO()
+    run_through(Console(file=out, force_terminal=False, width=width))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert max(map(len, lines)) <= width and len(lines) > 4
+    assert sum("stalls so far 1" in line for line in lines) == sum("goodput 9.00 Mbit/s" in line for line in lines) == 1
+
+
+def test_a_busy_host_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter(["", "the host is busy", "", "", "", ""])
+    monkeypatch.setattr(progress.BusyHost, "line", lambda _: next(lines))
+    run_through(Console(file=(out := io.StringIO()), force_terminal=False, width=120))
+    assert out.getvalue().count("the host is busy") == 1
 
 
 def test_a_terminal_shows_phase_rates_quality_and_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +84,7 @@ def test_what_a_page_calls_its_quality_is_no_markup(quality: str, monkeypatch: p
     with ExperimentProgress(f"a box {quality}", PHASES, Console(file=out, force_terminal=True, width=100)) as shown:
         shown.phase(1)
         shown.update(quality=quality)
-    assert f"player           {quality}" in out.getvalue() and f"a box {quality}" in out.getvalue()
+    assert re.search(rf"player +{re.escape(quality)}", out.getvalue()) and f"a box {quality}" in out.getvalue()
     assert "\x1b]8" not in out.getvalue()
 
 

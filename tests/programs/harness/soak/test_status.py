@@ -24,7 +24,7 @@ from sojourn.harness.cli import app
 from sojourn.harness.soak import loop, night
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.serve import Address, AddressError, StatusPage, address
-from sojourn.harness.soak.state import NightDirectory, held, nights
+from sojourn.harness.soak.state import Night, NightDirectory, held, nights
 from sojourn.harness.soak.status import memory, print_status, status
 from sojourn.harness.soak.summary import COMPARISON, JUNIT, write_summary
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
@@ -264,6 +264,26 @@ def test_what_nobody_thought_of_ends_the_night_in_order(
 
     monkeypatch.setattr(night, "begin", fail)
     assert night.night(plan, 1) == code
+
+
+def test_a_batch_that_is_stopped_says_that_the_same_command_resumes_it(
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopped:
+        def __init__(self, _plan: object, folder: NightDirectory, *_: object) -> None:
+            self.folder = folder
+
+        def run(self) -> Night:
+            return self.folder.night.model_copy(update={"code": 130, "cause": "stopped by SIGINT"})
+
+    (plan := soak_place / "plan.toml").write_text(HEAD + "[cells.good]\nbuffer = 2\n")
+    monkeypatch.setenv("SOJOURN_CACHE", str(soak_place / "cache"))
+    monkeypatch.setattr(night, "Soak", Stopped)
+    monkeypatch.setattr(night, "_summarise", lambda _: None)
+    monkeypatch.setattr(loop.Stop, "listen", lambda _: None)
+    assert night.night(plan, 1, page="off") == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("sojourn: stopped by SIGINT; ") and "the same command resumes the batch" in line
 
 
 def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) -> None:

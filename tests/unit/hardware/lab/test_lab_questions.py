@@ -71,9 +71,9 @@ def test_a_box_needs_its_name_and_the_interfaces_around_it(tmp_path: Path) -> No
 
 def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
     user = User(
-        "bridge", "router", "-oProxyCommand=x", "root@nowhere", "enp2s0", "enp2s0", "enp3s0",
-        "10.42.1.300", "10.42.1.10", "-", "root@far", "10.42.1.20",
-        "root@server", "10.42.1.10", "10.42.2.10", None, "root@other", "10.42.2.20",
+        "bridge", "router", "-oProxyCommand=x", "root@nowhere", None, "enp2s0", "enp2s0", "enp3s0",
+        "10.42.1.300", "10.42.1.10", "-", "root@far", "root@far", "10.42.1.20",
+        "root@server", "10.42.1.10", "10.42.2.10", None, "root@other", "root@other", "10.42.2.20",
     )  # fmt: skip
     tables = ask_lab(user.ask, user.told.append, look)
     said = "\n".join(user.told)
@@ -84,6 +84,15 @@ def test_what_cannot_be_is_asked_for_again(tmp_path: Path) -> None:
     assert "'10.42.1.300' is not an IP address" in said
     assert tables["client"] == {"address": "10.42.1.10"} and tables["sender"]["ssh"] == "root@other"
     assert tomllib.loads(written(tables)) == tables
+
+
+def test_a_destination_that_does_not_respond_is_asked_for_again_before_anything_else() -> None:
+    near, far = (None,) * 6, ("root@server", None, None, None, None)
+    user = User("router", "root@nowhere", "root@apu", *near, *far)
+    tables = ask_lab(user.ask, user.told.append, look)
+    assert [question for question, _ in user.asked[1:3]] == ["router: ssh destination"] * 2
+    assert tables["router"] == {"ssh": "root@apu", "lan": "enp2s0", "wan": "enp3s0"}
+    assert any("make `ssh root@nowhere` work" in line for line in user.told)
 
 
 def test_who_gives_the_client_an_ipv6_address_is_proposed_such_ones(tmp_path: Path) -> None:

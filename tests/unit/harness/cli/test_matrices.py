@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
+from sojourn.harness.matrix.matrix_plan import MatrixPlan
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,26 @@ def test_cells_are_listed_with_the_options_that_are_given() -> None:
     options = ["--seed=3", "--repeat=2", "--jitter-gate=9ms", "--lab=virtual", "--engine=local", "--json"]
     done = CliRunner().invoke(app, ["matrix", "one-flow", "--list", *options])
     assert done.exit_code == 0 and json.loads(done.stdout)
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on_and_manifests_get_the_command_as_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = list[MatrixPlan]()
+
+    def stopped(plan: MatrixPlan) -> None:
+        plans.append(plan)
+        raise KeyboardInterrupt
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    words = ["matrix", "one-flow", f"--results={tmp_path}"]
+    monkeypatch.setattr("sojourn.harness.matrix.matrix_plan.run_and_report", stopped)
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/sojourn", *words])
+    done = CliRunner().invoke(app, words)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    assert done.exit_code == 130 and not done.stdout
+    first, second = done.stderr.splitlines()
+    assert first == "sojourn: stopped by Ctrl-C"
+    assert str(tmp_path / "one-flow") in second and "the same command resumes" in second
+    assert list(plans[0].command_line) == ["sojourn", *words]

@@ -37,11 +37,11 @@ def made(monkeypatch: pytest.MonkeyPatch, scores: Scores, tmp_path: Path) -> lis
         path = tmp_path / f"run-{len(runs)}"
         return Result(path, scores, ("too late",) if options.seed in VOID else ())
 
-    def side_by_side(test: str, options: Options, _: Any, command_line: Any, terminal: Any) -> Iterator[Result]:
+    def side_by_side(test: str, options: Options, _: Any, command_line: Any, *_further: Any) -> Iterator[Result]:
         for number in range(1, (options.repeat or 1) + 1):
             yield result("side by side", options.repetition(number), command_line)
 
-    def perform(test: str, options: Options, services: Any, command_line: Any, terminal: Any) -> Result:
+    def perform(test: str, options: Options, services: Any, command_line: Any, **_: Any) -> Result:
         return result("alone", options, command_line)
 
     monkeypatch.setattr(module, "repeat_side_by_side", side_by_side)
@@ -78,6 +78,32 @@ def test_the_default_queue_is_named_once_where_nobody_named_one(
 ) -> None:
     session = of(tmp_path, environment, **given)
     assert bool(session.take_unnamed_queue()) == printed and session.take_unnamed_queue() == ""
+
+
+@pytest.mark.parametrize(
+    ("timeline", "noted"), [("solo:20", True), ("solo:5,solo:5", True), ("solo:20,cubic:20", False), ("short", False)]
+)
+def test_a_timeline_without_a_contender_is_noted_before_anything_starts(
+    tmp_path: Path, timeline: str, noted: bool
+) -> None:
+    opening = of(tmp_path, timeline=timeline).opening
+    assert ["no contender competes" in line and "no harm" in line for line in opening] == [True] * noted
+
+
+def test_a_page_is_written_though_the_reader_of_the_tables_has_gone(
+    tmp_path: Path, made: list[tuple[str, Options, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, written = of(tmp_path, results=str(tmp_path)), list[Path]()
+    session.run(session.requested[0], StringIO())
+    monkeypatch.setattr("sojourn.harness.report.index.write_index", lambda folder: written.append(folder) or folder)
+
+    class Closed(StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    with pytest.raises((BrokenPipeError, SystemExit)):
+        session.finish(Console(file=Closed()))
+    assert written == [tmp_path]
 
 
 def test_repetitions_in_simulated_time_go_side_by_side_and_others_in_turn(

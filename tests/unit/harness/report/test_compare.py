@@ -80,7 +80,7 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
     assert told(found, "With cubic", "goodput of the victim (Mbit/s)")["p"] == "1.000"
     assert told(found, "Alone", "goodput of the victim (Mbit/s)")["for the victim"] == "–"
     assert float(told(found, "With prague", "harm: goodput of the victim")["B − A"]) == pytest.approx(5 / 60, abs=0.01)
-    assert [row.cells for row in setup_grid(found.pairs[0]).rows] == [["qdisc_down", "fq_codel flows 1", "dualpi2"]]
+    assert [row.cells for row in setup_grid(found.pairs[0]).rows] == [["qdisc", "fq_codel flows 1", "dualpi2"]]
     assert any(
         line.startswith("Shown worse in B: ") and "effective resolution, 0 while stalled (lines) with prague" in line
         for line in lines(found.pairs[0])
@@ -94,13 +94,7 @@ def test_single_runs_have_differences_and_no_more(series: Series) -> None:
     one, other = series([1, 4])
     found = compare(one, other)
     row = told(found, "With prague", "stalled (s)")
-    assert (row["A"], row["B"], row["B − A"], row["95% interval"], row["p"]) == (
-        "1",
-        "4",
-        "+3",
-        "n too small",
-        "n too small",
-    )
+    assert row == {"": "stalled (s)", "A": "1", "B": "4", "B − A": "+3"}
     assert [it.cells for it in setup_grid(found.pairs[0]).rows] == [
         ["order of contenders", "cubic, prague", "prague, cubic"]
     ]
@@ -128,9 +122,7 @@ def test_of_several_experiments_those_are_compared_of_which_the_same_was_asked(s
     b = series([3], buffer_s=9.0)[0].parent
     found = compare(a, b)
     assert len(found.pairs) == 1 and len(found.alone) == 2
-    assert found.alone[0].endswith("(buffer_s 12.0): only in A") and found.alone[1].endswith(
-        "(buffer_s 9.0): only in B"
-    )
+    assert found.alone[0].endswith("(buffer 12 s): only in A") and found.alone[1].endswith("(buffer 9 s): only in B")
 
 
 def test_what_cannot_be_compared_is_one_line(series: Series, tmp_path: Path) -> None:

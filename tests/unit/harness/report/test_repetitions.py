@@ -21,6 +21,7 @@ from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.repetitions import grids, lines, run_rows, write_summary
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_summary
+from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import reseal
 from sojourn.scoring.statistics.summary import summarise
 from tests.refusals import refusal
@@ -129,9 +130,18 @@ def test_only_runs_of_which_the_same_was_asked_are_put_together(series: Series) 
     first, other = series([1, 2]), series([3], buffer_s=12.0)
     found = experiments(find_runs([first[0].parent]))
     assert [(one.title, one.summary.valid) for one in found] == [
-        ("video-harm: o2tv 20mbit (buffer_s 6.0)", [path.name for path in first]),
-        ("video-harm: o2tv 20mbit (buffer_s 12.0)", [path.name for path in other]),
+        ("video-harm: o2tv 20mbit (buffer 6 s)", [path.name for path in first]),
+        ("video-harm: o2tv 20mbit (buffer 12 s)", [path.name for path in other]),
     ]
+
+
+def test_a_timeline_is_told_as_it_runs_and_the_order_of_contenders_makes_no_other_experiment(series: Series) -> None:
+    one, other = (load_run(path) for path in series([1, 2]))
+    orders = [[phase["contender"] for phase in run.options["phases"]] for run in (one, other)]
+    assert orders[0] != orders[1]
+    assert one.definition["timeline"] == other.definition["timeline"]
+    lengths = [f"{who or 'solo'} 10 s" for who in (None, "cubic", None, "prague", None)]
+    assert one.definition["timeline"].split(", ") == lengths[: len(orders[0])]
 
 
 def test_a_calls_bit_rate_that_the_machine_chose_makes_an_experiment(series: Series) -> None:
@@ -140,7 +150,7 @@ def test_a_calls_bit_rate_that_the_machine_chose_makes_an_experiment(series: Ser
         reseal(path, "lab.json")
     found = experiments(find_runs([path.parent]))
     assert sorted(one.title.partition(" (")[2] for one in found) == [
-        "call_bitrate_bps 1000000)", "call_bitrate_bps 2500000)"
+        "call-bitrate 1 Mbit/s)", "call-bitrate 2.5 Mbit/s)"
     ]  # fmt: skip
 
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names and values of options, as pages and terminals show them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sojourn.harness.options.model import OPTIONS
+
+_NAMES = {option.field: option.name for option in OPTIONS} | {
+    "rate_steps": "steps of the rate",
+    "rate_up_steps": "steps of the rate-up",
+}
+#: Units of a number, by the end of its field's name: name and size, the largest first.
+_UNITS = {
+    "_bps": (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1)),
+    "_us": (("s", 10**6), ("ms", 10**3), ("µs", 1)),
+}
+
+
+def option_words(field: str, value: Any) -> tuple[str, str]:
+    """Return an option's name, as on the command line, and its value with its unit; `field` is its name in a record."""
+    return _NAMES.get(field) or re.sub("_(bps|us)$", "", field), _value_words(field, value)
+
+
+def _value_words(field: str, value: Any) -> str:
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, list) and value and all(isinstance(step, dict) and "at_s" in step for step in value):
+        return ", ".join(f"{_value_words('rate_bps', step['rate_bps'])} from {step['at_s']:g} s on" for step in value)
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    for suffix, units in _UNITS.items():
+        if field.endswith(suffix) and isinstance(number, int):
+            exact = (text for unit in units if (text := _exactly(number, *unit)))
+            return next(exact, f"{number} {units[-1][0]}")
+    if isinstance(value, float) and field.endswith("_s"):
+        return f"{value:g} s"
+    return str(value)
+
+
+def _exactly(number: int, unit: str, size: int) -> str:
+    """Return a number in a unit; empty if it is smaller than one, or is rounded."""
+    text = f"{number / size:g}"
+    return f"{text} {unit}" if number >= size and float(text) * size == number else ""

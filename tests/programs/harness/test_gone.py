@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An environment whose checkout is gone says so in one line; set-up says when the command changes its checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from sojourn.hardware.machine.files import CHECKOUT
+
+COMMAND = "from sojourn.harness.start import main\nmain()\n"
+VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A checkout as far as set-up reads it, and a cache with an environment in which only the checkout is missing."""
+    for name in ("one", "other"):
+        (tmp_path / name / "harness").mkdir(parents=True)
+        for file in ("pyproject.toml", "requirements.txt", "harness/gone.py", "harness/setup.sh"):
+            shutil.copy(CHECKOUT / file, tmp_path / name / file)
+        (tmp_path / name / "harness/packages.txt").write_text("")
+        (tmp_path / name / ".ci/import/sojourn/harness").mkdir(parents=True)
+        (tmp_path / name / ".ci/import/sojourn/__init__.py").touch()
+        (tmp_path / name / ".ci/import/sojourn/harness/start.py").write_text(f"def main(): print({name!r})\n")
+    environment = tmp_path / "cache/venv"
+    venv.create(environment)
+    (environment / "bin/sojourn").write_text(f"#!{environment}/bin/python\n{COMMAND}")
+    (environment / "bin/sojourn").chmod(0o700)
+    packages = environment / "lib" / VERSION / "site-packages"
+    (packages / "pip").mkdir()
+    (packages / "pip/__main__.py").write_text(
+        "import pathlib, sys\n"
+        "if '--editable' in sys.argv:\n"
+        f"    pathlib.Path({str(packages)!r}, '_sojourn.pth').write_text(sys.argv[-1] + '/.ci/import')\n"
+    )
+    return tmp_path
+
+
+def run(*words: object, cwd: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "SOJOURN_CACHE": str(cache), "HOME": str(cwd)}
+    command = [str(word) for word in words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_checkout_that_is_gone_is_one_line_with_what_repairs_it(place: Path) -> None:
+    cache = place / "cache"
+    done = run("sh", place / "one/harness/setup.sh", "simulated", cwd=place, cache=cache)
+    assert done.returncode == 0 and "now runs" not in done.stdout, done.stdout + done.stderr
+    command = cache / "venv/bin/sojourn"
+    assert run(command, "doctor", cwd=place, cache=cache).stdout == "one\n"
+    (place / "one").rename(place / "moved")
+    gone = run(command, "doctor", cwd=place, cache=cache)
+    assert gone.returncode == 1 and gone.stdout == "" and gone.stderr.count("\n") == 1
+    assert gone.stderr.startswith("sojourn: ") and f"{place / 'one'}, which was moved or deleted" in gone.stderr
+    assert "`make environment`" in gone.stderr
+    imported = run(cache / "venv/bin/python", "-c", "import sojourn", cwd=place, cache=cache)
+    assert "ModuleNotFoundError" in imported.stderr and "`make environment`" in imported.stderr
+    done = run("sh", place / "moved/harness/setup.sh", "simulated", cwd=place, cache=cache)
+    assert f"now runs {place / 'moved'}; before, it ran {place / 'one'}" in done.stdout, done.stdout + done.stderr
+    assert run(command, cwd=place, cache=cache).stdout == "one\n"
+
+
+def test_set_up_says_when_the_command_moves_to_another_checkout_and_nothing_otherwise(place: Path) -> None:
+    cache = place / "cache"
+    said = [
+        run("sh", place / name / "harness/setup.sh", "simulated", cwd=place, cache=cache).stdout
+        for name in ("one", "other", "other", "one")
+    ]
+    moves = [f"now runs {place / name}" in text for name, text in zip(("-", "other", "-", "one"), said, strict=True)]
+    assert moves == [False, True, False, True], said
+    assert run(cache / "venv/bin/sojourn", cwd=place, cache=cache).stdout == "one\n"

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sojourn.harness.report.option_words import option_words
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("rate_up_bps", 4_000_000, ("rate-up", "4 Mbit/s")),
+        ("rate_down_bps", 1_000_000_000, ("rate", "1 Gbit/s")),
+        ("call_bitrate_bps", 2_500_000, ("call-bitrate", "2.5 Mbit/s")),
+        ("call_bitrate_bps", 2_500_001, ("call-bitrate", "2500001 bit/s")),
+        ("rtt_us", 20_000, ("rtt", "20 ms")),
+        ("hops.0.down.rate_bps", "12000000", ("hops.0.down.rate", "12 Mbit/s")),
+        ("buffer_s", 12.0, ("buffer", "12 s")),
+        ("rate_steps", [{"at_s": 30.0, "rate_bps": 5_000_000}], ("steps of the rate", "5 Mbit/s from 30 s on")),
+        ("qdisc_up", None, ("qdisc-up", "–")),
+        ("seconds", "60", ("seconds", "60")),
+    ],
+)
+def test_an_option_is_shown_by_its_name_and_with_its_unit(field: str, value: Any, words: tuple[str, str]) -> None:
+    assert option_words(field, value) == words
