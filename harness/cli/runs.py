@@ -169,9 +169,9 @@ def data(
     table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated. Default: all.")] = None,
 ) -> None:
     """Write a run's data as tables (Parquet), with a description of the columns (docs/data.md)."""
-    from sojourn.harness.report.data import load, write_tables
+    from sojourn.harness.report.data import of_run, write_tables
 
-    for file in write_tables(load(run), output, table or ()):
+    for file in write_tables(of_run(run), output, table or ()):
         print(file)
 
 
