@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sojourn.harness.report.data import RunData, load
+    from sojourn.harness.report.figures import Drawing, figure
 
-__all__ = ["RunData", "load"]
+__all__ = ["Drawing", "RunData", "figure", "load"]
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 __path__ = [_HERE if os.path.basename(__file__) == "__init__.py" else os.path.dirname(os.path.dirname(_HERE))]
@@ -23,6 +24,6 @@ def __getattr__(name: str) -> Any:
     """Import the public names when they are first used: most processes need a room, and no tables."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sojourn.harness.report import data
+    from sojourn.harness.report import data, figures
 
-    return getattr(data, name)
+    return getattr(data if hasattr(data, name) else figures, name)

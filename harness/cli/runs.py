@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -178,18 +178,28 @@ def data(
 @app.command()
 @one_line_errors
 def figure(
-    run: Run,
+    place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run; for box and bar a folder of runs.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Image file; its suffix determines the format.")
-    ] = Path("timeline.png"),
+        Path | None,
+        typer.Option("--output", "-o", help="Image file; its suffix determines the format (default: KIND.png)."),
+    ] = None,
+    kind: Annotated[
+        Literal["timeline", "ccdf", "box", "bar"],
+        typer.Option(help="ccdf: delay of the probes; box, bar: a metric over runs, with its interval."),
+    ] = "timeline",
+    style: Annotated[
+        Literal["page", "paper"], typer.Option(help="paper: a column of 3.3 in, black, without background.")
+    ] = "page",
+    metric: Annotated[
+        str, typer.Option(help="Metric of box and bar (docs/pipelines.md); default: harm in the primary one.")
+    ] = "",
 ) -> None:
-    """Draw the timeline of a run as an image."""
-    from sojourn.harness.report import timeline
-    from sojourn.harness.report.picture import write_picture
-    from sojourn.harness.store.loaded import load_victim_run, valid
+    """Draw a figure of a run, or of a metric over runs, for a document."""
+    from sojourn.harness.report.figures import figure as drawing
 
-    write_picture(timeline.figure(valid(load_victim_run(run, "figure")).require_raw_files().scores, run), output)
-    print(output)
+    drawn = drawing(place, kind, style, metric)
+    drawn.write(output or Path(f"{kind}.png"))
+    print(output or f"{kind}.png")
 
 
 @app.command()

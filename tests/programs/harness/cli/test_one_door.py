@@ -69,6 +69,15 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
         str(run.parent / "trend.html"),
     ],
     "figure": lambda run: ["figure", str(run), "-o", str(run.parent / "figure.svg")],
+    "figure of delays": lambda run: ["figure", str(run), "--kind=ccdf", "-o", str(run.parent / "figure.svg")],
+    "figure of runs": lambda run: [
+        "figure",
+        str(run.parent),
+        "--kind=bar",
+        "--metric=harm.victim_mbps",
+        "-o",
+        str(run.parent / "figure.svg"),
+    ],
     "mos": lambda run: ["mos", str(run), "--json", "--inputs", str(run.parent / "inputs")],
     "quality": lambda run: ["quality", str(run), "--json", "-o", str(run.parent / "quality.csv")],
     "data": lambda run: ["data", str(run), "-o", str(run.parent / "out")],
@@ -197,7 +206,7 @@ def test_a_valid_run_gives_its_figures(run: Path, reader: str) -> None:
     }
     done = ask(READERS[reader](run))
     assert done.exit_code == TOO_FEW.get(reader, 0), done.stderr
-    if reader in ("figure", "bundle export"):
+    if reader in ("figure", "figure of delays", "bundle export"):
         return
     told = done.stdout + "".join(text for _, text in written(run.parent, before))
     assert figures_in(told), told
@@ -231,7 +240,7 @@ def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], 
     assert not rows.exists() or not list(csv.DictReader(rows.open()))
 
 
-@pytest.mark.parametrize("reader", ["report", "figure"])
+@pytest.mark.parametrize("reader", ["report", "figure", "figure of delays"])
 def test_a_picture_is_made_of_sealed_files_alone(run: Path, reader: str) -> None:
     (run / "qdisc.jsonl").write_text('{"t": 1, "dev": "lan", "qdiscs": []}\n')
     done = ask(READERS[reader](run))
