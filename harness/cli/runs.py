@@ -121,10 +121,14 @@ def summary(
         Path | None, typer.Option("--output", "-o", help="Default: the earlier summary, or RESULTS/summary.")
     ] = None,
     least: Least = "",
+    openmetrics: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write OpenMetrics text, for Prometheus and Grafana.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
     from sojourn.harness.report.experiments import SUMMARY, experiments, find_runs
+    from sojourn.harness.report.openmetrics import write_openmetrics
     from sojourn.harness.report.repetitions import records, write_summary
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.store.manifest import is_run
@@ -135,6 +139,8 @@ def summary(
     if not as_json:
         print_summary(repeated, Console())
     page = write_summary(repeated, output or folder)
+    if openmetrics:
+        write_openmetrics(repeated, page, openmetrics)
     print_json(records(repeated, page.parent)) if as_json else print(page)
 
 

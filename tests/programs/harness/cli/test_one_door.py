@@ -52,6 +52,13 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
     "verdict": lambda run: verdict(run, run),
     "verdict of a folder": lambda run: verdict(run, run.parent),
     "summary as JSON": lambda run: ["summary", str(run), "--json", "-o", str(run.parent / "out")],
+    "summary as metrics": lambda run: [
+        "summary",
+        str(run),
+        f"--openmetrics={run.parent / 'out.prom'}",
+        "-o",
+        str(run.parent / "out"),
+    ],
     "compare as JSON": lambda run: ["compare", str(run), str(other(run)), "--json", "-o", str(run.parent / "c.html")],
     "compare": lambda run: ["compare", str(run), str(other(run)), "-o", str(run.parent / "compare.html")],
     "compare of folders": lambda run: [
