@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -68,7 +70,7 @@ STYLES = {
 """How figures look: on a page, or in a column of a paper (3.3 inches wide, black, without a background)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drawing:
     """A figure: `write` makes a file of it, and a notebook shows it."""
 
@@ -78,6 +80,10 @@ class Drawing:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it; the suffix determines the format. Raises PictureError, OSError."""
         write_picture(self.svg, Path(path), self.style)
+
+    def __repr__(self) -> str:
+        label = re.search('aria-label="([^"]*)"', self.svg)
+        return f"<drawing: {unescape(label[1])}>" if label else "<drawing>"
 
     def _repr_svg_(self) -> str:
         return standalone(self.svg, self.style.rules, self.style.ground)

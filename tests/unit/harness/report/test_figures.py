@@ -110,6 +110,7 @@ def test_a_metric_over_runs_has_a_row_per_contender_with_its_interval(series: Se
 def test_the_default_metric_is_the_harm_in_the_primary_one(series: Series) -> None:
     (path,) = series([4])
     drawing = sojourn.figure(path, kind="bar")
+    assert repr(drawing) == "<drawing: harm: effective resolution, 0 while stalled>"
     assert "harm: effective resolution, 0 while stalled" in words(drawing)
     assert not of_class(drawing, "range"), "one run has no interval"
 
