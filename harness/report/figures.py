@@ -55,7 +55,8 @@ _BLACK = """
 .plot .line.c4 { stroke-dasharray: 3.5 2 }
 .plot .line.c5 { stroke-dasharray: 8 2.5 1.5 2.5 1.5 2.5 }
 .plot .line.published { stroke-dasharray: 1.5 2.5 }
-.plot .mark, .plot .run, .plot .mean { fill: #000 }
+.plot .mark, .plot .mean { fill: #000 }
+.plot .run { fill: #fff; stroke: #000; stroke-width: .6 }
 .plot rect.stall, .plot .mark.stall { fill: #555 }
 .plot rect.freeze, .plot .mark.freeze { fill: #aaa }
 .plot .estimate { fill: #bbb; fill-opacity: 1; stroke: #000; stroke-width: .8 }

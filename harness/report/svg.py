@@ -323,7 +323,7 @@ def estimate_plot(
     low, high = min(finite), max(finite)
     room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
     x = Scale(low - room * (boxes or low < 0), high + room, left, width - RIGHT)
-    marks, wrapped = ticks(x.lo, x.hi, max(4, int(width // 100))), int(width / _CHARACTER)
+    marks, wrapped = ticks(x.lo, x.hi, max(5, int(width // 100))), int(width / _CHARACTER)
     out, y = list[str](), 4.0
     for heading, drawn in groups:
         for words in textwrap.wrap(heading, wrapped):
