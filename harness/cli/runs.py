@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -138,10 +138,14 @@ def summary(
         Path | None, typer.Option("--output", "-o", help="Default: the earlier summary, or RESULTS/summary.")
     ] = None,
     least: Least = "",
+    openmetrics: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write OpenMetrics text, for Prometheus and Grafana.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
     from sojourn.harness.report.experiments import SUMMARY, experiments, find_runs
+    from sojourn.harness.report.openmetrics import write_openmetrics
     from sojourn.harness.report.repetitions import records, write_summary
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.store.manifest import is_run
@@ -152,6 +156,8 @@ def summary(
     page = write_summary(repeated, output or folder)  # first: the reader of a pipe may close it
     if not as_json:
         print_summary(repeated, console_of())
+    if openmetrics:
+        write_openmetrics(repeated, page, openmetrics)
     print_json(records(repeated, page.parent)) if as_json else print(page)
 
 
@@ -186,27 +192,37 @@ def data(
     table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated. Default: all.")] = None,
 ) -> None:
     """Write a run's data as tables (Parquet), with a description of the columns (docs/data.md)."""
-    from sojourn.harness.report.data import load, write_tables
+    from sojourn.harness.report.data import of_run, write_tables
 
-    for file in write_tables(load(run), output, table or ()):
+    for file in write_tables(of_run(run), output, table or ()):
         print(file)
 
 
 @app.command()
 @one_line_errors
 def figure(
-    run: Run,
+    place: Annotated[Path, typer.Argument(metavar="RUN_OR_RESULTS", help="A run; for box and bar a folder of runs.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Image file; its suffix determines the format.")
-    ] = Path("timeline.png"),
+        Path | None,
+        typer.Option("--output", "-o", help="Image file; its suffix determines the format (default: KIND.png)."),
+    ] = None,
+    kind: Annotated[
+        Literal["timeline", "ccdf", "box", "bar"],
+        typer.Option(help="ccdf: delay of the probes; box, bar: a metric over runs, with its interval."),
+    ] = "timeline",
+    style: Annotated[
+        Literal["page", "paper"], typer.Option(help="paper: a column of 3.3 in, black, without background.")
+    ] = "page",
+    metric: Annotated[
+        str, typer.Option(help="Metric of box and bar (docs/pipelines.md); default: harm in the primary one.")
+    ] = "",
 ) -> None:
-    """Draw the timeline of a run as an image."""
-    from sojourn.harness.report import timeline
-    from sojourn.harness.report.picture import write_picture
-    from sojourn.harness.store.loaded import load_victim_run, valid
+    """Draw a figure of a run, or of a metric over runs, for a document."""
+    from sojourn.harness.report.figures import figure as drawing
 
-    write_picture(timeline.figure(valid(load_victim_run(run, "figure")).require_raw_files().scores, run), output)
-    print(output)
+    drawn = drawing(place, kind, style, metric)
+    drawn.write(output or Path(f"{kind}.png"))
+    print(output or f"{kind}.png")
 
 
 @app.command()

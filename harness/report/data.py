@@ -3,17 +3,31 @@
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.messages import did_you_mean, printable
+from sojourn.harness.report.experiments import (
+    RunGroup,
+    distinct_names,
+    grouped,
+    has_figures,
+    varying,
+    without_copies,
+)
+from sojourn.harness.report.index import Left, read_folder
 from sojourn.harness.report.run_page import ReportError
-from sojourn.harness.store.loaded import CellRun, LoadedRun, load_run, valid
+from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run, valid
+from sojourn.harness.store.manifest import MANIFEST, is_run
+from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.cell_tables import TABLES as CELL_TABLES
 from sojourn.scoring.long_table import COLUMNS, frame
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -80,13 +94,76 @@ def tables_of(run: LoadedRun) -> Mapping[str, Table]:
     return {**(CELL_TABLES if isinstance(run, CellRun) else TABLES), "figures": long}
 
 
-def load(run: str | os.PathLike[str], *, void: bool = False) -> RunData:
-    """Open a finished, valid run; `void` also opens an invalid run, for diagnosis.
+def load(place: str | os.PathLike[str], *, void: bool = False) -> Any:
+    """Open a finished, valid run as `RunData`, or the runs of a folder as one long table (`of_folder`).
 
-    Raises LoadError, a RuntimeError, for anything else: unfinished, edited, or not a run.
+    `void` also opens invalid runs, for diagnosis. Raises LoadError, a RuntimeError, for anything else: unfinished,
+    edited, or not a run; in a folder, such runs are skipped with a warning.
     """
-    loaded = load_run(Path(run))
+    path = Path(place)
+    if not is_run(path) and (run_folders(path) or _without_manifest(path)):
+        return of_folder(path, void=void)
+    return of_run(path, void=void)
+
+
+def of_run(run: Path, *, void: bool = False) -> RunData:
+    """Open a run; see `load`."""
+    loaded = load_run(run)
     return RunData(loaded if void else valid(loaded))
+
+
+def of_folder(folder: Path, *, void: bool = False) -> pl.DataFrame:
+    """Return the figures of a folder's runs as one table: the columns of `figures`, then the options that differ.
+
+    An option has a column if experiments of one kind differ in it; a value that is not a number, a text or a truth
+    value is JSON. `void` also reads invalid runs and adds the column `valid`. Every skipped run is named in a warning.
+    """
+    runs, left = read_folder(folder)
+    left += [Left(path, "unreadable", f"{MANIFEST} is missing") for path in _without_manifest(folder)]
+    if not void:
+        left += [Left(run.path, "invalid", "; ".join(run.reasons)) for run in runs if run.reasons]
+    for one in left:
+        warnings.warn(printable(f"{one.path}: skipped: {one.state}: {one.reason}"), stacklevel=3)
+    kept = without_copies(run for run in runs if void or not run.reasons)
+    names = distinct_names([run.path for run in kept])
+    groups = grouped(kept)
+    table = frame((group.title, names[run.path], run.seed, run.figures) for group in groups for run in group.runs)
+    every = [(group, run) for group in groups for run in group.runs]
+    of_runs: dict[str, list[Any]] = {"run": [names[run.path] for _, run in every]}
+    if void:
+        of_runs["valid"] = [not run.reasons for _, run in every]
+    for name in dict.fromkeys(name for kind in (VictimRun, CellRun) for name in _options(groups, kind)):
+        of_runs[name] = _alike([_native(group.definition.get(name), run) for group, run in every])
+    return table.join(pl.DataFrame(of_runs, schema_overrides={"run": pl.String}), on="run", maintain_order="left")
+
+
+def _without_manifest(folder: Path) -> list[Path]:
+    """Return what looks like the directory of a run but has no manifest."""
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in inside if path.is_dir() and has_figures(path) and not is_run(path)]
+
+
+def _options(groups: Sequence[RunGroup], kind: type[LoadedRun]) -> list[str]:
+    """Return the options in which the experiments of a kind of run differ; their names are in `experiment`."""
+    named = varying([group.definition for group in groups if isinstance(group.runs[0], kind)])
+    return [name for name in named if name not in ("test", "cell")]
+
+
+def _native(value: Any, run: LoadedRun) -> Any:
+    """Return the value of an option; those of a cell are kept as JSON."""
+    with suppress(ValueError):
+        return json.loads(value) if isinstance(run, CellRun) and isinstance(value, str) else value
+    return value
+
+
+def _alike(values: Sequence[Any]) -> list[Any]:
+    """Return values of one type as they are, whole numbers among others as float, and any others as JSON."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    if len(kinds) <= 1 and kinds <= {str, bool, int, float}:
+        return list(values)
+    return [None if value is None else json.dumps(value, sort_keys=True) for value in values]
 
 
 def write_tables(data: RunData, folder: Path, names: Sequence[str] = ()) -> list[Path]:

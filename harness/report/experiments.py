@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -149,7 +149,13 @@ def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
             raise ReportError(f"{place}: no finished run in it; give a run or a folder of runs", code="not-a-run")
         runs = (load_run(path.resolve()) for path in paths)
         by_path |= {run.path: run.whole(REPORT) if whole else run for run in runs}
-    once = {(run.manifest.run, run.manifest.created): run for _, run in sorted(by_path.items(), reverse=True)}
+    return without_copies(by_path.values())
+
+
+def without_copies(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
+    """Return the runs in the order of their paths, without further copies of a run."""
+    last_first = sorted(runs, key=lambda run: run.path, reverse=True)
+    once = {(run.manifest.run, run.manifest.created): run for run in last_first}
     return sorted(once.values(), key=lambda run: run.path)
 
 
@@ -173,22 +179,43 @@ def has_figures(run: Path) -> bool:
 
 def experiments(runs: Sequence[LoadedRun], relevance: Relevance = DEFAULT) -> list[Experiment]:
     """Group runs into experiments, in the order of their first runs; differences have the sizes in `relevance`."""
-    grouped: dict[str, list[LoadedRun]] = {}
-    for run in runs:
-        grouped.setdefault(json.dumps(run.definition, sort_keys=True), []).append(run)
-    # Options that the name does not include distinguish runs with the same name.
-    name = itemgetter("test", "cell")
-    definitions = [json.loads(key) for key in grouped]
-    worded = [dict(option_words(field, value) for field, value in one.items()) for one in definitions]
     called = distinct_names([run.path for run in runs])
     return [
         Experiment(
-            "{}: {}".format(*name(one)) + differing(one, [other for other in worded if name(other) == name(one)]),
-            tuple(members),
-            _summary({called[run.path]: run for run in members}, relevance),
-            tuple(called[run.path] for run in members),
+            group.title,
+            tuple(group.runs),
+            _summary({called[run.path]: run for run in group.runs}, relevance),
+            tuple(called[run.path] for run in group.runs),
         )
-        for one, members in zip(worded, grouped.values(), strict=True)
+        for group in grouped(runs)
+    ]
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs with the same options except seed and order: an experiment that is not summarised yet."""
+
+    title: str
+    definition: Mapping[str, Any]
+    runs: Sequence[LoadedRun]
+
+
+def grouped(runs: Iterable[LoadedRun]) -> list[RunGroup]:
+    """Group runs by their options, in the order of their first runs."""
+    groups: dict[str, list[LoadedRun]] = {}
+    for run in runs:
+        groups.setdefault(json.dumps(run.definition, sort_keys=True), []).append(run)
+    # Options that the name does not include distinguish runs with the same name.
+    name = itemgetter("test", "cell")
+    definitions = [json.loads(key) for key in groups]
+    worded = [dict(option_words(field, value) for field, value in one.items()) for one in definitions]
+    return [
+        RunGroup(
+            "{}: {}".format(*name(words)) + differing(words, [it for it in worded if name(it) == name(words)]),
+            one,
+            members,
+        )
+        for one, words, members in zip(definitions, worded, groups.values(), strict=True)
     ]
 
 
@@ -217,8 +244,14 @@ def distinct_names(paths: Collection[Path]) -> dict[Path, str]:
 
 def differing(one: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
     """Return in brackets the options in which `one` differs from its namesakes; empty if there are none."""
-    differences = [f"{name} {value}" for name, value in one.items() if any(other.get(name) != value for other in alike)]
+    differences = [f"{name} {one[name]}" for name in varying([one, *alike]) if name in one]
     return f" ({'; '.join(differences)})" if differences else ""
+
+
+def varying(definitions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the options in which these differ, in the order of their first appearance."""
+    names = dict.fromkeys(name for one in definitions for name in one)
+    return [name for name in names if any(one.get(name) != definitions[0].get(name) for one in definitions)]
 
 
 def cell_headline(runs: Sequence[LoadedRun]) -> str:

@@ -7,9 +7,11 @@ Colours and fonts are classes in the page's style sheet, so that one plot works 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from statistics import quantiles
 
 from sojourn.scoring.statistics.numbers import LOST, formatted
 
@@ -20,8 +22,10 @@ COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 32.0, 40.0
 """Px between the edges of a time plot and its axes, without a heading."""
 _WIDTH, _GAP, _HEADING = 1000.0, 22.0, 18.0
-_MARKS = {"stall": "■", "freeze": "■", "published solo-curve": "- -"}
+_MARKS = {"stall": "■", "freeze": "■", "published solo-curve": "- -", "contender solo-curve": "- -"}
 """Marks of the entries of a key; a solid line otherwise."""
+_CHARACTER = 5.9
+"""Px of a character, on average."""
 
 
 @dataclass(frozen=True)
@@ -174,25 +178,40 @@ def ccdf_plot(
     label: str,
     floor: float = 0.1,
     axis: str = "round-trip time of the probe (ms)",
+    upwards: str = "",
+    size: tuple[float, float] = (_WIDTH, 360.0),
 ) -> str:
     """Return a CCDF: share of samples above x in percent (logarithmic, down to `floor`) against x in ms.
 
     `curves` are (name, css class, points (x, percent)). A curve that ends above `floor` continues to the edge: the
-    rest was lost.
+    rest was lost. With `upwards`, the name of the share, the plot has its key. `size` is width and height in px.
     """
     shown = [[(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves]
     endless = [bool(points) and (points[-1][1] or 0) >= floor for *_, points in curves]
     xs = [at for points in shown for at, _ in points] or [0.0, 1.0]
     lo, hi = min(xs), max(xs)
     lo, hi = max(0.0, lo - 0.04 * (hi - lo)), hi + 0.04 * (hi - lo) + 0.1
-    height = 360.0
-    x, y = Scale(lo, hi, LEFT, _WIDTH - RIGHT), Scale(floor, 100, height - BOTTOM, 12, log=True)
+    width, height = size
+    named, top = _key([(name, kind) for name, kind, _ in curves], width) if upwards else ("", 0.0)
+    x, y = Scale(lo, hi, LEFT, width - RIGHT), Scale(floor, 100, height - BOTTOM, top + 12, log=True)
     shares = [(share, f"{share:g} %") for share in (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1)]
-    out = [start(_WIDTH, height, label), y_axis(y, shares, x), x_axis(x, ticks(lo, hi, 10), y.b, y.a, axis, 36)]
+    marks = ticks(lo, hi, min(10, int(width // 40)))
+    out = [start(width, height, label), y_axis(y, shares, x, upwards), x_axis(x, marks, y.b, y.a, axis, 36), named]
     for (name, kind, _), points, on in zip(curves, shown, endless, strict=True):
         points = [*points, (hi, points[-1][1])] if on else points
         out.append(f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>')
     return "".join([*out, "</svg>"])
+
+
+def _key(entries: Sequence[tuple[str, str]], width: float) -> tuple[str, float]:
+    """Return the key of lines (name, css class) as rows above a plot of this width, and its height."""
+    wide = 46 + _CHARACTER * max((len(name) for name, _ in entries), default=0)
+    columns = max(int((width - RIGHT) // wide), 1)
+    out, y = [], 12.0
+    for n, (name, kind) in enumerate(entries):
+        x, y = RIGHT + n % columns * wide, 12.0 + n // columns * 16
+        out += [f'<path class="line {kind}" d="M{x:g},{y:g}h26"/>', text("entry", x + 31, y + 4, name)]
+    return "".join(out), y + 4
 
 
 @dataclass(frozen=True)
@@ -279,6 +298,92 @@ def dot_plot(rows: Sequence[Dots], label: str, zero: bool = False, width: float 
             tip = f"{row.label}, run {run + 1}: {formatted(value, 'g', never)}"
             out.append(circle(row.kind, x(value), y, 2.8, tip))
     return "".join([*out, "</svg>"])
+
+
+def estimate_plot(
+    groups: Sequence[tuple[str, Sequence[Dots]]],
+    axis: str,
+    label: str,
+    *,
+    boxes: bool,
+    width: float = 620.0,
+    never: str = LOST,
+) -> str:
+    """Return groups (heading, rows) of figures over runs as bars from 0, or as `boxes`, with their intervals.
+
+    A box spans the quartiles of the runs, with a line at the median; its whiskers reach the furthest runs within 1.5
+    times its length; the dots are the runs, and below is the figure with its interval. Infinite values are drawn at
+    the edge, under the first word of `never`.
+    """
+    rows = [row for _, given in groups for row in given]
+    left = min(20 + _CHARACTER * max((len(row.label) for row in rows), default=0), width / 2)
+    given = [v for row in rows for v in (row.middle, row.low, row.high) if v is not None]
+    given += [v for row in rows for v in row.values] if boxes else [0.0]
+    finite = [v for v in given if math.isfinite(v)] or [0.0]
+    low, high = min(finite), max(finite)
+    room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
+    x = Scale(low - room * (boxes or low < 0), high + room, left, width - RIGHT)
+    marks, wrapped = ticks(x.lo, x.hi, max(5, int(width // 100))), int(width / _CHARACTER)
+    out, y = list[str](), 4.0
+    for heading, drawn in groups:
+        for words in textwrap.wrap(heading, wrapped):
+            out.append(text("panel", 4, y + 11, words))
+            y += 17
+        tall = 36.0 if boxes else 20.0
+        bottom = y + tall * len(drawn)
+        out += [line("grid", x(mark), x(mark), y, bottom) for mark in marks]
+        out += [line("range", x(0), x(0), y, bottom)] if low < 0 < high else []
+        for row in drawn:
+            out += _box(row, x, y) if boxes else _bar(row, x, y)
+            y += tall
+        y += 5
+    out += [text("tick x", x(mark), y + 11, f"{mark:g}") for mark in marks]
+    if math.inf in given:
+        out.append(text("tick x", x.b - 4, y + 11, never.split()[0]))
+    names = textwrap.wrap(axis, wrapped)
+    out += [text("axis", width / 2, y + 29 + 14 * n, words) for n, words in enumerate(names)]
+    return "".join([start(width, y + 23 + 14 * len(names), label), *out, "</svg>"])
+
+
+def _bar(row: Dots, x: Scale, top: float) -> Iterable[str]:
+    """Yield a row of `estimate_plot` as a bar, from `top` px down."""
+    a, b = sorted((x(0), x(row.middle)))
+    tip = f"{row.label}: {formatted(row.middle, 'g', LOST)}, n={len(row.values)}"
+    yield text("tick y", x.a - 7, top + 14, row.label)
+    yield (
+        f'<rect class="estimate {row.kind}" x="{a:.1f}" y="{top + 3:.1f}" width="{max(b - a, 0.8):.1f}" height="14">'
+        f"<title>{escape(tip)}</title></rect>"
+    )
+    yield _interval(row, x, top + 10)
+
+
+def _box(row: Dots, x: Scale, top: float) -> Iterable[str]:
+    """Yield a row of `estimate_plot` as a box over its runs, from `top` px down; a single run is a dot."""
+    y, below = top + 11, top + 26
+    yield text("tick y", x.a - 7, y + 4, row.label)
+    if len(row.values) > 1:
+        # An infinite value is at the edge, so that no distance from it is undefined.
+        values = sorted(min(value, x.hi) for value in row.values)
+        first, middle, third = quantiles(values, n=4, method="inclusive")
+        reach = 1.5 * (third - first)
+        inside = [value for value in values if first - reach <= value <= third + reach]
+        for near, far in ((first, inside[0]), (third, inside[-1])):
+            yield line("whisker", x(near), x(far), y, y) + line("whisker", x(far), x(far), y - 4, y + 4)
+        wide = max(x(third) - x(first), 0.8)
+        yield f'<rect class="box {row.kind}" x="{x(first):.1f}" y="{y - 8:.1f}" width="{wide:.1f}" height="16"/>'
+        yield line("median", x(middle), x(middle), y - 8, y + 8)
+    for value in row.values:
+        yield circle(f"run {row.kind}", x(value), y, 1.8, f"{row.label}: {formatted(value, 'g', LOST)}")
+    yield _interval(row, x, below)
+    yield f'<path class="mean" d="M{x(row.middle) - 3.5:.1f},{below:g}l3.5,-3.5 3.5,3.5 -3.5,3.5z"/>'
+
+
+def _interval(row: Dots, x: Scale, y: float) -> str:
+    """Return a figure's interval as a line with ends; empty without one."""
+    if row.low is None or row.high is None or row.high <= row.low:
+        return ""
+    ends = [line("range", x(at), x(at), y - 3, y + 3) for at in (row.low, row.high)]
+    return line("range", x(row.low), x(row.high), y, y) + "".join(ends)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
 _FIGURE = 1000.0, 540.0  # px
+#: The line that is dashed where colours cannot be told apart.
+_DASHED = {"contender": "contender solo-curve"}
 #: Maximum length of a heading's line in characters.
 _WIDEST = 130
 
@@ -28,6 +30,19 @@ def figure(scores: Scores, run: Path) -> str:
     """Return goodput and quality over time as SVG, under a heading with the outcome."""
     view = run_series(scores, run)
     return time_plot(panels(view)[:2], phases(view), "Goodput and quality", size=_FIGURE, heading=_heading(scores, run))
+
+
+def column_figure(scores: Scores, run: Path, size: tuple[float, float]) -> str:
+    """Return goodput and quality over time as SVG for a column of text: without a heading, dashed instead of coloured.
+
+    `size` is width and height in px.
+    """
+    view = run_series(scores, run)
+    goodput, quality = panels(view)[:2]
+    goodput.lines = [(_DASHED.get(kind, kind), points) for kind, points in goodput.lines]
+    goodput.key = [(_DASHED.get(kind, kind), name) for kind, name in goodput.key]
+    quality.key = [(kind, kind) for kind, _ in quality.key]
+    return time_plot([goodput, quality], phases(view), "Goodput and quality", size=size)
 
 
 def film_plot(view: RunSeries, size: tuple[float, float], stamp: str, next_to: Sequence[RunSeries] = ()) -> str:

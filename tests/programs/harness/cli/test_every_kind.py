@@ -94,6 +94,15 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     "trend": lambda run, other: ["trend", folder(run), folder(other), "-o", run.parent / "trend.html"],
     "data": lambda run, _: ["data", run, "-o", run.parent / "out"],
     "figure": lambda run, _: ["figure", run, "-o", run.parent / "figure.svg"],
+    "figure of delays": lambda run, _: ["figure", run, "--kind=ccdf", "-o", run.parent / "figure.svg"],
+    "figure of runs": lambda run, _: [
+        "figure",
+        folder(run),
+        "--kind=box",
+        "-o",
+        run.parent / "figure.svg",
+        *(["--metric=flows.0.d_ss_mbps"] if "seed-" in run.name else []),
+    ],
     "mos": lambda run, _: ["mos", run, "--inputs", run.parent / "inputs"],
     "quality": lambda run, _: ["quality", run],
     "film": lambda run, _: ["film", run, "-o", run.parent / "film.mp4"],
@@ -112,7 +121,8 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
 CELLS = [kind for kind in KINDS if "cell" in kind]
 #: What is refused, and the code of the refusal; empty where its class has none.
 REFUSED: dict[tuple[str, str], str] = {
-    **{(reader, kind): "no-victim" for reader in ("figure", "mos", "quality", "film") for kind in CELLS},
+    **{(reader, kind): "no-victim" for reader in ("figure", "figure of delays", "mos", "quality", "film")
+       for kind in CELLS},
     **{("bundle export of no names", kind): "" for kind in CELLS},
     **{("flent", kind): "no-cell" for kind in ("victim's", "soak's")},
     ("mos", "victim's"): "", ("mos", "soak's"): "",  # without the reference software

@@ -52,6 +52,13 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
     "verdict": lambda run: verdict(run, run),
     "verdict of a folder": lambda run: verdict(run, run.parent),
     "summary as JSON": lambda run: ["summary", str(run), "--json", "-o", str(run.parent / "out")],
+    "summary as metrics": lambda run: [
+        "summary",
+        str(run),
+        f"--openmetrics={run.parent / 'out.prom'}",
+        "-o",
+        str(run.parent / "out"),
+    ],
     "compare as JSON": lambda run: ["compare", str(run), str(other(run)), "--json", "-o", str(run.parent / "c.html")],
     "compare": lambda run: ["compare", str(run), str(other(run)), "-o", str(run.parent / "compare.html")],
     "compare of folders": lambda run: [
@@ -73,6 +80,15 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
     "open": lambda run: ["open", str(run)],
     "open of a folder": lambda run: ["open", str(run.parent)],
     "figure": lambda run: ["figure", str(run), "-o", str(run.parent / "figure.svg")],
+    "figure of delays": lambda run: ["figure", str(run), "--kind=ccdf", "-o", str(run.parent / "figure.svg")],
+    "figure of runs": lambda run: [
+        "figure",
+        str(run.parent),
+        "--kind=bar",
+        "--metric=harm.victim_mbps",
+        "-o",
+        str(run.parent / "figure.svg"),
+    ],
     "mos": lambda run: ["mos", str(run), "--json", "--inputs", str(run.parent / "inputs")],
     "quality": lambda run: ["quality", str(run), "--json", "-o", str(run.parent / "quality.csv")],
     "data": lambda run: ["data", str(run), "-o", str(run.parent / "out")],
@@ -201,7 +217,7 @@ def test_a_valid_run_gives_its_figures(run: Path, reader: str) -> None:
     }
     done = ask(READERS[reader](run))
     assert done.exit_code == TOO_FEW.get(reader, 0), done.stderr
-    if reader in ("figure", "bundle export"):
+    if reader in ("figure", "figure of delays", "bundle export"):
         return
     told = done.stdout + "".join(text for _, text in written(run.parent, before))
     assert figures_in(told), told
@@ -235,7 +251,7 @@ def test_no_other_run_gives_any(run: Path, reader: str, spoil: Callable[[Path], 
     assert not rows.exists() or not list(csv.DictReader(rows.open()))
 
 
-@pytest.mark.parametrize("reader", ["report", "figure"])
+@pytest.mark.parametrize("reader", ["report", "figure", "figure of delays"])
 def test_a_picture_is_made_of_sealed_files_alone(run: Path, reader: str) -> None:
     (run / "qdisc.jsonl").write_text('{"t": 1, "dev": "lan", "qdiscs": []}\n')
     done = ask(READERS[reader](run))

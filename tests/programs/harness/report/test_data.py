@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import sys
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import sojourn
-from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
 from sojourn.harness.store.loaded import LoadError
 from sojourn.harness.store.manifest import reseal
@@ -81,20 +77,3 @@ def test_a_void_run_is_opened_only_where_that_is_asked_for(run: Path) -> None:
     with refusal(LoadError, "invalid-run", run):
         sojourn.load(run)
     assert sojourn.load(run, void=True).probes.height
-
-
-def test_the_notebook_draws_its_figure_from_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RUN", str(run))
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    monkeypatch.setitem(sys.modules, "sojourn", sojourn)  # whatever checkout is installed
-    cells = json.loads((CHECKOUT / "docs" / "induced-delay.ipynb").read_text())["cells"]
-    names: dict[str, Any] = {}
-    for cell in cells:
-        if cell["cell_type"] == "code":
-            assert not cell["outputs"], "docs/induced-delay.ipynb: clear its outputs"
-            exec("".join(cell["source"]), names)
-    drawn = {line.get_label(): line for line in names["axes"].get_lines()}
-    assert set(drawn) == {"alone, Not-ECT", "prague, Not-ECT"}
-    median = names["induced"].filter(load="prague")["induced_ms"].median()
-    xs, above = drawn["prague, Not-ECT"].get_data()
-    assert max(share for x, share in zip(xs, above, strict=True) if x >= median) == pytest.approx(50, abs=1)
