@@ -26,6 +26,8 @@ Progress = Callable[[str, float], None]
 
 #: Modification time of files that servers report, Unix s: its length affects packets.
 FIXED_TIME = 1_000_000_000
+DEVICE = "device"
+"""In place of the hash of a device node."""
 
 
 _LOG = logging.getLogger("sojourn.cache")
@@ -281,6 +283,6 @@ def _hashed(path: str, known: dict[int, list[Any]]) -> list[Any]:
             with open(path, "rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
         else:
-            content = "device"
+            content = DEVICE
         known[status.st_ino] = [status.st_size, content]
     return known[status.st_ino]

@@ -80,7 +80,11 @@ def pack(
         index = _Index(
             compiler=build_tool.compiler(),
             entries={
-                name: {file: _File(size=size, sha256=sha256) for file, (size, sha256) in cache.contents(entry).items()}
+                name: {
+                    file: _File(size=size, sha256=sha256)
+                    for file, (size, sha256) in cache.contents(entry).items()
+                    if sha256 != cache.DEVICE  # a machine mounts its own /dev over those that root could make
+                }
                 for name, entry in named.items()
             },
         )
@@ -121,7 +125,7 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> int:
     elif path.is_dir():
         info.type = tarfile.DIRTYPE
         tar.addfile(info)
-    else:
+    elif path.is_file():
         info.size = status.st_size
         with path.open("rb") as file:
             tar.addfile(info, file)
