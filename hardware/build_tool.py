@@ -23,6 +23,9 @@ _LONGEST_S = 7200
 _COMPILE = ("gcc", "-static", "-O2", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-D_GNU_SOURCE")
 _APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
 
+TAKEN = "compiler"
+"""File in the cache: the compiler of the builds that were taken from an archive (`sojourn build --from`)."""
+
 T = TypeVar("T")
 
 
@@ -134,13 +137,32 @@ def call(command: list[str], *, env: Mapping[str, str] = ENVIRONMENT, cwd: Path 
     return tool.stdout
 
 
-def program_digest(sources: Path, defines: Sequence[str] = ()) -> str:
-    """Return the digest of a C program's sources (a folder) and the compiler. Raises BuildError without gcc."""
+def compiler() -> str:
+    """Return version and target of this machine's compiler. Raises BuildError without gcc."""
     if not shutil.which("gcc"):
         raise BuildError(f"not installed: gcc; as root: {_APT_LINE}", code="missing-program")
-    compiler = subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, check=False).stdout
-    files = ((path.name, path.read_bytes()) for path in sorted(sources.glob("*.[ch]")))
-    return cache.digest([*files, ("command", " ".join((*_COMPILE, *defines)).encode()), ("gcc", compiler)])
+    return subprocess.run(
+        ["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True, check=False
+    ).stdout
+
+
+def digest_of_build(digest: Callable[[str], str]) -> str:
+    """Return the digest of a build by its compiler: that of the archive it was taken from, or this machine's.
+
+    Raises BuildError without gcc if no archive had it.
+    """
+    if (taken := cache.root() / TAKEN).is_file():
+        name = digest(taken.read_text())
+        if any(cache.root().glob(f"*/{name}")):
+            return name
+    return digest(compiler())
+
+
+def program_digest(sources: Path, defines: Sequence[str] = ()) -> str:
+    """Return the digest of a C program's sources (a folder) and the compiler. Raises BuildError without gcc."""
+    files = [(path.name, path.read_bytes()) for path in sorted(sources.glob("*.[ch]"))]
+    command = " ".join((*_COMPILE, *defines)).encode()
+    return digest_of_build(lambda gcc: cache.digest([*files, ("command", command), ("gcc", gcc.encode())]))
 
 
 def ensure_program(name: str, sources: Path, defines: Sequence[str] = ()) -> Path:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from sojourn.hardware.build_tool import ended, started
+from sojourn.hardware.build_tool import compiler, digest_of_build, ended, started
 from sojourn.hardware.images.archive import Archive
 from sojourn.hardware.kernel_build import kconfig
 from sojourn.hardware.kernel_build.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
@@ -93,7 +93,14 @@ class Tree:
 
 
 def digest(recipe: Recipe, source: KernelSource | None) -> str:
-    """Return the digest of a build's inputs: fragments, files, patches, compiler, given source. Local files only."""
+    """Return the digest of a build's inputs: fragments, files, patches, compiler, given source. Local files only.
+
+    Raises BuildError without a compiler, unless the build was taken from an archive.
+    """
+    return digest_of_build(lambda gcc: _digest(recipe, source, gcc))
+
+
+def _digest(recipe: Recipe, source: KernelSource | None, gcc: str) -> str:
     parts = [(name, (kconfig.FRAGMENTS / f"{name}.config").read_bytes()) for name in recipe.fragments]
     added = (kconfig.FRAGMENTS / name for name in ADDED)
     parts += [
@@ -103,7 +110,7 @@ def digest(recipe: Recipe, source: KernelSource | None) -> str:
     parts += [(f"patch {number}", patch.read_bytes()) for number, patch in enumerate(recipe.patches)]
     if recipe.hot:
         parts.append(("training", repr((recipe.hot, recipe.trained_by)).encode()))
-    parts.append(("compiler", _compiler().encode()))
+    parts.append(("compiler", gcc.encode()))
     if source:
         parts.append(("source", source.key.encode()))
     return cache.digest(parts)
@@ -112,7 +119,7 @@ def digest(recipe: Recipe, source: KernelSource | None) -> str:
 def digest_with_modules(recipe: Recipe, source: KernelSource | None) -> str:
     """Return the digest of the inputs of a kernel and its modules; as `digest`."""
     parts = [(name, (kconfig.FRAGMENTS / name).read_bytes()) for name in MODULE_SOURCES]
-    return cache.digest([*parts, ("kernel", digest(recipe, source).encode())])
+    return cache.digest([*parts, ("kernel", _digest(recipe, source, compiler()).encode())])
 
 
 def compile_kernel(
@@ -255,12 +262,6 @@ def newest_source(names: list[str]) -> str:
     if not names:
         raise BuildError("the archive has no linux-source-7.x; give a source with --kernel-source", code="missing")
     return max(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
-
-
-def _compiler() -> str:
-    if not shutil.which("gcc"):
-        raise BuildError(f"not installed: gcc; as root: {APT_LINE}", code="missing-program")
-    return subprocess.run(["gcc", "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True).stdout
 
 
 def _environment(profile: str = "") -> dict[str, str]:

@@ -26,6 +26,8 @@ Progress = Callable[[str, float], None]
 
 #: Modification time of files that servers report, Unix s: its length affects packets.
 FIXED_TIME = 1_000_000_000
+DEVICE = "device"
+"""In place of the hash of a device node."""
 
 
 _LOG = logging.getLogger("sojourn.cache")
@@ -129,7 +131,7 @@ def build_once(entry: Path, build: Callable[[Path], None], secret: Container[str
             build(scratch)
             if os.geteuid() == 0:  # its machines run as another user
                 let_read(scratch, secret)
-            seal = _sealed(scratch, _contents(scratch))
+            seal = _sealed(scratch, contents(scratch))
             flush(scratch)
             remove_tree(damaged)
             if entry.exists():
@@ -224,7 +226,7 @@ def _damage(entry: Path) -> str:
     except (OSError, ValueError, LookupError, TypeError):
         return "has no seal"
     try:
-        there = _contents(entry)
+        there = contents(entry)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     if wrong := sorted(name for name in files.keys() | there.keys() if files.get(name) != there.get(name)):
@@ -266,7 +268,7 @@ def _files(tree: Path) -> Iterator[str]:
             yield f"{folder}/{name}"
 
 
-def _contents(tree: Path) -> dict[str, list[Any]]:
+def contents(tree: Path) -> dict[str, list[Any]]:
     """Return size and hash of every file and link below `tree`, by relative path. Raises OSError."""
     known: dict[int, list[Any]] = {}  # by inode: films are many links to few files
     return {os.path.relpath(path, tree): _hashed(path, known) for path in _files(tree)}
@@ -281,6 +283,6 @@ def _hashed(path: str, known: dict[int, list[Any]]) -> list[Any]:
             with open(path, "rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
         else:
-            content = "device"
+            content = DEVICE
         known[status.st_ino] = [status.st_size, content]
     return known[status.st_ino]

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.hardware.lab.lab_file import LABS
-from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, Signers, one_line_errors, print_json
+from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
@@ -37,24 +38,63 @@ def build(
         Path | None,
         typer.Option(help="Linux to build: a tar file, a folder or a git tree; default: Debian's newest 7.x."),
     ] = None,
+    taken: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="FILE|URL", help="First take what another machine packed; requires --signers or --sha256."
+        ),
+    ] = "",
+    signers: Signers = None,
+    sha256: Annotated[
+        str, typer.Option(metavar="HEX", help="Required digest of the archive: what --pack prints.")
+    ] = "",
+    packed: Annotated[
+        Path | None,
+        typer.Option("--pack", metavar="FILE", help="Then pack what simulated runs need as an archive."),
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--sign", metavar="KEY", help="Sign the archive (ssh key).")] = None,
 ) -> None:
-    """Build whatever is missing in the cache: kernel, root file systems, film, player."""
+    """Build whatever is missing in the cache: kernel, root file systems, film, player.
+
+    --pack and --from carry it to machines without compilers.
+    """
     from sojourn.apps.standins.clip import ensure_clip
     from sojourn.apps.standins.origin import ensure_certificate, ensure_player
+    from sojourn.hardware.confine.confinement import ensure_launcher
     from sojourn.hardware.images.desktop import ensure_desktop
     from sojourn.hardware.images.guest import ensure_guest
     from sojourn.hardware.kernel_build.build import ensure_kernel
+    from sojourn.harness.bundle import prebuilt
     from sojourn.harness.experiment.simulated import all_at_once
     from sojourn.harness.terminal import named, steps
+    from sojourn.traffic.endpoints import ensure_endpoints
 
+    if taken and not (signers or sha256):
+        raise OptionsError("--from: give --signers or --sha256, so that only what you trust is taken", code="insecure")
+    if not taken and (option := "signers" if signers else "sha256" if sha256 else ""):
+        raise OptionsError(f"--{option}: nothing is taken; add --from=FILE", code="no-effect")
+    if key and not packed:
+        raise OptionsError("--sign: nothing is packed; add --pack=FILE", code="no-effect")
     with steps() as step:
+        if taken:
+            with prebuilt.fetched(taken, step("archive")) as file:
+                prebuilt.take(file, signers, sha256, step("unpacking"))
         ensure_certificate()
-        all_at_once(
+        # A node's root has keys of its own, so it is not packed: only labs in real time need one.
+        rest = [] if taken or packed else [lambda: ensure_guest(progress=named(step("guest root")))]
+        kernel, desktop, (player, clip), *_ = all_at_once(
             lambda: ensure_kernel(kernel_source, progress=named(step("kernel"))),
-            lambda: ensure_guest(progress=named(step("guest root"))),
             lambda: ensure_desktop(progress=named(step("guest with browser"))),
             lambda: (ensure_player(), ensure_clip(step("film"))),
+            *rest,
         )
+        if packed:
+            programs = ensure_launcher().parent, ensure_endpoints().parent
+            film = clip.folder.with_name(clip.folder.name.partition("-")[0])  # before it is repeated
+            entries = [kernel.linux.parent, desktop.root.parent, player, film, *programs]
+            digest = prebuilt.pack(entries, packed, key, step("packing"))
+    if packed:
+        print(f"{packed}: {packed.stat().st_size >> 20} MB, --sha256={digest}")
 
 
 @app.command()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sojourn.apps import SERVICES
 from sojourn.apps.two_party import TwoParty
+from sojourn.hardware.build_tool import TAKEN
 from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
@@ -15,8 +16,9 @@ from sojourn.hardware.machine.requirements import ToolError
 from sojourn.harness.options.model import Options
 
 _BY_NAME = {tool.name: tool for tool in (*TOOLS, *FURTHER)}
-#: The name of a cached kernel depends on the compiler's version.
-_MACHINES = ("unshare", "gcc")
+_MACHINES = ("unshare",)
+#: The names of builds depend on the compiler's version, unless they were taken from another machine.
+_COMPILER = "gcc"
 _BUILDS = ("make", "bc", "bison", "flex", "xz", "mmdebstrap", "ssh-keygen")
 _REAL_TIME = ("irtt", "ssh", "ip", "ping")
 _SCREEN = ("chromium", "Xvfb")
@@ -45,6 +47,7 @@ def needed(
     names = ["ffmpeg"] * screen
     if lab not in PHYSICAL:
         names += _MACHINES
+        names += [] if (cache.root() / TAKEN).is_file() else [_COMPILER]
         guest = "desktop" if lab == "sim" and screen else "guest"
         if not all(built(cache.root() / folder) for folder in ("kernel", guest)):
             names += _BUILDS

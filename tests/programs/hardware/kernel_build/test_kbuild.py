@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.hardware import build_tool
 from sojourn.hardware.kernel_build import build, kbuild, kconfig
 from sojourn.hardware.kernel_build.kbuild import Recipe, digest, newest_source
 from sojourn.hardware.kernel_build.kernel_source import identify
@@ -41,7 +42,7 @@ def test_the_digest_changes_with_each_input(tmp_path: Path, monkeypatch: pytest.
             patch.setattr(kbuild, name, edited)
             seen.add(digest(recipe, None))
     with monkeypatch.context() as patch:
-        patch.setattr(kbuild, "_compiler", lambda: "another gcc")
+        patch.setattr(build_tool, "compiler", lambda: "another gcc")
         seen.add(digest(recipe, None))
     first, second, *others = recipe.patches
     (edited := tmp_path / first.name).write_text(first.read_text().replace("+", "+ ", 1))
