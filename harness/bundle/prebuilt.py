@@ -47,7 +47,7 @@ class PrebuiltError(CodedError):
     """An archive of built things cannot be written, or must not be taken; one line."""
 
 
-class _File(BaseModel):
+class _PackedFile(BaseModel):
     """A file, or a symbolic link, whose content is its target."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,7 +62,7 @@ class _Index(BaseModel):
     version: Literal[1] = 1
     compiler: str
     """Of the programs: what names them where this machine has another compiler, or none."""
-    entries: dict[Annotated[str, Field(pattern=rf"^({'|'.join(KINDS)})/[0-9a-f]{{16,24}}$")], dict[str, _File]]
+    entries: dict[Annotated[str, Field(pattern=rf"^({'|'.join(KINDS)})/[0-9a-f]{{16,24}}$")], dict[str, _PackedFile]]
 
 
 def pack(
@@ -81,7 +81,7 @@ def pack(
             compiler=build_tool.compiler(),
             entries={
                 name: {
-                    file: _File(size=size, sha256=sha256)
+                    file: _PackedFile(size=size, sha256=sha256)
                     for file, (size, sha256) in cache.contents(entry).items()
                     if sha256 != cache.DEVICE  # a machine mounts its own /dev over those that root could make
                 }
