@@ -74,12 +74,13 @@ def moments(view: RunSeries) -> list[Moment]:
     for moment in sorted([*inside, *must], key=lambda moment: -moment.weight):
         if len(chosen) < MOST and all(abs(moment.t - other.t) >= apart for other in chosen):
             chosen.append(moment)
-    while len(chosen) < MOST:
-        times = sorted([0.0, *(moment.t for moment in chosen), view.end])
-        start, end = max(pairwise(times), key=lambda gap: gap[1] - gap[0])
-        if end - start < 2 * apart:
+    spare = [Moment(p.start + share * (p.end - p.start), "", 0) for p in view.phases for share in (0.2, 0.8)]
+    while spare and len(chosen) < MOST:
+        lonely = max(spare, key=lambda moment: min(abs(moment.t - other.t) for other in chosen))
+        spare.remove(lonely)
+        if any(abs(lonely.t - other.t) < apart for other in chosen):
             break
-        chosen.append(Moment((start + end) / 2, "", 0))
+        chosen.append(lonely)
     return sorted(chosen, key=lambda moment: moment.t)
 
 
@@ -99,8 +100,11 @@ def pictures(video: Path, times: Sequence[float], large: int) -> list[str]:
 
 
 def without_pictures(page: str) -> str:
-    """Return a page without the data of its pictures: other versions of ffmpeg decode and shrink them otherwise."""
-    return _PICTURE.sub('""', page)
+    """Return a page without the data of its pictures, for which their words then stand.
+
+    Another version of ffmpeg decodes and shrinks them otherwise, and a bundle without the recording has none.
+    """
+    return _PICTURE.sub('"data:,"', page)
 
 
 def _frames(video: Path, times: Sequence[float]) -> list[_Picture]:

@@ -35,6 +35,8 @@ from sojourn.traffic.spec import RecordedCall
 FIXED_RTT_MS = 300.0
 """Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
 _POINTS = 240
+#: Flows up to which each is named in each panel.
+_NAMED = 3
 
 
 def renew_run_page(run: Path, scores: Mapping[str, Any]) -> Path:
@@ -208,13 +210,21 @@ def _flow_names(cell: Cell) -> list[str]:
     ]
 
 
+def _flow_looks(cell: Cell) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """Return the flows' looks and their names in panels; if those do not fit, no names, and a key for all panels."""
+    names = _flow_names(cell)
+    kinds = looks(names)
+    if len(names) <= _NAMED:
+        return kinds, names, []
+    return kinds, [""] * len(names), list(zip(names, kinds, strict=True))
+
+
 def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    plots = []
+    plots: list[dict[str, Any]] = []
     if cell.flows and (run / "flows.csv").exists():
         flows = pl.read_csv(run / "flows.csv", schema=FLOWS, missing_columns="insert")
         rates, rtts = series(flows, cell.seconds, cell.sample_s)
-        names = _flow_names(cell)
-        kinds = looks(names)
+        kinds, names, key = _flow_looks(cell)
         largest = max((y for points in rtts.values() for _, y in points if y is not None), default=1.0)
         top = max((y for points in rates.values() for _, y in points if y is not None), default=1.0)
         panels = [
@@ -223,14 +233,14 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
             Panel("TCP RTT, free scale (ms)", 150, largest * 1.05),
         ]
         for panel, points in zip(panels, (rates, rtts, rtts), strict=True):
-            panel.lines = [Line(kinds[n], curve, names[n] if panel is panels[0] else "") for n, curve in points.items()]
+            panel.lines = [Line(kinds[n], curve, names[n]) for n, curve in points.items()]
         # A flow that is not TCP has no TCP RTT.
         panels = [panel for panel in panels if any(y is not None for line in panel.lines for _, y in line.points)]
         svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
         plots.append(
             {
                 "title": f"Delivery rate and TCP RTT, seed {seed}",
-                "key": [],
+                "key": key,
                 "svg": Markup(svg),
                 "note": f"Rate: payload received in {cell.seconds / _POINTS:.2g} s. RTT: the largest smoothed RTT of "
                 "the sender in that time.",
@@ -246,8 +256,8 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
     ]
     if curves:
         svg = ccdf_plot(curves, f"CCDF of the queue delay, seed {seed}", axis="queue delay (ms)")
-        key: list[tuple[str, str]] = [(name, kind) for name, kind, _ in curves]
-        plots.append(dict(title=f"Queue delay, seed {seed}", key=key, svg=Markup(svg), note=""))
+        key = [(name, kind) for name, kind, _ in curves]
+        plots.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
     return plots
 
 
@@ -264,19 +274,18 @@ def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed:
     egress = Panel(f"egress in {BIN_S:g} s (Mbit/s)", 200, 1.0)
     owd = Panel("one-way delay of single packets (ms)", 200, 1.0)
     thin = packets.drop_nulls("delay_us").gather_every(max(packets.height // (_POINTS * 8), 1))
-    names = _flow_names(cell)
-    kinds = looks(names)
+    kinds, names, key = _flow_looks(cell)
     for n, flow in enumerate(scores["packets"]["flows"]):
         rates = [((at + 0.5) * BIN_S, mbps) for at, mbps in enumerate(flow["series"])]
         mine = thin.filter(pl.col("flow") == n)
         delays = list(zip(mine["t_s"].to_list(), (mine["delay_us"] / 1e3).to_list(), strict=True))
         egress.lines.append(Line(kinds[n], rates, names[n]))
-        owd.lines.append(Line(kinds[n], delays))
+        owd.lines.append(Line(kinds[n], delays, names[n]))
         egress.top = max([egress.top, *(y * 1.05 for _, y in rates)])
         owd.top = max([owd.top, *(y * 1.05 for _, y in delays)])
     svg = time_plot([egress, owd], [("", "solo", 0, cell.seconds)], f"packets, seed {seed}", axis="time (s)")
     note = "Measured from packets where they leave the path: headers and retransmissions are included."
-    return {"title": f"Packets, seed {seed}", "key": [], "svg": Markup(svg), "note": note}
+    return {"title": f"Packets, seed {seed}", "key": key, "svg": Markup(svg), "note": note}
 
 
 def series(flows: pl.DataFrame, seconds: float, sample_s: float) -> tuple[dict[int, Points], dict[int, Points]]:
