@@ -53,24 +53,26 @@ def lines(pair: Pair) -> list[str]:
 
 def verdict(pair: Pair) -> str:
     """Return in one sentence how B differs from A for the viewer, the primary metric first."""
-    decided = [metric for metric in pair.compared if metric.shown]
-    decided.sort(key=lambda metric: not metric.primary)
+    decided = sorted(
+        (metric for metric in pair.compared if metric.shown),
+        key=lambda metric: (not metric.primary, metric.family != "measured"),
+    )
     if decided:
         first, rest = decided[0], len(decided) - 1
-        words = {"worse": "worse", "better": "better"}.get(first.shown, "different")
-        more = f", and {rest} further metric{'s' * (rest > 1)} differ{'s' * (rest == 1)}" if rest else ""
-        return (
-            f"B is {words}: {first.label} {pair.where(first.who)}, {first.words[0]} in A, {first.words[1]} in B{more}."
-        )
+        word = "different" if first.shown == "differs" else first.shown
+        more = f"; {rest} further metric{'s' * (rest > 1)} differ{'s' * (rest == 1)}" if rest else ""
+        return f"B is {word}: {_both(pair, first)}{more}."
     counts = [len(one.runs) for one in (pair.a, pair.b)]
     if min(counts) >= ENOUGH:
         return f"No difference shown in {len(pair.compared)} metrics, with {counts[0]} and {counts[1]} runs."
-    differing = [
-        metric for metric in pair.compared if metric.primary and not metric.alike and metric.family == "measured"
-    ]
-    seen = "; ".join(f"{it.label} {pair.where(it.who)}: {it.words[0]} in A, {it.words[1]} in B" for it in differing)
-    undecided = f"not decided: {counts[0]} and {counts[1]} runs, {ENOUGH} each are needed."
-    return f"{seen}; {undecided}" if seen else f"The viewer got the same in A and B; {undecided}"
+    primary = [metric for metric in pair.compared if metric.primary and metric.family == "measured"]
+    seen = "; ".join(_both(pair, metric) for metric in primary if not metric.alike)
+    undecided = (
+        f"not decided: {counts[0]} run{'s' * (counts[0] != 1)} in A, {counts[1]} in B, {ENOUGH} each are needed."
+    )
+    if seen:
+        return f"{seen}; {undecided}"
+    return f"The viewer got the same in A and B; {undecided}" if primary else f"Not{undecided[3:]}"
 
 
 def _both(pair: Pair, metric: Compared) -> str:

@@ -236,7 +236,8 @@ def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: Experiment
             DEMAND_MET if not alone and figure.unlimited(name) else figure_text(figure, summary, name)
             for name in summary.contenders
         ]
-        alike = not figure.primary and len(set(cells[1:]) - {"–"}) == 1
+        alone_cell, contended = cells[1] if alone else "–", set(cells[2:] if alone else cells[1:])
+        alike = not figure.primary and len(contended) == 1 and alone_cell in ("–", *contended)
         hurt = set()
         for name in others:
             contrast = figure.contrast.get(name)
