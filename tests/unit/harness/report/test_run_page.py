@@ -55,6 +55,14 @@ def test_the_guests_packages_are_folded_away(scores: Scores, tmp_path: Path) -> 
     assert not any(name in versions for name in ("guest chromium", "guest xvfb", "avx2"))
 
 
+def test_hostile_names_are_only_text(scores: Scores, tmp_path: Path) -> None:
+    hostile = '"><img src=x onerror=alert(1)><svg onload=alert(1)>'
+    document = json.loads(scores.model_dump_json().replace('"prague"', json.dumps(hostile)))
+    (tmp_path / "options.json").write_text(json.dumps({"service": hostile}))
+    text = write_report(tmp_path, document).read_text()
+    assert "<img src=x" not in text and "<svg onload" not in text and "&lt;img src=x" in text
+
+
 def test_checks_are_folded_unless_one_failed(scores: Scores, tmp_path: Path) -> None:
     passed = write_report(tmp_path, scores).read_text()
     assert "<details><summary>All 1 checks passed</summary>" in passed
