@@ -89,7 +89,7 @@ def test_a_drag_zooms_and_a_key_hides_its_line(recorded: Callable[..., Path], ch
     page.get_by_role("button", name="Whole run").click()
     assert ticks() == [0, 5, 10, 15, 20, 25, 30]
     page.locator(".strip .worst").click()  # the stall of 2.5 s at 14 s
-    page.wait_for_function("Math.abs(document.getElementById('screen').currentTime - 2 - 15.3) < 0.1")
+    page.wait_for_function("Math.abs(document.getElementById('screen').currentTime - 2 - 15.25) < 0.15")
     context.close()
 
 
