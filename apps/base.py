@@ -51,6 +51,8 @@ class Service(ABC):
     name: ClassVar[str]
     #: The noun for it in headlines.
     watched: ClassVar[str] = "Video"
+    #: The site that it is or imitates, as it writes itself, for titles.
+    brand: ClassVar[str] = ""
     #: The service's default options, as on the command line: {"rate": "5mbit"}.
     defaults: ClassVar[Mapping[str, str]] = {}
     #: Further options of its published run, for --service=all.

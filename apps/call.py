@@ -46,6 +46,7 @@ class BrowserCall(TwoParty):
     """A call that needs no internet: its page and its signalling run on the server."""
 
     name = "call"
+    watched = "Video call"
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {"call-bitrate": ("stand-in",), "call-ecn": ("stand-in",)}
     #: Drawing and recording this size costs a quarter of a full screen, and the strip stays readable.
     far_size = 640, 360
@@ -170,4 +171,5 @@ class Skype(BrowserCall):
     """The same call at the bit rate of the published Skype call."""
 
     name = "skype"
+    brand = "Skype"
     defaults: ClassVar[Mapping[str, str]] = {"call-bitrate": "1790kbit"}

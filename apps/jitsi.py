@@ -26,6 +26,7 @@ class Jitsi(Meeting):
     """Settings after # in the link override these: #config.p2p.enabled=true makes a direct call."""
 
     name = "jitsi"
+    brand = "Jitsi Meet"
     example = "https://meet.example.org/Room"
 
     def address(self, guest: str) -> str:

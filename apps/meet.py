@@ -10,6 +10,7 @@ class Meet(Meeting):
     """Its pages are described in sites/meet.toml; docs/calls.md lists possible obstacles."""
 
     name = "meet"
+    brand = "Google Meet"
     example = "https://meet.google.com/abc-defg-hij"
     hosts = ("meet.google.com",)
 

@@ -14,4 +14,5 @@ class O2tv(Iptv):
     """
 
     name = "o2tv"
+    brand = "O2TV"
     defaults: ClassVar[Mapping[str, str]] = {**Iptv.defaults, "rate": "20mbit"}

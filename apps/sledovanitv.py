@@ -11,5 +11,6 @@ class SledovaniTV(Iptv):
     """Its best rung takes 1.5 Mbit/s."""
 
     name = "sledovanitv"
+    brand = "SledovaniTV"
     defaults: ClassVar[Mapping[str, str]] = {**Iptv.defaults, "rate": "5mbit"}
     rungs = (0, 1, 2)

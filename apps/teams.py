@@ -10,6 +10,7 @@ class Teams(Meeting):
     """Its pages are described in sites/teams.toml; docs/calls.md lists possible obstacles."""
 
     name = "teams"
+    brand = "Microsoft Teams"
     example = "https://teams.microsoft.com/l/meetup-join/…"
     hosts = ("teams.microsoft.com", "teams.live.com", "teams.cloud.microsoft")
 

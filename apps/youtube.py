@@ -34,6 +34,7 @@ class YouTube(PageService):
     """A watch page that plays one video."""
 
     name = "youtube"
+    brand = "YouTube"
     published: ClassVar[Mapping[str, str]] = {"rate": "30mbit", "max-quality": "2160p"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         **PageService.takes,

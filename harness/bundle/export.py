@@ -166,6 +166,7 @@ def export(
             videos = [name for name in files if PurePosixPath(name).suffix in _VIDEO]
             left_out += videos
             files = {name: path for name, path in files.items() if name not in videos}
+            _without_pictures(manifest, files, scratch)
         manifest.bundle = Bundled(
             source=hash_file(manifest_file(run)).sha256,
             anonymised=request.anonymise or bool(before and before.anonymised),
@@ -187,6 +188,18 @@ def _emptied(folder: Path) -> Iterator[None]:
         yield
     finally:
         remove_tree(folder)
+
+
+def _without_pictures(manifest: Manifest, files: dict[str, Path], scratch: Path) -> None:
+    """Replace the report by one without pictures of the recording."""
+    from sojourn.harness.report.filmstrip import without_pictures
+    from sojourn.harness.report.run_page import REPORT
+
+    if REPORT in files:
+        page = without_pictures(files[REPORT].read_text(errors="replace"))
+        files[REPORT] = scratch / "without-pictures.html"
+        files[REPORT].write_text(page)
+        manifest.files.pop(REPORT, None)
 
 
 def _describe(manifest: Manifest, files: dict[str, Path]) -> bytes:

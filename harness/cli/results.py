@@ -60,7 +60,8 @@ def open_page(
 
 def _page(place: Path) -> Path:
     """Return the page of a run or of a folder, and write it if it is missing; of a run also if it was altered."""
-    from sojourn.harness.report.index import INDEX, write_index
+    from sojourn.harness.report.index import write_index
+    from sojourn.harness.report.repetitions import INDEX
     from sojourn.harness.report.run_page import REPORT
     from sojourn.harness.store.loaded import LoadError, check_seal, load_run
     from sojourn.harness.store.manifest import is_run
@@ -118,7 +119,8 @@ def _ask(question: str) -> None:
 
 def _renew_index(results: Path) -> None:
     """Write the index of a results folder again, which lists deleted runs; remove it if no run is left."""
-    from sojourn.harness.report.index import INDEX, write_index
+    from sojourn.harness.report.index import write_index
+    from sojourn.harness.report.repetitions import INDEX
     from sojourn.harness.report.run_page import ReportError
 
     if (page := results / INDEX).is_file():

@@ -27,6 +27,7 @@ from sojourn.harness.experiment.rescore import (
     scorer_of,
     scores_from_files,
 )
+from sojourn.harness.report.filmstrip import without_pictures
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.loaded import load_run_scores
@@ -58,7 +59,10 @@ class Verified:
     not_computed: str = ""
     """Why the scores were not recomputed; empty if they were."""
     other_page: bool = False
-    """Whether its report differs from the page that its scores give here: it may show any figure and run scripts."""
+    """Whether its report differs from the page that its scores give here: it may show any figure and run scripts.
+
+    The pictures in it are not compared.
+    """
 
 
 def verified(
@@ -82,7 +86,8 @@ def verified(
         except StoreError as wrong:
             raise ScoreError(str(wrong).replace(str(run), str(path))) from wrong
         made = page_of(run, checked.manifest) if REPORT in checked.manifest.files else None
-        return Verified(checked, "", made is not None and made.encode() != (run / REPORT).read_bytes())
+        stored = (run / REPORT).read_text(errors="replace") if made is not None else ""
+        return Verified(checked, "", without_pictures(made or "") != without_pictures(stored))
 
 
 def check_scores(run: Path, manifest: Manifest) -> None:

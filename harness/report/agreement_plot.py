@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sojourn.harness.report.svg import COLOURS, Dot, scatter, start, text
+from sojourn.harness.report.palette import looks
+from sojourn.harness.report.svg import Dot, scatter, start, text
 
 _WIDTH, _MOST = 1000.0, 380.0  # px: the drawing's width, and the maximum of a panel's
 _TITLE, _ROW, _COLUMNS = 24.0, 18.0, 2
@@ -39,10 +40,10 @@ def agreement_plot(quantities: Sequence[Quantity], within: float) -> str:
     wide = _WIDTH / max(len(quantities), 1)
     side = min(wide - 8, _MOST)
     totals = Counter[str]()
-    kinds: dict[str, str] = {}
+    sources = list(dict.fromkeys(one.source for quantity in quantities for one in quantity.series))
+    kinds = dict(zip(sources, looks([""] * len(sources)), strict=True))
     for one in (one for quantity in quantities for one in quantity.series):
         totals[one.source] += len(one.dots)
-        kinds.setdefault(one.source, f"c{len(kinds) % len(COLOURS)}")
     named = [source for source in kinds if totals[source]]
     rows = -(-len(named) // _COLUMNS)
     out = [start(_WIDTH, _TITLE + side + _ROW * (rows + 0.5), "Published values against Sojourn's")]

@@ -21,6 +21,7 @@ from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import is_run
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.statistics.intervals import (
+    ENOUGH,
     Estimate,
     EstimatedDifference,
     difference,
@@ -66,6 +67,11 @@ class Compared:
     least: float = 0.0
     """The least relevant difference from A."""
     p_holm: float | None = None
+
+    @property
+    def alike(self) -> bool:
+        """Whether A and B are displayed alike, or a test of enough runs shows no difference."""
+        return self.words[0] == self.words[1] or (min(self.a.n, self.b.n) >= ENOUGH and not self.shown)
 
     @property
     def shown(self) -> str:

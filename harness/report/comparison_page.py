@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from sojourn.harness.report.compare import Comparison, Pair, families
+from sojourn.harness.report import palette
+from sojourn.harness.report.compare import Compared, Comparison, Pair, families
 from sojourn.harness.report.experiments import distinct_names
 from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number
 from sojourn.harness.report.headline import Badge, badges
@@ -54,6 +55,34 @@ def lines(pair: Pair) -> list[str]:
     return sentences
 
 
+def verdict(pair: Pair) -> str:
+    """Return in one sentence how B differs from A for the viewer, the primary metric first."""
+    decided = sorted(
+        (metric for metric in pair.compared if metric.shown),
+        key=lambda metric: (not metric.primary, metric.family != "measured"),
+    )
+    if decided:
+        first, rest = decided[0], len(decided) - 1
+        word = "different" if first.shown == "differs" else first.shown
+        more = f"; {rest} further metric{'s' * (rest > 1)} differ{'s' * (rest == 1)}" if rest else ""
+        return f"B is {word}: {_both(pair, first)}{more}."
+    counts = [len(one.runs) for one in (pair.a, pair.b)]
+    if min(counts) >= ENOUGH:
+        return f"No difference shown in {len(pair.compared)} metrics, with {counts[0]} and {counts[1]} runs."
+    primary = [metric for metric in pair.compared if metric.primary and metric.family == "measured"]
+    seen = "; ".join(_both(pair, metric) for metric in primary if not metric.alike)
+    undecided = (
+        f"not decided: {counts[0]} run{'s' * (counts[0] != 1)} in A, {counts[1]} in B, {ENOUGH} each are needed."
+    )
+    if seen:
+        return f"{seen}; {undecided}"
+    return f"The viewer got the same in A and B; {undecided}" if primary else f"Not{undecided[3:]}"
+
+
+def _both(pair: Pair, metric: Compared) -> str:
+    return f"{metric.label} {pair.where(metric.who)}: {metric.words[0]} in A, {metric.words[1]} in B"
+
+
 def side_badges(pair: Pair) -> list[tuple[str, list[Badge]]]:
     """Return the badges of A and of B."""
     sides = [(name, badges(one.outcomes)) for name, one in (("A", pair.a), ("B", pair.b))]
@@ -73,15 +102,16 @@ def grids(pair: Pair) -> list[Grid]:
                 bounds = f"{number(low, metric.never)} to {number(high, metric.never)}"
             label = metric.label + (PRIMARY if metric.primary else "")
             if all(metric.demand_met):
-                grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET]))
+                grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET], alike=True))
                 continue
             cells = [label, *metric.words, _signed(metric.less.value, metric.never), bounds]
             cells += [_TOO_SMALL if p is None else f"{p:.3f}"]
             cells += ["–" if metric.p_holm is None else f"{metric.p_holm:.3f}", metric.shown or "–"]
-            grid.rows.append(Row(cells, hurt={3, 7} if metric.shown == "worse" else set()))
+            hurt = {3, 7} if metric.shown == "worse" else set()
+            grid.rows.append(Row(cells, hurt=hurt, alike=metric.alike and not metric.primary))
         if all({*row.cells[_TESTED:]} <= _UNDECIDED for row in grid.rows):
             grid.heads = grid.heads[:_TESTED]
-            grid.rows = [Row(row.cells[:_TESTED]) for row in grid.rows]
+            grid.rows = [Row(row.cells[:_TESTED], alike=row.alike) for row in grid.rows]
         tables.append(grid)
     return tables
 
@@ -159,25 +189,35 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
         ],
         "alone": comparison.alone,
         "pairs": [
-            {"title": pair.title, "lines": lines(pair), "badges": side_badges(pair),
+            {"title": pair.title, "verdict": verdict(pair), "lines": lines(pair), "badges": side_badges(pair),
              "setup": setup_grid(pair), "grids": grids(pair)[1:],
              "plots": list(_plots(pair))}
             for pair in comparison.pairs
         ],
+        "videos": [(side.name, video) for side in sides if (video := _recording(side.runs, folder))],
         "method": method(),
     }  # fmt: skip
     return write_page("compare.html.j2", view, output)
 
 
+def _recording(runs: Sequence[LoadedRun], folder: Path) -> str:
+    """Return the recording of a side's only run, relative to the page; empty without one."""
+    video = runs[0].path / "screen.mp4"
+    return quote(Path(os.path.relpath(video.resolve(), folder)).as_posix()) if len(runs) == 1 and video.exists() else ""
+
+
 def _plots(pair: Pair) -> Iterator[dict[str, Any]]:
-    """Yield the runs of both sides as dots, one plot per metric; none for single runs, or if all values are 0."""
+    """Yield the runs of both sides as dots, one plot per metric; none for single runs, or if all values are equal."""
     for label in dict.fromkeys(metric.label for metric in pair.compared):
         of = [metric for metric in pair.compared if metric.label == label]
         values = [value for metric in of for value in (*metric.a.values, *metric.b.values)]
-        if any(values) and max(metric.a.n + metric.b.n for metric in of) > 2:
+        if len(set(map(number, values))) > 1 and max(metric.a.n + metric.b.n for metric in of) > 2:
             rows = [
-                Dots(f"{name} {pair.where(metric.who)}", kind, side.values, side.value, side.low, side.high)
+                Dots(f"{name} {pair.where(metric.who)}", look, side.values, side.value, side.low, side.high)
                 for metric in of
-                for name, kind, side in (("A", "c0", metric.a), ("B", "c1", metric.b))
+                for name, look, side in (
+                    ("A", palette.who(metric.who or "alone"), metric.a),
+                    ("B", f"{palette.who(metric.who or 'alone')} hollow", metric.b),
+                )
             ]
             yield {"title": label, "svg": Markup(dot_plot(rows, label))}

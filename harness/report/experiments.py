@@ -30,6 +30,7 @@ from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.metric import HARM, unit_of, with_unit
+from sojourn.scoring.statistics.intervals import ENOUGH
 from sojourn.scoring.statistics.numbers import never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, summarise, summarise_cells
@@ -252,6 +253,25 @@ def varying(definitions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the options in which these differ, in the order of their first appearance."""
     names = dict.fromkeys(name for one in definitions for name in one)
     return [name for name in names if any(one.get(name) != definitions[0].get(name) for one in definitions)]
+
+
+def sentence(groups: Sequence[Experiment]) -> str:
+    """Return what happened in all experiments, and how sure that is."""
+    every: dict[str, list[VictimOutcome]] = {}
+    for one in groups:
+        for outcome in average_outcomes(one.summary) if one.summary.valid else ():
+            every.setdefault(outcome.name, []).append(outcome)
+    parts = []
+    for name, had in every.items():
+        counts = {word: sum(it.severity == word for it in had) for word in ("severe", "some", "none", None)}
+        words = {"severe": "severe harm", "some": "some harm", "none": "no visible harm", None: "unknown harm"}
+        said = [f"{words[word]} in {count}" for word, count in counts.items() if count]
+        of = f"of {len(had)} experiments"
+        parts.append(f"With {name}: {', '.join(said)} {of}." if len(had) > 1 else f"With {name}: {said[0][:-5]}.")
+    fewest = min((len(one.summary.valid) for one in groups if one.summary.valid), default=ENOUGH)
+    if parts and fewest < ENOUGH:
+        parts.append(f"Not a result yet: {fewest} run{'s' * (fewest != 1)} of an experiment, {ENOUGH} are needed.")
+    return " ".join(parts)
 
 
 def cell_headline(runs: Sequence[LoadedRun]) -> str:

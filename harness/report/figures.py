@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
+from sojourn.harness.report.palette import looks, who
 from sojourn.harness.report.picture import PAGE, Style, standalone, write_picture
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, ccdf_plot, estimate_plot
@@ -26,12 +27,11 @@ Kind = Literal["timeline", "ccdf", "box", "bar"]
 StyleName = Literal["page", "paper"]
 #: Kinds that show a metric over the runs of a folder.
 _OVER_RUNS = ("box", "bar")
-#: Curves that differ by colour or dashes; those after them are drawn thicker.
+#: Curves of a paper that differ by dashes; those after them are drawn thicker.
 _CURVES = 6
 _INCH = 96.0  # px
 _COLUMN, _PAGE = 3.3 * _INCH, 720.0
 _RULES = """
-.plot .again { stroke-width: 3.2 }
 .plot .estimate { fill: currentColor; fill-opacity: .75 }
 .plot .box { fill: currentColor; fill-opacity: .2; stroke: currentColor; stroke-width: 1.2 }
 .plot .whisker, .plot .median { stroke: var(--ink); stroke-width: 1.2 }
@@ -47,13 +47,16 @@ _BLACK = """
 .plot .phase.contended { fill: #000; fill-opacity: .07 }
 .plot .line { color: #000; stroke-width: 1.2 }
 .plot .line.again { stroke-width: 2.4 }
+.plot .line.faint { color: #999; stroke-width: .6 }
+.plot .line.bold { stroke-width: 1.8 }
+.plot .line.who-prague { stroke-dasharray: 7 2 2 2 2 2 }
 .plot .line.quality { color: #000; stroke-width: 2 }
-.plot .line.c0 { stroke-dasharray: none }
-.plot .line.c1 { stroke-dasharray: 7 3 }
-.plot .line.c2 { stroke-dasharray: 1.5 2.5 }
-.plot .line.c3 { stroke-dasharray: 8 2.5 1.5 2.5 }
-.plot .line.c4 { stroke-dasharray: 3.5 2 }
-.plot .line.c5 { stroke-dasharray: 8 2.5 1.5 2.5 1.5 2.5 }
+.plot .line.dashes-0 { stroke-dasharray: none }
+.plot .line.dashes-1 { stroke-dasharray: 7 3 }
+.plot .line.dashes-2 { stroke-dasharray: 1.5 2.5 }
+.plot .line.dashes-3 { stroke-dasharray: 8 2.5 1.5 2.5 }
+.plot .line.dashes-4 { stroke-dasharray: 3.5 2 }
+.plot .line.dashes-5 { stroke-dasharray: 8 2.5 1.5 2.5 1.5 2.5 }
 .plot .line.published { stroke-dasharray: 1.5 2.5 }
 .plot .mark, .plot .mean { fill: #000 }
 .plot .run { fill: #fff; stroke: #000; stroke-width: .6 }
@@ -121,17 +124,16 @@ def _drawn(place: Path, kind: Kind, column: bool, metric: str) -> str:
 def _round_trips(view: RunSeries, run: Path, column: bool) -> str:
     """Return the CCDF of every probe in every phase with a contender, and alone."""
     given = [
-        (f"{phase}, {probe}" if probe else phase, bool(contender), points)
+        (f"{phase}, {probe}" if probe else phase, points)
         for probe, curves in view.ccdfs
-        for phase, contender, points in curves
+        for phase, _, points in curves
         if points and phase != "unshaped"
     ]
     if not given:
         raise ReportError(f"{run}: no probe was recorded, so there is no delay to draw", code="missing")
-    curves = [
-        (name, f"c{n % _CURVES}{' again' * (n >= _CURVES)}{' solo-curve' * (not contended)}", points)
-        for n, (name, contended, points) in enumerate(given)
-    ]
+    names = [name for name, _ in given]
+    kinds = [f"dashes-{n % _CURVES}{' again' * (n >= _CURVES)}" for n in range(len(given))] if column else looks(names)
+    curves = [(name, kind, points) for (name, points), kind in zip(given, kinds, strict=True)]
     size = (_COLUMN, 230.0) if column else (_PAGE, 420.0)
     return ccdf_plot(curves, "CCDF of the probes' round-trip times", upwards="share of probes above", size=size)
 
@@ -162,8 +164,8 @@ def _heading(one: Experiment, none: bool) -> str:
 
 def _rows(one: Experiment, figure: Figure) -> Iterator[Dots]:
     """Yield the estimates of a figure, alone and with every contender."""
-    named = [(one.base, "c2", figure.alone)]
-    named += [(f"with {who}", f"c{n % 2}", figure.contended.get(who)) for n, who in enumerate(one.summary.contenders)]
+    named = [(one.base, who("alone"), figure.alone)]
+    named += [(f"with {name}", who(name), figure.contended.get(name)) for name in one.summary.contenders]
     for label, kind, it in named:
         if it:
             yield Dots(label, kind, it.values, it.value, it.low, it.high)

@@ -30,12 +30,21 @@ PRIMARY = ", primary"
 
 @dataclass
 class Row:
-    """A row of a table; `hurt` and `some` hold the cells with severe and some harm, cell 0 is the row's head."""
+    """A row of a table; `hurt` and `some` hold the cells with severe and some harm, cell 0 is the row's head.
+
+    `alike`: nothing differs in it; pages fold such rows.
+    """
 
     cells: list[str]
     contended: bool = False
     hurt: set[int] = field(default_factory=set)
     some: set[int] = field(default_factory=set)
+    alike: bool = False
+
+    @property
+    def primary(self) -> bool:
+        """Whether it is the primary metric's."""
+        return self.cells[0].endswith(PRIMARY)
 
 
 @dataclass
@@ -57,6 +66,12 @@ def rate_and_queue(lab: Mapping[str, Any]) -> str:
     rate = lab.get("rate_down_bps")
     steps = "".join(f", {bps / 1e6:g} from {t:g} s on" for t, bps in rate_steps(lab))
     return queue(lab) if "box" in lab and not rate else f"{(rate or 0) / 1e6:g} Mbit/s{steps}, {queue(lab)}"
+
+
+def queue_and_rate(lab: Mapping[str, Any]) -> str:
+    """Return queue and rate, for a title: `dualpi2, 10 Mbit/s`; for a black box without a stated rate, its name."""
+    rate = lab.get("rate_down_bps")
+    return queue(lab) + (f", {rate / 1e6:g} Mbit/s" if rate else "")
 
 
 def bottleneck(lab: Mapping[str, Any]) -> str:
@@ -107,6 +122,7 @@ def harm_table(scores: Scores) -> Grid:
             marked = {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm.harm)]
             marked |= {len(cells) - 2, len(cells) - 1}
         if any((metric, name) in by_key for name in names):
+            row.alike = not row.primary and set(cells[3::2]) <= {"0.00", DEMAND_MET}
             grid.rows.append(row)
     grid.rows.sort(key=lambda row: PRIMARY not in row.cells[0])
     return grid

@@ -167,6 +167,17 @@ def phrase(outcome: VictimOutcome) -> str:
     return "; ".join(parts)
 
 
+def seen(outcome: VictimOutcome) -> str:
+    """Return the primary metric with a contender and alone, for a table: `156 lines (720 alone)`."""
+    if outcome.value is None:
+        return "–"
+    share = outcome.primary == PRIMARY["call"]
+    value, alone = (
+        "" if it is None else percent(it) if share else f"{it:.0f}" for it in (outcome.value, outcome.alone)
+    )
+    return f"{value} {'in time' if share else 'lines'}" + (f" ({alone} alone)" if alone else "")
+
+
 def _of_call(outcome: VictimOutcome) -> str:
     if outcome.value is None:
         return "delay of frames not measured"
@@ -252,13 +263,13 @@ def average_headline(summary: ExperimentSummary, service: str = "") -> str:
 
 
 def title(outcomes: Sequence[VictimOutcome]) -> str:
-    """Return the worst harm and its contenders, for a page title: `severe harm with prague`, `no harm`."""
+    """Return the worst harm and its contenders, for a page title: `severe harm with prague`, `no visible harm`."""
     for word in ("severe", "some"):
         if names := [outcome.name for outcome in outcomes if outcome.severity == word]:
             return f"{word} harm with {' and '.join(names)}"
     if not outcomes:
         return "no contender"
-    return "harm unknown" if any(outcome.severity is None for outcome in outcomes) else "no harm"
+    return "harm unknown" if any(outcome.severity is None for outcome in outcomes) else "no visible harm"
 
 
 def badges(outcomes: Sequence[VictimOutcome]) -> list[Badge]:

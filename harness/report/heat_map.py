@@ -70,6 +70,21 @@ class HeatMap:
     tables: Sequence[HeatTable]
 
 
+@dataclass(frozen=True)
+class Placed:
+    """An experiment with one of its contenders: its options in words, its queue, the contender."""
+
+    head: str
+    queue: str
+    contender: str
+    experiment: Experiment
+
+
+def placed(groups: Sequence[Experiment]) -> list[Placed]:
+    """Return every experiment with each of its contenders, with the words of the heat maps' heads."""
+    return list(_Field([one for one in groups if one.victims], {}).placed())
+
+
 def heat_maps(groups: Sequence[Experiment]) -> list[HeatMap]:
     """Return a map per metric of harm, the primary one first; services whose primary metrics differ share a first map.
 
@@ -120,6 +135,12 @@ class _Field:
             (name,) = self._swept
             order = _values(name, self._rows.values())
             self._rows = dict(sorted(self._rows.items(), key=lambda row: order.index(row[1].get(name))))
+
+    def placed(self) -> Iterator[Placed]:
+        """Yield every experiment with each of its contenders."""
+        heads = dict(zip(self._rows, _row_heads(list(self._rows.values())), strict=True))
+        for (row, of_queue, name), one in self._cells.items():
+            yield Placed(heads[row], of_queue, name, one)
 
     def tables(self, metric: str) -> Iterator[HeatTable]:
         """Yield the tables of a metric."""
@@ -185,10 +206,14 @@ def _row(one: Experiment) -> dict[str, Any]:
 
 
 def _swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the options in which rows differ: the one with more values across."""
+    """Return the options in which rows differ: the one with more values across.
+
+    Two options that change together are one choice, not a plane: all are then returned, and rows stay rows.
+    """
     names = {name for row in rows for name in row}
     counts = {name: len(_values(name, rows)) for name in sorted(names)}
-    return tuple(sorted((name for name, count in counts.items() if count > 1), key=lambda name: counts[name]))
+    swept = tuple(sorted((name for name, count in counts.items() if count > 1), key=lambda name: counts[name]))
+    return () if len(swept) == 2 and len(rows) <= counts[swept[1]] else swept
 
 
 def _values(name: str, rows: Iterable[Mapping[str, Any]]) -> list[Any]:

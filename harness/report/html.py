@@ -8,19 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.report import palette
+from sojourn.harness.report.svg import sample
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=select_autoescape(["html", "j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals |= {"palette": Markup(palette.sheet()), "sample": lambda *of: Markup(sample(*of))}
+    return made
 
 
 def write_page(template: str, view: Any, path: Path) -> Path:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sojourn.harness.report.experiments import Experiment, experiments, has_figures
+from sojourn.harness.report.experiments import Experiment, experiments, has_figures, sentence
 from sojourn.harness.report.grids import Grid
 from sojourn.harness.report.headline import CUT_OFFS
 from sojourn.harness.report.heat_map import heat_maps
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.overview import overview
 from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.repetitions import grids, method, run_rows, verdict_view
+from sojourn.harness.report.repetitions import INDEX, grids, method, run_rows, verdict_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
@@ -23,7 +24,6 @@ from sojourn.harness.store.reasons import joined
 from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.statistics.intervals import ENOUGH
 
-INDEX = "index.html"
 #: Experiments above which a page opens with the map of harm only.
 _MANY = 12
 
@@ -101,11 +101,14 @@ def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -
     valid = sum(len(one.summary.valid) for one in groups)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}
     return {
-        "title": f"Results in {folder.resolve().name}",
+        "title": f"Results: {folder.resolve().name}",
+        "sentence": sentence(groups),
+        "rows": (rows := overview(groups, folder)),
+        "pictures": any(row.picture for row in rows),
         "counts": f"{valid + len(out)} runs of {len(groups)} experiment{'s' * (len(groups) != 1)}: {valid} valid",
         "left_counts": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
-        "maps": heat_maps(groups),
-        "many": len(groups) > _MANY,
+        "maps": (maps := heat_maps(groups)),
+        "swept": any(len(one.tables) > 1 for one in maps) or len(groups) > _MANY,
         "published": _published(groups),
         "experiments": [
             {

@@ -56,7 +56,7 @@ PARTS: Mapping[str, Sequence[str]] = {
         *("traffic/skype_call.csv", "scoring/transport/*.py"),
     ),
     "published": ("scoring/reference/*",),
-    "drawing": ("harness/report/timeline.py", "harness/report/svg.py", "harness/report/picture.py"),
+    "drawing": tuple(f"harness/report/{name}.py" for name in ("timeline", "svg", "picture", "palette")),
 }
 _RUN = "kernel", "path", "player", "senders", "timeline"
 #: The parts that decide a table.

@@ -16,6 +16,7 @@ import numpy as np
 import vl_convert
 
 from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.report import palette
 
 SCALE = 1.5
 """Pixels of an image per px of its drawing."""
@@ -98,8 +99,8 @@ def standalone(drawing: str, rules: str = "", ground: bool = True, unit: float =
 def _resolved(further: str) -> str:
     """Return the pages' rules for drawings, and further ones, with the colours of light pages."""
     sheet = (_TEMPLATES / "style.css").read_text()
-    colours = dict(re.findall(r"--([\w-]+): (#\w+)", sheet[: sheet.index("@media")]))
-    rules = [line for line in sheet.splitlines() if line.startswith(".plot ")]
+    colours = dict(re.findall(r"--([\w-]+): (#\w+)", sheet[: sheet.index("@media")])) | palette.colours()
+    rules = [line for line in sheet.splitlines() if line.startswith(".plot ")] + palette.rules()
     return re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], "\n".join([*rules, _FONT, further]))
 
 

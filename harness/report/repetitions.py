@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
 from sojourn.bottleneck.rig import coverage
-from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, cell_headline
+from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, cell_headline, sentence
 from sojourn.harness.report.grids import (
     DEMAND_MET,
     PRIMARY,
@@ -36,6 +37,7 @@ from sojourn.harness.report.headline import (
     outcomes,
 )
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.palette import who
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.report.svg import Dots, dot_plot
@@ -46,6 +48,8 @@ from sojourn.scoring.statistics.numbers import never_came
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
 
 TABLE = "summary.csv"
+INDEX = "index.html"
+"""The page of all runs of a folder."""
 
 
 def records(groups: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
@@ -66,6 +70,8 @@ def write_summary(groups: Sequence[Experiment], folder: Path) -> Path:
     (folder / SUMMARY).write_text(json.dumps(records(groups, folder), indent=1) + "\n")
     _write_table(groups, folder / TABLE)
     view = {
+        "sentence": sentence(groups),
+        "index": _index(groups, folder),
         "method": method(),
         "cut_offs": CUT_OFFS,
         "published": services_table((run.service, run.scores) for one in groups for run in one.victims),
@@ -73,6 +79,14 @@ def write_summary(groups: Sequence[Experiment], folder: Path) -> Path:
         "files": [TABLE, SUMMARY],
     }
     return write_page("summary.html.j2", view, folder / REPORT)
+
+
+def _index(groups: Sequence[Experiment], folder: Path) -> str:
+    """Return the index of the runs' folder, relative to a page in `folder`; empty if there is none."""
+    results = groups[0].runs[0].path.parent if groups else folder
+    # A session writes the index of its folder after its summary.
+    there = folder.resolve().parent == results.resolve() or (results / INDEX).exists()
+    return quote(_relative(results / INDEX, folder)) if there else ""
 
 
 def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
@@ -222,6 +236,8 @@ def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: Experiment
             DEMAND_MET if not alone and figure.unlimited(name) else figure_text(figure, summary, name)
             for name in summary.contenders
         ]
+        alone_cell, contended = cells[1] if alone else "–", set(cells[2:] if alone else cells[1:])
+        alike = not figure.primary and len(contended) == 1 and alone_cell in ("–", *contended)
         hurt = set()
         for name in others:
             contrast = figure.contrast.get(name)
@@ -232,7 +248,7 @@ def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: Experiment
                 continue
             sizes = (contrast.mde, contrast.least) if contrast else (None, None)
             cells += [interval(contrast), _p(figure, contrast), *map(number, sizes)]
-        grid.rows.append(Row(cells, hurt=hurt))
+        grid.rows.append(Row(cells, hurt=hurt, alike=alike and not hurt))
     return grid
 
 
@@ -264,18 +280,17 @@ def _p(figure: Figure, contrast: PairedContrast | None) -> str:
 
 
 def _plot(one: Experiment, it: ExperimentFigure) -> Iterator[dict[str, Any]]:
-    """Yield one figure's runs as dots; none if nothing happened in any run."""
+    """Yield one figure's runs as dots; none if nothing happened in any run, or the same in all of them."""
     summary, figure, title, never = one.summary, it.figure, it.label, it.never
-    of = figure.contended.values() if one.victims else filter(None, [figure.alone])
-    if not any(value for estimate in of for value in estimate.values):
+    of = list(figure.contended.values()) if one.victims else []
+    of += [figure.alone] if figure.alone else []
+    if len({number(value) for estimate in of for value in estimate.values}) < 2:
         return
-    rows = [(one.base, "c2", figure.alone)] if figure.alone else []
+    rows = [(one.base, "who-alone", figure.alone)] if figure.alone else []
     rows += [
-        (f"with {name}", f"c{n}", estimate)
-        for n, name in enumerate(summary.contenders)
-        if (estimate := figure.contended.get(name))
+        (f"with {name}", who(name), estimate) for name in summary.contenders if (estimate := figure.contended.get(name))
     ]
-    less = [(f"{name} − {summary.reference}", "c3", estimate) for name, estimate in figure.contrast.items()]
+    less = [(f"{name} − {summary.reference}", who(name), estimate) for name, estimate in figure.contrast.items()]
     drawn = [dot_plot([_dots(*row) for row in rows], title, never=never)]
     if less:
         drawn.append(dot_plot([_dots(*row) for row in less], f"{title}, differences", zero=True, never=never))

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import replace_file
+from sojourn.harness.report.filmstrip import moments, pictures
 from sojourn.harness.report.grids import (
     bottleneck,
     far_table,
@@ -25,13 +26,15 @@ from sojourn.harness.report.grids import (
 )
 from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
 from sojourn.harness.report.html import render
+from sojourn.harness.report.palette import looks, who
 from sojourn.harness.report.published_tables import published_table
-from sojourn.harness.report.svg import COLOURS, Points, ccdf_plot
+from sojourn.harness.report.svg import Points, ccdf_plot
 from sojourn.harness.report.timeline import timeline, watched
 from sojourn.harness.store.loaded import judged, stored_object
-from sojourn.harness.store.manifest import Manifest, is_run, read_manifest
+from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, Manifest, is_run, read_manifest
+from sojourn.scoring.schema.files import FILES
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
-from sojourn.scoring.time_series import run_series
+from sojourn.scoring.time_series import RunSeries, run_series
 
 REPORT = "report.html"
 #: Prefixes of versions of which there are hundreds: a simulated run's bytes depend on all of them.
@@ -69,11 +72,14 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     lab = scores.lab
     status, reasons = status_of(scores, manifest)
     screen = stored_object(run / "screen.json")
+    offset = screen.get("start", scores.t0) - scores.t0
     probes = [(name, _probe_curves(curves)) for name, curves in view.ccdfs]
     waits = _plotted(scores, scores.sojourn_ccdf)
     frames = _plotted(scores, scores.frame_ccdf)
     service = str(stored_object(run / "options.json").get("service", ""))
     had = outcomes(scores) if status == "valid" else []
+    video = "screen.mp4" if (run / "screen.mp4").exists() else ""
+    strip, poster = _strip(view, run / video, offset) if video else ([], "")
     return {
         "title": f"{watched(scores, run)}: {title(had) if status == 'valid' else 'no harm reported'}",
         "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}; run {manifest.run if manifest else run.name}",
@@ -87,8 +93,10 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "published": published_table(scores, service),
         "phases": phase_table(scores),
         "timeline_svg": Markup(timeline(view)),
-        "video": "screen.mp4" if (run / "screen.mp4").exists() else "",
-        "video_offset": f"{screen.get('start', scores.t0) - scores.t0:.3f}",
+        "video": video,
+        "video_offset": f"{offset:.3f}",
+        "poster": poster,
+        "strip": strip,
         "ccdfs": [
             {
                 "name": name,
@@ -105,23 +113,48 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "sojourn": sojourn_table(scores),
         "sojourn_svg": Markup(ccdf_plot(waits, "CCDF of the packets' sojourn time", axis=_SOJOURN_AXIS)),
         "sojourn_key": _key(waits),
+        "checks": _checks(scores),
         "details": _details(run, scores, manifest),
+        "files": _raw_files(run, manifest),
         "command": shlex.join(manifest.command_line) if manifest else "",
     }
 
 
+def _strip(view: RunSeries, video: Path, offset: float) -> tuple[list[dict[str, Any]], str]:
+    """Return the pictures of the telling moments with their words, and that of the worst one as a poster."""
+    chosen = moments(view)
+    worst = max(range(len(chosen)), key=lambda n: chosen[n].weight, default=0)
+    drawn = pictures(video, [moment.t - offset for moment in chosen], worst)
+    if not drawn:
+        return [], ""
+    strip = [
+        {
+            "t": f"{moment.t:.1f}",
+            "phase": _phase_at(view, moment.t),
+            "height": next((f"{height}p" for start, end, height in view.quality if start <= moment.t < end), ""),
+            "words": moment.words,
+            "worst": n == worst and moment.words != "",
+            "picture": picture,
+        }
+        for n, (moment, picture) in enumerate(zip(chosen, drawn[:-1], strict=True))
+    ]
+    return strip, drawn[-1]
+
+
+def _phase_at(view: RunSeries, t: float) -> str:
+    return next((phase.name for phase in view.phases if phase.start <= t < phase.end), "between phases")
+
+
 def _probe_curves(curves: Sequence[tuple[str, str | None, Points]]) -> list[tuple[str, str, Points]]:
     """Return the curves of a probe for `ccdf_plot`."""
-    return [
-        (name, f"c{index % 6}" + ("" if contender else " solo-curve"), points)
-        for index, (name, contender, points) in enumerate(curves)
-        if points
-    ]
+    shown = [(name, points) for name, _, points in curves if points]
+    kinds = looks([name for name, _ in shown])
+    return [(name, kind, points) for (name, points), kind in zip(shown, kinds, strict=True)]
 
 
-def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, str, str]]:
-    """Return name, colour and kind of line of every curve."""
-    return [(name, COLOURS[int(kind[1])], "dashed" if "solo-curve" in kind else "") for name, kind, _ in curves]
+def _key(curves: Sequence[tuple[str, str, Points]]) -> list[tuple[str, str]]:
+    """Return name and css classes of every curve."""
+    return [(name, kind) for name, kind, _ in curves]
 
 
 def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Points]]:
@@ -129,15 +162,34 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
     contended = {phase.name for phase in scores.phases if phase.contender} | {"solo"}
     named = {curve.name: curve for curve in curves}  # of a single solo phase and the baseline, keep the baseline
     shown = [curve for name, curve in named.items() if name.split()[0] in contended and curve.ms]
-    plain = [curve.name for curve in shown if not curve.name.endswith(OWN)]
 
     def kind(name: str) -> str:
-        """Return the style: the queue's own report is dashed, in the colour of its packets."""
+        """Return the look: the phase's colour, the L queue in other dashes, the queue's own report pale."""
         packets = name.removesuffix(OWN)
-        colour = plain.index(packets) if packets in plain else len(plain)
-        return f"c{colour % 6}" + (" solo-curve" if name.endswith(OWN) else "")
+        queue = " dash-4" if packets.endswith(" L") else " solid" if packets.endswith(" C") else ""
+        return who(name.split()[0]) + queue + (" faint" if name.endswith(OWN) else "")
 
     return [(c.name, kind(c.name), list(zip(c.ms, c.percent, strict=True))) for c in shown]
+
+
+def _raw_files(run: Path, manifest: Manifest | None) -> list[tuple[str, str]]:
+    """Return the files of the run that the page was made from, with what they hold."""
+    derived = {MANIFEST, SIGNATURE, "ro-crate-metadata.json", REPORT}
+    there = [(name, file.text) for name, file in FILES.items() if name not in derived and (run / name).exists()]
+    return [*([(MANIFEST, FILES[MANIFEST].text)] if manifest else []), *there]
+
+
+def _checks(scores: Scores) -> dict[str, Any]:
+    """Return the gates as rows, and whether all passed, in words."""
+    gates = scores.validity.gates
+    failed = sum(not gate.ok for gate in gates)
+    return {
+        "rows": [
+            (("✓ " if gate.ok else "✗ ") + gate.name, f"{gate.measured} (required: {gate.limit})") for gate in gates
+        ],
+        "failed": failed,
+        "words": f"{failed} of {len(gates)} checks failed" if failed else f"All {len(gates)} checks passed",
+    }
 
 
 def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]]:
@@ -149,10 +201,6 @@ def status_of(scores: Scores, manifest: Manifest | None) -> tuple[str, list[str]
 
 
 def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[str, Any]]:
-    gates = [
-        (("✓ " if gate.ok else "✗ ") + gate.name, f"{gate.measured} (required: {gate.limit})")
-        for gate in scores.validity.gates
-    ]
     lab = scores.lab
     path = [
         ("queue, down / up", f"{lab.get('qdisc_down')} / {lab.get('qdisc_up')}"),
@@ -196,10 +244,9 @@ def _details(run: Path, scores: Scores, manifest: Manifest | None) -> list[dict[
         setup += [(f"drawn {name}", value) for name, value in manifest.drawn.items()]
     versions = sorted(versions_of(run, manifest).items())
     tables = [
-        {"title": "Validity", "rows": gates, "folded": False},
-        {"title": "Set-up", "rows": setup, "folded": False},
-        {"title": "Versions", "rows": [row for row in versions if not row[0].startswith(_MANY)], "folded": False},
-        {"title": "Guest and processor", "rows": [row for row in versions if row[0].startswith(_MANY)], "folded": True},
+        {"title": "Set-up", "rows": setup},
+        {"title": "Versions", "rows": [row for row in versions if not row[0].startswith(_MANY)]},
+        {"title": "Guest and processor", "rows": [row for row in versions if row[0].startswith(_MANY)]},
     ]
     return [table for table in tables if table["rows"]]
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots as small inline SVG: panels that share a time axis, and a CCDF with a logarithmic share axis.
 
-Colours and fonts are classes in the page's style sheet, so that one plot works in light, dark and print.
+Colours, dashes and fonts are classes in the page's style sheet and of `palette.py`, so that one plot works in light,
+dark and print. What a page needs to zoom and to read values is in `data-` attributes (`templates/plots.js`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from statistics import quantiles
+from typing import NamedTuple
 
 from sojourn.scoring.statistics.numbers import LOST, formatted
 
 Points = Sequence[tuple[float, float | None]]
-COLOURS = ("victim", "contender", "third", "fourth", "quality", "stall")
-"""The style sheet's colours of the curves c0 to c5, for keys."""
-
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 32.0, 40.0
 """Px between the edges of a time plot and its axes, without a heading."""
 _WIDTH, _GAP, _HEADING = 1000.0, 22.0, 18.0
-_MARKS = {"stall": "■", "freeze": "■", "published solo-curve": "- -", "contender solo-curve": "- -"}
-"""Marks of the entries of a key; a solid line otherwise."""
+#: Px of a letter of a panel's title and of its key in the widest usual font, and of a key's sample and its value.
+_BOLD, _LETTER, _SAMPLE, _VALUE = 8.4, 7.4, 24.0, 58.0
+#: The least share of its size to which a page may shrink a plot: its text stays readable.
+_LEAST = 0.86
 _CHARACTER = 5.9
 """Px of a character, on average."""
 
@@ -48,7 +49,17 @@ class Scale:
 
 def start(width: float, height: float, label: str, kind: str = "", data: str = "") -> str:
     """Return the start tag of a plot of this size in px; `data` are further attributes."""
-    return f'<svg class="plot{kind}" viewBox="0 0 {width:g} {height:g}"{data} role="img" aria-label="{escape(label)}">'
+    least = f' style="min-width:{width * _LEAST:.0f}px"'
+    box = f'viewBox="0 0 {width:g} {height:g}"'
+    return f'<svg class="plot{kind}" {box}{least}{data} role="img" aria-label="{escape(label)}">'
+
+
+def sample(kind: str, block: bool = False) -> str:
+    """Return the sample of a series for a key: a piece of its line, or a block of its colour."""
+    drawn = f'<rect class="bar {kind}" width="14" height="12" x="5"/>'
+    if not block:
+        drawn = f'<path class="line {kind}" d="M0,6H{_SAMPLE:g}"/>'
+    return f'<svg class="plot sample" viewBox="0 0 {_SAMPLE:g} 12" aria-hidden="true">{drawn}</svg>'
 
 
 def line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
@@ -91,6 +102,14 @@ def ticks(lo: float, hi: float, about: int = 6) -> list[float]:
     return [round(n * step, 10) for n in range(first, math.floor(hi / step + 1e-9) + 1)]
 
 
+class Line(NamedTuple):
+    """A line of a panel: css classes, points, and its name in the key, if it has one."""
+
+    kind: str
+    points: Points
+    name: str = ""
+
+
 @dataclass
 class Panel:
     """One panel of a time plot: title, height in px, y range, content, and its key, which is next to the title."""
@@ -99,10 +118,17 @@ class Panel:
     height: float
     top: float
     labels: list[tuple[float, str]] | None = None  # (value, text); default: round numbers
-    lines: list[tuple[str, Points]] = field(default_factory=list)  # (css class, points)
+    lines: list[Line] = field(default_factory=list)
     steps: list[tuple[float, float, float]] = field(default_factory=list)  # (start, end, value)
-    spans: list[tuple[str, float, float, str]] = field(default_factory=list)  # (css class, start, length, tip)
-    key: list[tuple[str, str]] = field(default_factory=list)  # (css class, name)
+    spans: list[tuple[str, float, float, str]] = field(default_factory=list)  # (name, start, length, tip)
+    names: dict[str, str] = field(default_factory=dict)
+    """What the key calls the spans, by their names."""
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """The css classes and the name of every entry."""
+        entries = [(line.kind, line.name) for line in self.lines if line.name]
+        return [*entries, *((f"who-{span}", name) for span, name in self.names.items())]
 
 
 def time_plot(
@@ -114,7 +140,7 @@ def time_plot(
     heading: Sequence[str] = (),
     stamp: str = "",
 ) -> str:
-    """Return the panels over one time axis in seconds; a phase is (name, css class, start, end).
+    """Return the panels over one time axis in seconds; a phase is (name, css classes, start, end).
 
     `size` is width and height in px; the panels' heights are scaled to fit. `heading` has lines above the plot,
     `stamp` is a pale word across it.
@@ -128,49 +154,81 @@ def time_plot(
     data = f' data-left="{LEFT:g}" data-right="{width - RIGHT:g}" data-end="{end:g}"'
     out = [start(width, height, label, " timeline", data)]
     out += [text("heading", width / 2, _HEADING * (n + 1), words) for n, words in enumerate(heading)]
+    shades, names = [], []
     for name, kind, begin, stop in phases:
-        out.append(
+        shades.append(
             f'<rect class="phase {kind}" x="{x(begin):.1f}" y="{top - 26:g}" '
             f'width="{x(stop) - x(begin):.1f}" height="{bottom - top + 26:.1f}"/>'
         )
-        out.append(text("phase-name", x((begin + stop) / 2), top - 11, name))
+        names.append(text("phase-name", x((begin + stop) / 2), top - 11, name))
+    out += [_window(x, top - 26, bottom, shades), *names]
+    drawn: list[str] = []
     y = top
     for panel in panels:
         fitted = replace(panel, height=panel.height * (height - fixed) / natural)
-        out += _panel(fitted, x, y)
+        out += _frame(fitted, x, y)
+        drawn += _curves(fitted, x, y)
         y += fitted.height + _GAP
     out += [text("tick x", x(tick), bottom + 16, f"{tick:g}") for tick in ticks(0, end, 10)]
+    out += [_window(x, top, bottom, drawn)]
     out += [text("axis", (x.a + x.b) / 2, bottom + 34, axis), line("cursor", -9, -9, top, bottom)]
     out += [text("stamp", width / 2, height / 2 + 35, stamp)] if stamp else []
     return "".join([*out, "</svg>"])
 
 
-def _panel(panel: Panel, x: Scale, top: float) -> Iterable[str]:
-    y = Scale(0, panel.top or 1, top + panel.height, top + 14)
-    key = "".join(
-        f'<tspan class="mark {kind.split()[0]}" dx="14">{_MARKS.get(kind, "—")}</tspan>'
-        f'<tspan dx="4">{escape(name)}</tspan>'
-        for kind, name in panel.key
-    )
-    yield f'<text class="panel" x="{x.a + 6:.1f}" y="{top + 9:.1f}">{escape(panel.title)}{key}</text>'
+def _window(x: Scale, top: float, bottom: float, drawn: Iterable[str]) -> str:
+    """Return elements in a window of the same coordinates: a page zooms by the window's view box."""
+    wide, high = x.b - x.a, bottom - top
+    box = f'x="{x.a:g}" y="{top:g}" width="{wide:g}" height="{high:g}" viewBox="{x.a:g} {top:g} {wide:g} {high:g}"'
+    return f'<svg class="window" {box} preserveAspectRatio="none">{"".join(drawn)}</svg>'
+
+
+def _axis_of(panel: Panel, top: float) -> Scale:
+    return Scale(0, panel.top or 1, top + panel.height, top + 14)
+
+
+def _frame(panel: Panel, x: Scale, top: float) -> Iterable[str]:
+    """Yield what surrounds the curves: title, key, and the grid with its values."""
+    y = _axis_of(panel, top)
+    yield f'<g class="of" data-top="{y.b:.2f}" data-bottom="{y.a:.2f}" data-most="{y.hi:g}">'
+    yield text("panel", x.a + 6, top + 9, panel.title)
+    at = x.a + 6 + _BOLD * len(panel.title) + 18
+    for kind, name in panel.key:
+        spans = name in panel.names.values()
+        yield f'<g class="entry" data-name="{escape(name)}">'
+        if spans:
+            yield f'<rect class="bar {kind}" x="{at + 6:.1f}" y="{top - 1:.1f}" width="12" height="10"/>'
+        else:
+            yield f'<path class="line {kind}" d="M{at:.1f},{top + 4.5:.1f}h{_SAMPLE:g}"/>'
+        yield f'<text x="{at + _SAMPLE + 5:.1f}" y="{top + 9:.1f}">{escape(name)}<tspan class="now"></tspan></text></g>'
+        at += _SAMPLE + 5 + _LETTER * len(name) + (14 if spans else _VALUE)
     labels = panel.labels
     if labels is None:
         labels = [(tick, f"{tick:g}") for tick in ticks(0, panel.top or 1, max(int(panel.height // 34), 2))]
     yield y_axis(y, labels, x)
+    yield "</g>"
+
+
+def _curves(panel: Panel, x: Scale, top: float) -> Iterable[str]:
+    y = _axis_of(panel, top)
+    names = {span: f' data-name="{escape(name)}"' for span, name in panel.names.items()}
+    yield "<g>"
     for kind, begin, length, tip in panel.spans:
         wide = max(x(begin + length) - x(begin), 1.5)
         yield (
-            f'<rect class="{kind}" x="{x(begin):.1f}" y="{y.b:g}" width="{wide:.1f}" height="{y.a - y.b:g}">'
-            f"<title>{escape(tip)}</title></rect>"
+            f'<rect class="{kind} who-{kind}" x="{x(begin):.1f}" y="{y.b:g}" width="{wide:.1f}" '
+            f'height="{y.a - y.b:g}"{names.get(kind, "")}><title>{escape(tip)}</title></rect>'
         )
     if panel.steps:
         path = "".join(
             f"{'L' if n else 'M'}{x(begin):.1f},{y(value):.1f}H{x(stop):.1f}"
             for n, (begin, stop, value) in enumerate(panel.steps)
         )
-        yield f'<path class="line quality" d="{path}"/>'
-    for kind, points in panel.lines:
-        yield f'<path class="line {kind}" d="{_path(points, x, y)}"/>'
+        yield f'<path class="line who-quality" d="{path}"/>'
+    for kind, points, name in panel.lines:
+        named = f' data-name="{escape(name)}"' if name else ""
+        yield f'<path class="line {kind}"{named} d="{_path(points, x, y)}"/>'
+    yield "</g>"
 
 
 def ccdf_plot(
@@ -195,11 +253,15 @@ def ccdf_plot(
     named, top = _key([(name, kind) for name, kind, _ in curves], width) if upwards else ("", 0.0)
     x, y = Scale(lo, hi, LEFT, width - RIGHT), Scale(floor, 100, height - BOTTOM, top + 12, log=True)
     shares = [(share, f"{share:g} %") for share in (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1)]
+    scales = {"left": x.a, "right": x.b, "top": y.b, "bottom": y.a, "lo": lo, "hi": hi, "floor": floor}
+    data = "".join(f' data-{key}="{value:g}"' for key, value in scales.items())
     marks = ticks(lo, hi, min(10, int(width // 40)))
-    out = [start(width, height, label), y_axis(y, shares, x, upwards), x_axis(x, marks, y.b, y.a, axis, 36), named]
+    out = [start(width, height, label, " ccdf", data)]
+    out += [y_axis(y, shares, x, upwards), x_axis(x, marks, y.b, y.a, axis, 36), named]
     for (name, kind, _), points, on in zip(curves, shown, endless, strict=True):
         points = [*points, (hi, points[-1][1])] if on else points
-        out.append(f'<path class="line {kind}" d="{_path(points, x, y)}"><title>{escape(name)}</title></path>')
+        drawn = f'd="{_path(points, x, y)}" data-name="{escape(name)}"><title>{escape(name)}</title></path>'
+        out.append(f'<path class="line {kind}" {drawn}')
     return "".join([*out, "</svg>"])
 
 
@@ -216,7 +278,7 @@ def _key(entries: Sequence[tuple[str, str]], width: float) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: css class, length, the range of its repetitions, a reference value, a tooltip."""
+    """A bar: css class, length, the range of its repetitions, a reference value, a tooltip, the words at its end."""
 
     kind: str
     value: float
@@ -224,17 +286,19 @@ class Bar:
     high: float
     published: float | None
     tip: str
+    words: str = ""
 
 
 def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str, width: float = 620.0) -> str:
     """Return horizontal bars in groups (label, bars); a line over a bar is its range, a tick the reference value."""
     longest = max((len(name) for name, _ in groups), default=0)
-    left, thick, gap = min(24 + 6.4 * longest, width / 2), 9.0, 7.0
+    left, thick, gap = min(24 + 7 * longest, width / 2), 14.0, 9.0
+    right = RIGHT + _LETTER * max((len(bar.words) + 1 for _, bars in groups for bar in bars), default=0)
     given = [v for _, bars in groups for bar in bars for v in (bar.value, bar.high, bar.published) if v is not None]
     values = [v for v in given if math.isfinite(v)]  # infinite bars reach the edge
     low = min([0.0, *values, *(bar.low for _, bars in groups for bar in bars)])
     marks = ticks(low, max([*values, 1e-9]), 5)
-    x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - RIGHT)
+    x = Scale(min(low, marks[0]), max([*values, 1e-9]) * 1.02, left, width - right)
     height = 8 + sum(len(bars) * thick + gap for _, bars in groups) + BOTTOM
     out = [start(width, height, label), x_axis(x, marks, 4, height - BOTTOM, axis)]
     y = 8.0
@@ -250,6 +314,9 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
                 out.append(line("range", x(bar.low), x(bar.high), y + thick / 2, y + thick / 2))
             if bar.published is not None:
                 out.append(line("theirs", x(bar.published), x(bar.published), y, y + thick))
+            if bar.words:
+                reach = max(value for value in (bar.value, bar.high, bar.published, 0) if value is not None)
+                out.append(text("words", x(reach) + 5, y + 11, bar.words))
             y += thick
         y += gap
     return "".join([*out, "</svg>"])
@@ -257,7 +324,10 @@ def bar_chart(groups: Sequence[tuple[str, Sequence[Bar]]], axis: str, label: str
 
 @dataclass(frozen=True)
 class Dots:
-    """A row of a dot plot: css class, one value per run, the figure over the runs, and its interval, if any."""
+    """A row of a dot plot: css class, one value per run, the figure over the runs, and its interval, if any.
+
+    The class `hollow` draws rings instead of dots.
+    """
 
     label: str
     kind: str

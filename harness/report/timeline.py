@@ -6,17 +6,25 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
-from sojourn.harness.report.grids import bottleneck
+from sojourn.harness.report.grids import queue_and_rate
 from sojourn.harness.report.headline import measurement, outcomes, sentence, title
-from sojourn.harness.report.svg import Panel, Points, time_plot
+from sojourn.harness.report.palette import who
+from sojourn.harness.report.svg import Line, Panel, Points, time_plot
 from sojourn.harness.store.loaded import stored_object
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
 _FIGURE = 1000.0, 540.0  # px
-#: The line that is dashed where colours cannot be told apart.
-_DASHED = {"contender": "contender solo-curve"}
+_SMOOTH_S = 5.0
+#: The delays that queues report: whose, and in words.
+_DELAYS = {
+    "delay-c": ("c", "delay in the C queue"),
+    "delay-l": ("l", "delay in the L queue"),
+    "delay": ("c", "delay in the queue"),
+    "ldelay": ("c", "delay of the last packet"),
+}
 #: Maximum length of a heading's line in characters.
 _WIDEST = 130
 
@@ -39,9 +47,7 @@ def column_figure(scores: Scores, run: Path, size: tuple[float, float]) -> str:
     """
     view = run_series(scores, run)
     goodput, quality = panels(view)[:2]
-    goodput.lines = [(_DASHED.get(kind, kind), points) for kind, points in goodput.lines]
-    goodput.key = [(_DASHED.get(kind, kind), name) for kind, name in goodput.key]
-    quality.key = [(kind, kind) for kind, _ in quality.key]
+    quality.names = {kind: kind for kind in quality.names}
     return time_plot([goodput, quality], phases(view), "Goodput and quality", size=size)
 
 
@@ -58,8 +64,19 @@ def film_plot(view: RunSeries, size: tuple[float, float], stamp: str, next_to: S
 
 
 def watched(scores: Scores, run: Path) -> str:
-    """Return what was watched through which bottleneck."""
-    return ", ".join(filter(None, [_service(run), bottleneck(scores.lab)]))
+    """Return what was watched through which bottleneck: `YouTube stand-in through dualpi2, 10 Mbit/s`."""
+    return f"{_watched(run)} through {queue_and_rate(scores.lab)}"
+
+
+def _watched(run: Path) -> str:
+    from sojourn.apps import SERVICES
+
+    options = stored_object(run / "options.json")
+    service = SERVICES.get(_service(run))
+    if service is None:
+        return "Video"
+    imitated = not options.get("live") and not options.get("url")
+    return f"{service.brand}{' stand-in' * imitated}" if service.brand else service.watched
 
 
 def _service(run: Path) -> str:
@@ -79,10 +96,16 @@ def panels(view: RunSeries) -> list[Panel]:
     """Return the panels of the timeline: goodput, quality with freezes, and the queue's report."""
     rate: Points = [(t, mbps) for start, end, mbps in view.rates for t in (start, end)]
     goodput = Panel("goodput (Mbit/s)", 190, _top(view.victim, view.contender, rate))
-    goodput.lines = [("published solo-curve", rate)] if rate else []
-    goodput.lines += [("contender", view.contender), ("victim", view.victim)]
-    goodput.key = [("victim", "victim"), ("contender", "contender")]
-    goodput.key += [("published solo-curve", "bottleneck's rate")] if rate else []
+    # A player fetches segments: its seconds jump between all and nothing.
+    goodput.lines = [
+        Line("who-victim faint", view.victim),
+        Line("who-victim bold", _smooth(view), f"victim, mean of {_SMOOTH_S:g} s"),
+    ]
+    goodput.lines += [
+        Line(who(contender), _during(view, view.contender, contender), contender)
+        for contender in dict.fromkeys(phase.contender for phase in view.phases if phase.contender)
+    ]
+    goodput.lines += [Line("who-published", rate, "bottleneck's rate")] if rate else []
     rungs = {height: rung + 1 for rung, height in enumerate(view.heights)}
     quality = Panel("quality shown", 42 + 26 * len(rungs), len(rungs) + 0.5)
     quality.labels = [(rung, f"{height}p") for height, rung in rungs.items()]
@@ -96,29 +119,47 @@ def panels(view: RunSeries) -> list[Panel]:
             quality.spans.append((kind, frozen.start, frozen.length, tip))
     drawn = {kind for kind, *_ in quality.spans}
     names = {"stall": "stall of 0.5 s or more", "freeze": "other freeze"}
-    quality.key = [(kind, name) for kind, name in names.items() if kind in drawn]
+    quality.names = {kind: name for kind, name in names.items() if kind in drawn}
     strips = [goodput, quality]
     for probe in view.rtts:
         of = f"probe ({probe.name}), ms" if probe.name else "probe (ms)"
-        lines: list[tuple[str, Points]] = [("c3", probe.largest), ("c0", probe.p50)]
-        key = [("c0", "median"), ("c3", "maximum per half second")]
-        strips.append(Panel(f"RTT of the {of}", 100, _top(probe.largest), lines=lines, key=key))
+        kind = who(probe.name or "c")
+        lines = [Line(f"{kind} faint", probe.largest, "maximum per half second"), Line(kind, probe.p50, "median")]
+        strips.append(Panel(f"round-trip time of the {of}", 100, _top(probe.largest), lines=lines))
     queue = view.queue
     if queue.backlog_ms:
         name = f"backlog of {queue.kind} at the bottleneck's rate (ms)"
-        strips.append(Panel(name, 100, _top(queue.backlog_ms), lines=[("c2", queue.backlog_ms)]))
+        strips.append(Panel(name, 100, _top(queue.backlog_ms), lines=[Line("who-c", queue.backlog_ms)]))
     for name, points in queue.delays_ms.items():
-        strips.append(Panel(f"{name} of {queue.kind} (ms)", 80, _top(points), lines=[("c3", points)]))
-    counted = [("c2", "CE marks", queue.marks_per_s), ("c5", "drops", queue.drops_per_s)]
-    if any(value for _, value in queue.sce_per_s):
-        counted.insert(1, ("c0", "SCE marks", queue.sce_per_s))
-    if any(value for *_, points in counted for _, value in points):
-        strips.append(
-            Panel(f"marks and drops of {queue.kind} per second", 100, _top(*(points for *_, points in counted)))
-        )
-        strips[-1].lines = [(colour, points) for colour, _, points in counted]
-        strips[-1].key = [(colour, name) for colour, name, _ in counted]
+        which, words = _DELAYS.get(name.replace("_", "-"), ("c", name))
+        title = f"{words} as {queue.kind} reports it (ms)"
+        strips.append(Panel(title, 80, _top(points), lines=[Line(who(which), points)]))
+    counted = [
+        Line("who-marks", queue.marks_per_s, "CE marks"),
+        Line("who-sce", queue.sce_per_s, "SCE marks"),
+        Line("who-drops", queue.drops_per_s, "drops"),
+    ]
+    if not any(value for _, value in queue.sce_per_s):
+        del counted[1]
+    if any(value for line in counted for _, value in line.points):
+        highest = _top(*(line.points for line in counted))
+        strips.append(Panel(f"marks and drops of {queue.kind} per second", 100, highest, lines=counted))
     return strips
+
+
+def _during(view: RunSeries, points: Points, contender: str) -> Points:
+    """Return the points in the phases of a contender."""
+    spans = [(phase.start, phase.end) for phase in view.phases if phase.contender == contender]
+    return [(t, value if any(start <= t < end for start, end in spans) else None) for t, value in points]
+
+
+def _smooth(view: RunSeries) -> Points:
+    """Return the victim's goodput as the mean of the 5 s around every point, within its phase."""
+    means: list[tuple[float, float | None]] = []
+    for phase in view.phases:
+        inside = [(t, value) for t, value in view.victim if value is not None and phase.start <= t < phase.end]
+        means += [(t, fmean(value for at, value in inside if abs(at - t) <= _SMOOTH_S / 2)) for t, _ in inside]
+    return means
 
 
 def _top(*series: Points) -> float:
@@ -126,5 +167,5 @@ def _top(*series: Points) -> float:
 
 
 def phases(view: RunSeries) -> list[tuple[str, str, float, float]]:
-    """Return name, css class, start and end (s) of every phase."""
-    return [(p.name, "contended" if p.contender else "solo", p.start, p.end) for p in view.phases]
+    """Return name, css classes, start and end (s) of every phase."""
+    return [(p.name, f"contended {who(p.contender)}" if p.contender else "solo", p.start, p.end) for p in view.phases]

@@ -26,8 +26,8 @@ from sojourn.scoring.statistics.numbers import LOST
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.trend import FEWEST, changes
 
-#: Colours of rows of a dot plot before and after a change.
-_COLOURS = ("c0", "c1")
+#: Looks of rows of a dot plot before and after a change.
+_COLOURS = ("who-other-1", "who-other-2 hollow")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from sojourn.harness.store.reasons import joined
 OFF = "off"
 DEFAULT = "127.0.0.1:8470"
 _START_S = 10
+_REFRESH_S, _STILL = 10, "still"
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -135,16 +136,16 @@ class StatusPage:
     async def _json(self, _: web.Request) -> web.Response:
         return web.json_response((await asyncio.to_thread(status, self._folder)).record())
 
-    async def _page(self, _: web.Request) -> web.Response:
-        text = await asyncio.to_thread(self._html)
-        return web.Response(text=text, content_type="text/html")
+    async def _page(self, request: web.Request) -> web.Response:
+        still = _STILL in request.query
+        text = await asyncio.to_thread(self._html, still)
+        return web.Response(text=text, content_type="text/html", headers={} if still else {"Refresh": str(_REFRESH_S)})
 
-    def _html(self) -> str:
+    def _html(self, still: bool) -> str:
         state = status(self._folder)
         last = [
             (attempt.number, attempt.cell, attempt.outcome, joined(attempt.reasons) or attempt.headline, attempt.run)
             for attempt in state.last
         ]
-        return render(
-            "soak_status.html.j2", {"state": state, "lines": lines(state), "last": last, "now": clock(state.now)}
-        )
+        view = {"state": state, "lines": lines(state), "last": last, "now": clock(state.now), "still": still}
+        return render("soak_status.html.j2", view)

@@ -17,8 +17,8 @@ from sojourn.harness.report.comparison_page import lines as compared_lines
 from sojourn.harness.report.comparison_page import write_comparison
 from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.html import write_page
-from sojourn.harness.report.index import INDEX, read_folder, write_index_of
-from sojourn.harness.report.repetitions import grids, verdict_view
+from sojourn.harness.report.index import read_folder, write_index_of
+from sojourn.harness.report.repetitions import INDEX, grids, verdict_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.plan import PlanError

@@ -21,8 +21,9 @@ from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.results import figure_text, seeds_text
 from sojourn.harness.report.html import render
+from sojourn.harness.report.palette import looks
 from sojourn.harness.report.run_page import REPORT, ReportError
-from sojourn.harness.report.svg import COLOURS, Panel, Points, ccdf_plot, time_plot
+from sojourn.harness.report.svg import Line, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import Manifest, read_manifest, reseal
 from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, FlowScores, Period, ProbeScores
@@ -34,6 +35,8 @@ from sojourn.traffic.spec import RecordedCall
 FIXED_RTT_MS = 300.0
 """Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
 _POINTS = 240
+#: Flows up to which each is named in each panel.
+_NAMED = 3
 
 
 def renew_run_page(run: Path, scores: Mapping[str, Any]) -> Path:
@@ -207,12 +210,21 @@ def _flow_names(cell: Cell) -> list[str]:
     ]
 
 
+def _flow_looks(cell: Cell) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """Return the flows' looks and their names in panels; if those do not fit, no names, and a key for all panels."""
+    names = _flow_names(cell)
+    kinds = looks(names)
+    if len(names) <= _NAMED:
+        return kinds, names, []
+    return kinds, [""] * len(names), list(zip(names, kinds, strict=True))
+
+
 def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    plots = []
+    plots: list[dict[str, Any]] = []
     if cell.flows and (run / "flows.csv").exists():
         flows = pl.read_csv(run / "flows.csv", schema=FLOWS, missing_columns="insert")
         rates, rtts = series(flows, cell.seconds, cell.sample_s)
-        key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
+        kinds, names, key = _flow_looks(cell)
         largest = max((y for points in rtts.values() for _, y in points if y is not None), default=1.0)
         top = max((y for points in rates.values() for _, y in points if y is not None), default=1.0)
         panels = [
@@ -221,9 +233,9 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
             Panel("TCP RTT, free scale (ms)", 150, largest * 1.05),
         ]
         for panel, points in zip(panels, (rates, rtts, rtts), strict=True):
-            panel.lines = [(f"c{n % 6}", curve) for n, curve in points.items()]
+            panel.lines = [Line(kinds[n], curve, names[n]) for n, curve in points.items()]
         # A flow that is not TCP has no TCP RTT.
-        panels = [panel for panel in panels if any(y is not None for _, curve in panel.lines for _, y in curve)]
+        panels = [panel for panel in panels if any(y is not None for line in panel.lines for _, y in line.points)]
         svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
         plots.append(
             {
@@ -236,14 +248,15 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         )
     if (run / "packets.csv").exists() and scores.get("packets"):
         plots.append(_packets(cell, scores, pl.read_csv(run / "packets.csv", schema=PACKETS), seed))
+    probes = [probe for probe in scores.get("probes", []) if probe.get("ccdf")]
+    seen = [f"probe {probe['ecn']}" for probe in probes]
     curves = [
-        (f"{probe['ecn']}", f"c{n % 6}", ccdf_points(probe["ccdf"]))
-        for n, probe in enumerate(scores.get("probes", []))
-        if probe.get("ccdf")
+        (name, kind, ccdf_points(probe["ccdf"]))
+        for name, kind, probe in zip(seen, looks([probe["ecn"] for probe in probes]), probes, strict=True)
     ]
     if curves:
         svg = ccdf_plot(curves, f"CCDF of the queue delay, seed {seed}", axis="queue delay (ms)")
-        key = [(f"probe {name}", COLOURS[n % 6]) for n, (name, *_) in enumerate(curves)]
+        key = [(name, kind) for name, kind, _ in curves]
         plots.append({"title": f"Queue delay, seed {seed}", "key": key, "svg": Markup(svg), "note": ""})
     return plots
 
@@ -261,16 +274,16 @@ def _packets(cell: Cell, scores: Mapping[str, Any], packets: pl.DataFrame, seed:
     egress = Panel(f"egress in {BIN_S:g} s (Mbit/s)", 200, 1.0)
     owd = Panel("one-way delay of single packets (ms)", 200, 1.0)
     thin = packets.drop_nulls("delay_us").gather_every(max(packets.height // (_POINTS * 8), 1))
+    kinds, names, key = _flow_looks(cell)
     for n, flow in enumerate(scores["packets"]["flows"]):
         rates = [((at + 0.5) * BIN_S, mbps) for at, mbps in enumerate(flow["series"])]
         mine = thin.filter(pl.col("flow") == n)
         delays = list(zip(mine["t_s"].to_list(), (mine["delay_us"] / 1e3).to_list(), strict=True))
-        egress.lines.append((f"c{n % 6}", rates))
-        owd.lines.append((f"c{n % 6}", delays))
+        egress.lines.append(Line(kinds[n], rates, names[n]))
+        owd.lines.append(Line(kinds[n], delays, names[n]))
         egress.top = max([egress.top, *(y * 1.05 for _, y in rates)])
         owd.top = max([owd.top, *(y * 1.05 for _, y in delays)])
     svg = time_plot([egress, owd], [("", "solo", 0, cell.seconds)], f"packets, seed {seed}", axis="time (s)")
-    key = [(name, COLOURS[n % 6]) for n, name in enumerate(_flow_names(cell))]
     note = "Measured from packets where they leave the path: headers and retransmissions are included."
     return {"title": f"Packets, seed {seed}", "key": key, "svg": Markup(svg), "note": note}
 

@@ -32,12 +32,13 @@ from sojourn.harness.matrix.results import (
     seeds_text,
 )
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.palette import looks
 from sojourn.harness.report.scheme_plot import Scheme, scheme_plot
 from sojourn.harness.report.svg import (
-    COLOURS,
     Bar,
     Dot,
     Dots,
+    Line,
     Panel,
     Points,
     bar_chart,
@@ -57,7 +58,8 @@ from sojourn.scoring.transport.rates import goodput_series
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
 COMPARISON, COMPARISON_TABLE = "comparison.html", "comparison.csv"
 """The same two files for a comparison with another folder's runs."""
-_DASHED, _THEIRS = "solo-curve", "published"  # classes in the style sheet
+_THIN, _THEIRS = "thin", "who-published"  # classes in the style sheets
+_MOST_CURVES = 6
 
 
 def write(finished: Results) -> Path:
@@ -231,7 +233,7 @@ def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> 
         for pair in one.pairs:
             if pair.log_ratio is not None:
                 tip = f"{pair.cell}: {pair.ours:.4g}, {finished.theirs} {pair.theirs:.6g}"
-                kind = "hurt" if pair.agrees is False else "c0"
+                kind = "hurt hollow" if pair.agrees is False else "who-other-1"
                 dots.append(Dot(kind, pair.theirs, pair.ours, pair.low, pair.high, tip))
         if dots:
             head, theirs = column_head(finished.matrix, one.metric), finished.theirs
@@ -241,7 +243,9 @@ def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> 
 
 def _ratios(comparison: FolderComparison) -> Markup | None:
     """The ratios of these to the other figures: a row per metric, a dot per cell."""
-    rows = [Dots(head, "c0", one.values, one.value, one.low, one.high) for head, one in comparison.shifts().items()]
+    rows = [
+        Dots(head, "who-other-1", one.values, one.value, one.low, one.high) for head, one in comparison.shifts().items()
+    ]
     return Markup(dot_plot(rows, "log(these/other) of every cell", zero=True, width=760)) if rows else None
 
 
@@ -252,9 +256,10 @@ def _chart(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 
 def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     groups = []
+    kinds = dict(zip(chart.series, looks(list(chart.series)), strict=True))
     for label, cell in chart.cells.items():
         bars = []
-        for n, (name, metric) in enumerate(chart.series.items()):
+        for name, metric in chart.series.items():
             if values := finished.values(cell, metric):
                 pair, mean = finished.pair(cell, metric), fmean(values)
                 text = formatted(mean, ".3g", never := never_came(metric))
@@ -262,12 +267,13 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
                     f", {finished.theirs} {formatted(pair.theirs, '.6g', never)}" if pair else ""
                 )
                 theirs = pair.theirs if pair else None
-                bars.append(Bar(f"c{n % 6}", mean, min(values), max(values), theirs, tip))
+                words = f"{name} {text}".strip()
+                bars.append(Bar(kinds[name], mean, min(values), max(values), theirs, tip, words))
         if bars:
             groups.append((label, bars))
     if not groups:
         return
-    key = [(name, COLOURS[n % 6], "block") for n, name in enumerate(chart.series)]
+    key = [(name, kind, "block") for name, kind in kinds.items()]
     svg = bar_chart(groups, chart.unit, chart.title)
     yield {"title": chart.title, "key": key, "svg": Markup(svg)}
 
@@ -275,31 +281,33 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 def _over_time(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
     """Yield one panel per cell over the same time: goodput of each second, a line per seed, and the published one."""
     panels, longest = [], 0.0
+    kinds = looks(list(chart.series))
     for label, name in chart.cells.items():
         cell = next((cell for cell in finished.cells if cell.name == name), None)
         if not cell:
             continue
-        lines: list[tuple[str, Points]] = []
+        lines: list[Line] = []
         if theirs := chart.published.get(label):
-            lines.append((f"{_THEIRS} {_DASHED}", theirs))
+            lines.append(Line(_THEIRS, theirs))
         for run in finished.paths[name].values():
             flows = pl.read_csv(run / "flows.csv", schema=FLOWS)
             for n, metric in enumerate(chart.series.values()):
                 at = int(metric.removeprefix("flows."))
                 flow = cell.flows[at]
-                lines.append((f"c{n % 6}", goodput_series(flows, at, flow.start_s, flow.stop_s or cell.seconds)))
-        top = max(y for _, points in lines for _, y in points if y is not None)
+                rates = goodput_series(flows, at, flow.start_s, flow.stop_s or cell.seconds)
+                lines.append(Line(kinds[n], rates))
+        top = max(y for line in lines for _, y in line.points if y is not None)
         panels.append(Panel(f"{label} ({chart.unit})", 90, top * 1.05, lines=lines))
         longest = max(longest, cell.seconds)
     if panels:
-        key = [(name or "ours", COLOURS[n % 6], "") for n, name in enumerate(chart.series)]
-        key += [("published", "ink", "dashed")] if chart.published else []
+        key = [(name or "Sojourn", kind) for name, kind in zip(chart.series, kinds, strict=True)]
+        key += [("published", _THEIRS)] if chart.published else []
         svg = time_plot(panels, [("", "solo", 0, longest)], chart.title, axis="time (s)")
         yield {"title": chart.title, "key": key, "svg": Markup(svg)}
 
 
 def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
-    """Yield one chart per as many curves as there are colours; a curve pools all seeds. Published ones are dashed."""
+    """Yield one chart per `_MOST_CURVES` curves; a curve pools all seeds. Published ones are thin dots."""
     curves: list[tuple[str, Points | None, Points | None]] = []
     for label, cell in chart.cells.items():
         for name, metric in chart.series.items():
@@ -309,15 +317,16 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
                 curves.append((" ".join(filter(None, (name, label))), mine, theirs))
     if curves and finished.other is None:  # published ones alone are not a result
         curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
-    parts = [curves[n : n + len(COLOURS)] for n in range(0, len(curves), len(COLOURS))]
+    parts = [curves[n : n + _MOST_CURVES] for n in range(0, len(curves), _MOST_CURVES)]
     for n, part in enumerate(parts, 1):
         title = chart.title + (f" ({n} of {len(parts)})" if len(parts) > 1 else "")
-        key, drawn = [], []
-        for at, (name, mine, theirs) in enumerate(part):
-            for points, whose, kind in ((mine, "", ""), (theirs, f", {finished.theirs}", _DASHED)):
-                if points is not None:
-                    key.append((name + whose, COLOURS[at], "dashed" if kind else ""))
-                    drawn.append((name + whose, f"c{at} {kind}".rstrip(), points))
+        drawn: list[tuple[str, str, Points]] = []
+        for look, (name, mine, theirs) in zip(looks([name for name, *_ in part]), part, strict=True):
+            if mine is not None:
+                drawn.append((name, look, mine))
+            if theirs is not None:
+                drawn.append((f"{name}, {finished.theirs}", f"{look.split()[0]} {_THIN}", theirs))
+        key = [(name, kind) for name, kind, _ in drawn]
         svg = ccdf_plot(drawn, title, axis=f"queue delay ({chart.unit})")
         yield {"title": title, "key": key, "svg": Markup(svg)}
 
@@ -336,13 +345,14 @@ def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
         mbps, delay_ms = (mean(finished.values(cell, metric)) for metric in (summary.mbps, summary.delay_ms))
         if mbps is not None and delay_ms:
             tip = f"{name}: {mbps:.3g} Mbit/s, {formatted(delay_ms, '.4g')} ms"
-            schemes.append(Scheme(name, "c0", delay_ms, mbps, tip))
+            schemes.append(Scheme(name, "who-other-1", delay_ms, mbps, tip))
     if not schemes:  # published ones alone are not a result
         return
     for name, (mbps, delay_ms) in summary.published.items():
         tip = f"{name}, published: {mbps:.3g} Mbit/s, {delay_ms:.4g} ms"
-        schemes.append(Scheme(name, "c1", delay_ms, mbps, tip))
-    key = [("ours", COLOURS[0], "block")] + ([("published", COLOURS[1], "block")] if summary.published else [])
+        schemes.append(Scheme(name, "who-other-2 hollow", delay_ms, mbps, tip))
+    key = [("Sojourn", "who-other-1", "block")]
+    key += [("published", "who-other-2", "block")] if summary.published else []
     svg = scheme_plot(schemes, "95th percentile of one-way delay (ms)", "throughput (Mbit/s)", summary.title)
     yield {"title": summary.title, "key": key, "svg": Markup(svg)}
 

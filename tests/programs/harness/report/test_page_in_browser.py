@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sojourn.harness.report.filmstrip import MOST
+from sojourn.harness.report.run_page import write_report
+from sojourn.harness.store.loaded import load_scores
+from tests.unit.harness.report.test_run_page import Page
 
 
 @pytest.mark.lab
@@ -22,16 +28,14 @@ def test_the_cursor_moves_with_the_recording(recorded: Callable[..., Path], chro
     # Seconds of the run at the cursor and in the recording; the plot is 1000 wide, 64 left and 12 right of its axis.
     place = """() => [(document.querySelector('.cursor').getAttribute('x1') - 64) / 924 * 30,
                       document.getElementById('screen').currentTime - 2]"""
-    assert (
-        float(cursor.get_attribute("x1") or 0) < 0
-        and page.locator("#at").inner_text() == "2.0 s before the first phase"
-    )
+    assert float(cursor.get_attribute("x1") or 0) < 0
+    assert page.locator("#at").inner_text() == "2.0 s before the first phase"
 
     def at(seconds: float, phase: str) -> None:
         page.wait_for_function(f"Math.abs(document.getElementById('screen').currentTime - 2 - {seconds}) < 0.1")
         shown, played = page.evaluate(place)
         assert shown == pytest.approx(played, abs=0.05)
-        assert plot.get_attribute("aria-valuetext") == f"{seconds:.1f} s, {phase}" == page.locator("#at").inner_text()
+        assert cursor.get_attribute("aria-valuetext") == f"{seconds:.1f} s, {phase}" == page.locator("#at").inner_text()
 
     box = plot.bounding_box()
     plot.click(position={"x": box["width"] * (64 + 924 * 0.6) / 1000, "y": 80})
@@ -50,3 +54,57 @@ def test_the_cursor_moves_with_the_recording(recorded: Callable[..., Path], chro
     assert all(shown == pytest.approx(played, abs=0.15) for shown, played in seen)
     assert all(later[0] > earlier[0] for earlier, later in pairwise(seen)) and 10.3 < seen[-1][0] < 13
     context.close()
+
+
+@pytest.mark.lab
+def test_a_drag_zooms_and_a_key_hides_its_line(recorded: Callable[..., Path], chromium: Any) -> None:
+    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto((recorded(32) / "report.html").as_uri())
+    plot = page.locator(".timeline")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+
+    def x(seconds: float) -> float:
+        return float(box["x"] + box["width"] * (64 + 924 * seconds / 30) / 1000)
+
+    def ticks() -> list[float]:
+        return [float(it) for it in plot.locator("> .tick.x").all_text_contents()]
+
+    assert ticks() == [0, 5, 10, 15, 20, 25, 30]
+    page.mouse.move(x(10), box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(x(20), box["y"] + 80, steps=5)
+    page.mouse.up()
+    assert ticks()[0] == 10 and 19 <= ticks()[-1] <= 20 and len(ticks()) > 7
+    prague = plot.locator(".entry[data-name=prague]")
+    page.mouse.move(x(15), box["y"] + 80)  # the middle of what is shown
+    assert prague.text_content() == "prague 9.10", "by hand: Prague's 9.1 Mbit/s"
+    line = plot.locator(".window path[data-name=prague]")
+    drawn = "it => getComputedStyle(it).display !== 'none'"
+    assert line.evaluate(drawn)
+    prague.focus()
+    page.keyboard.press("Enter")
+    assert not line.evaluate(drawn) and prague.get_attribute("aria-pressed") == "false"
+    page.get_by_role("button", name="Whole run").click()
+    assert ticks() == [0, 5, 10, 15, 20, 25, 30]
+    page.locator(".strip .worst").click()  # the stall of 2.5 s at 14 s
+    page.wait_for_function("Math.abs(document.getElementById('screen').currentTime - 2 - 15.25) < 0.15")
+    context.close()
+
+
+@pytest.mark.lab
+def test_the_report_stands_alone_but_for_the_recording(recorded: Callable[..., Path]) -> None:
+    run = recorded(32)
+    page, text = Page(run / "report.html"), (run / "report.html").read_text()
+    pictures = [it for it in page.references if it.startswith("data:image/jpeg;base64,")]
+    assert len(pictures) == MOST + 1, "of a strip and the poster"
+    links = {it for it in page.references if it[0] != "#" and it not in pictures}
+    assert links >= {"screen.mp4", "manifest.json", "scores.json", "../index.html"}
+    assert all((run / it).exists() for it in links - {"../index.html"})
+    assert not re.search(r"https?://|url\(|@import", text)
+    assert 'data-offset="-2.000"' in text
+    assert len(text) < 250_000
+    (run / "screen.mp4").write_bytes(b"damaged")
+    again = Page(write_report(run, load_scores(run)))
+    assert "screen.mp4" in again.references and not any(it.startswith("data:") for it in again.references)

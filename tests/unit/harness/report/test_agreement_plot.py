@@ -18,7 +18,7 @@ def test_every_figure_and_source_is_in_the_picture() -> None:
 def test_the_many_are_under_the_few() -> None:
     many, few = SourceDots("many", [(1.0 + n, 1.0 + n) for n in range(101)]), SourceDots("few", [(2.0, 3.0)])
     picture = drawn(few, many)
-    assert picture.rindex("faint c1") < picture.index('dot c0"')
+    assert picture.rindex("faint who-other-2") < picture.index('dot who-other-1"')
 
 
 def test_a_picture_without_figures_is_drawn() -> None:

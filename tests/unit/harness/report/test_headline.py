@@ -101,7 +101,7 @@ def test_the_worst_contender_is_in_the_title() -> None:
     bad = VictimOutcome(name="prague", **VIDEO, harm=0.3)
     good, unknown = VictimOutcome(name="bbr", **VIDEO, harm=-0.2), VictimOutcome(name="reno", **VIDEO)
     assert title([mild, bad, good]) == "severe harm with prague"
-    assert title([mild, good]) == "some harm with cubic" and title([good]) == "no harm"
+    assert title([mild, good]) == "some harm with cubic" and title([good]) == "no visible harm"
     assert title([good, unknown]) == "harm unknown" and title([]) == "no contender"
 
 
@@ -154,7 +154,7 @@ def test_page_terminal_and_pictures_say_the_same(scores: Scores, tmp_path: Path)
     assert f"Call with prague: {SAYS}." in page.text and "keeps" not in page.text
     assert 'class="badge harm severe">harm: severe<' in written
     assert 'class="badge measurement valid">measurement: valid<' in written
-    assert "<h1>call, 10 Mbit/s, fq_codel flows 1, RTT 20 ms: severe harm with prague</h1>" in written
+    assert "<h1>Video call through fq_codel flows 1, 10 Mbit/s: severe harm with prague</h1>" in written
     print_scores(call, tmp_path, Console(file=(output := StringIO()), width=400))
     assert f"Call with prague: {SAYS}." in output.getvalue()
     assert "measurement: valid · harm: severe with prague" in output.getvalue()
@@ -237,7 +237,7 @@ def test_goodput_of_a_victim_that_got_all_it_asked_for_has_no_harm(
     (one,) = experiments(find_runs(paths))
     page = write_summary([one], tmp_path / "out").read_text()
     assert not any("goodput of the victim" in line for line in re.findall("Shown worse[^<]*", page))
-    assert re.search(r"goodput of the victim</th><td>demand met</td><td>demand met</td><td>demand met</td>", page)
+    assert re.search(r"goodput of the victim</th>(<td[^>]*>demand met</td>){3}", page)
 
 
 def luminance(colour: str) -> float:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
+from sojourn.harness.report.index import write_index
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.repetitions import grids, lines, run_rows, write_summary
 from sojourn.harness.report.run_page import ReportError
@@ -159,8 +160,15 @@ def test_the_page_stands_alone_and_links_to_each_run(series: Series, tmp_path: P
     page = write_summary(experiments(find_runs(paths)), tmp_path / "results" / "summary")
     text, read = page.read_text(), Page(page)
     assert not re.search(r"https?://|url\(|@import", text)
-    assert read.references == [*(f"../{path.name}/report.html" for path in paths), "summary.csv", "summary.json"]
-    assert all((page.parent / reference).exists() for reference in read.references)
+    assert read.references == [
+        "#main",
+        "../index.html",
+        *(f"../{path.name}/report.html" for path in paths),
+        "summary.csv",
+        "summary.json",
+    ]
+    write_index(paths[0].parent)  # as a session does after its summary
+    assert all((page.parent / reference).exists() for reference in read.references[1:])
     assert text.count("<circle") >= 5 * 3 * 6
     assert "prague, then cubic" in read.text and "measurement: invalid: jitter: 9 ms, at most 2 ms" in read.text
     assert "goodput yes, harm yes" in read.text

@@ -7,7 +7,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sojourn.harness.report.svg import Bar, Dot, Panel, Scale, bar_chart, ccdf_plot, scatter_plot, ticks, time_plot
+from sojourn.harness.report.svg import (
+    Bar,
+    Dot,
+    Line,
+    Panel,
+    Scale,
+    bar_chart,
+    ccdf_plot,
+    scatter_plot,
+    ticks,
+    time_plot,
+)
 
 NS = {"s": "http://www.w3.org/2000/svg"}
 
@@ -35,15 +46,17 @@ def test_scales_are_linear_or_logarithmic_and_clip() -> None:
 
 
 def test_a_time_plot_shades_phases_and_lifts_the_pen_where_nothing_is_known() -> None:
-    panel = Panel("goodput", 100, 10, lines=[("victim", [(0, 0), (10, 10), (20, None), (30, 5)])])
+    panel = Panel("goodput", 100, 10, lines=[Line("who-victim", [(0, 0), (10, 10), (20, None), (30, 5)], "victim")])
     panel.spans.append(("stall", 10, 5, "stall of 5 s & more"))
+    panel.names = {"stall": "stall"}
     svg = parsed(time_plot([panel], [("solo-1", "solo", 0, 20), ("<prague>", "contended", 20, 40)], "goodput"))
-    shaded = svg.findall("s:rect[@class='phase solo']", NS) + svg.findall("s:rect[@class='phase contended']", NS)
+    assert [entry.attrib["data-name"] for entry in svg.findall("s:g/s:g[@class='entry']", NS)] == ["victim", "stall"]
+    shaded = [it for kind in ("solo", "contended") for it in svg.findall(f".//s:rect[@class='phase {kind}']", NS)]
     assert [float(r.attrib["x"]) for r in shaded] == [64, 526] and float(shaded[0].attrib["width"]) == 462
-    line = svg.find("s:path[@class='line victim']", NS)
+    line = svg.find("s:svg//s:path[@class='line who-victim']", NS)
     assert line is not None
     assert numbers(line.attrib["d"]) == [("M", 64, 132), ("L", 295, 46), ("M", 757, 89)]
-    stall = svg.find("s:rect[@class='stall']", NS)
+    stall = svg.find(".//s:rect[@class='stall who-stall']", NS)
     assert stall is not None and float(stall.attrib["width"]) == 115.5
     assert stall.findtext("s:title", "", NS) == "stall of 5 s & more"
     assert svg.attrib["data-end"] == "40"
@@ -52,9 +65,9 @@ def test_a_time_plot_shades_phases_and_lifts_the_pen_where_nothing_is_known() ->
 def test_quality_is_drawn_in_steps() -> None:
     panel = Panel("quality", 100, 4, labels=[(4, "720p"), (1, "240p")], steps=[(0, 10, 4), (10, 40, 1)])
     svg = parsed(time_plot([panel], [("solo", "solo", 0, 40)], "q"))
-    line = svg.find("s:path[@class='line quality']", NS)
+    line = svg.find(".//s:path[@class='line who-quality']", NS)
     assert line is not None and line.attrib["d"].count("H") == 2 and line.attrib["d"].startswith("M64.0,46.0H")
-    assert {t.text for t in svg.findall("s:text[@class='tick y']", NS)} == {"720p", "240p"}
+    assert {t.text for t in svg.findall(".//s:text[@class='tick y']", NS)} == {"720p", "240p"}
 
 
 def test_a_ccdf_leaves_out_what_lies_below_its_floor() -> None:

@@ -40,7 +40,7 @@ def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Pa
     view.queue.sce_per_s = [(0.0, None), (1.0, 40.0)]
     last = panels(view)[-1]
     assert [name for _, name in last.key] == ["CE marks", "SCE marks", "drops"]
-    assert dict(last.lines)["c0"] == view.queue.sce_per_s and last.top > 40
+    assert {line.name: line.points for line in last.lines}["SCE marks"] == view.queue.sce_per_s and last.top > 40
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "svg", "pdf"])

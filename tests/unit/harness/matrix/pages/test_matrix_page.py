@@ -151,7 +151,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     # By hand, of 40.2, 10 and 30 beside 40, 20 and 30.
     told = ["3", "2", "3%", "1.000", "0.983", "0.000", "0.005", "far &lt;1&gt; (x 0.5), near (x 1.01), mid (x 1)"]
     assert re.findall(r"<td[^>]*>(.*?)</td>", row) == told
-    assert page.count('<circle class="bar dot c0"') == 2 and page.count('<circle class="bar dot hurt"') == 1
+    assert [page.count(f'<circle class="bar dot {kind}"') for kind in ("who-other-1", "hurt hollow")] == [2, 1]
     (line,) = (
         line for line in matrix_page.summary(results(MATRIX, folder, INPUTS)) if line.startswith("Prague Mbit/s")
     )
@@ -328,7 +328,7 @@ def test_a_curve_of_which_all_was_lost_is_at_the_top(folder: Path) -> None:
     pages = [matrix_page.write(results(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS))]
     pages.append(cell_folder(folder, MATRIX.cells[0]) / "cell.html")
     for page in pages:
-        assert re.search(r'<path class="line c0" d="M64.0,12.0L[\d.]+,12.0">', page.read_text()), page
+        assert re.search(r'<path class="line who-\S+" d="M64.0,12.0L[\d.]+,12.0" data-name', page.read_text()), page
 
 
 def test_published_curves_are_dashed_beside_ours(folder: Path) -> None:
@@ -337,17 +337,17 @@ def test_published_curves_are_dashed_beside_ours(folder: Path) -> None:
         published={"A": ((0.0, 100.0), (9.0, 1.0)), "again": ((0.0, 50.0), (9.0, 2.0))},
     )  # fmt: skip
     page = matrix_page.write(results(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)).read_text()
-    keys = re.findall(r'<li class="(\w*)" style="--c: var\(--(\w+)\)">(.*?)</li>', page)
+    keys = re.findall(r'<li data-name="([^"]*)">.*?class="line ([^"]*)"', page)
     assert keys == [
-        ("", "victim", "A"),
-        ("dashed", "victim", "A, published"),
-        ("dashed", "contender", "again, published"),
+        ("A", "who-other-1"),
+        ("A, published", "who-other-1 thin"),
+        ("again, published", "who-other-2 thin"),
     ]
-    assert page.count('class="line c0 solo-curve"') == page.count('class="line c1 solo-curve"') == 1
+    assert page.count('class="line who-other-1 thin" d="M64') == page.count('class="line who-other-2 thin" d="M64') == 1
     # Alone the published curves are no result of ours.
     alone = chart.model_copy(update={"cells": {"A": "needy"}})
     page = matrix_page.write(results(MATRIX.model_copy(update={"charts": (alone,)}), folder, INPUTS)).read_text()
-    assert "solo-curve" not in page.partition("</style>")[2]
+    assert " thin" not in page.partition("</style>")[2]
 
 
 def test_goodput_over_time_has_a_panel_a_cell_and_the_published_series(folder: Path) -> None:
@@ -357,8 +357,9 @@ def test_goodput_over_time_has_a_panel_a_cell_and_the_published_series(folder: P
     )  # fmt: skip
     page = matrix_page.write(results(MATRIX.model_copy(update={"charts": (chart,)}), folder, INPUTS)).read_text()
     (figure,) = re.findall(r"<figcaption>each second</figcaption>(.*?)</figure>", page, re.DOTALL)
-    assert figure.count('class="line c0"') == 4, "two seeds of each cell"
-    assert figure.count('class="line published solo-curve"') == 1
+    _, figure = figure.split("timeline")  # after the key
+    assert figure.count('class="line who-other-1"') == 4, "two seeds of each cell"
+    assert figure.count('class="line who-published"') == 1
     assert ">A (Mbit/s)<" in figure and ">B (Mbit/s)<" in figure
 
 
@@ -396,7 +397,8 @@ def test_the_page_of_a_cell_shows_its_single_packets(folder: Path) -> None:
     mean = f"{link.rate_bps / 1e6:.3g}"
     assert f"down delivery trace (generated, {mean} Mbit/s on average), pie; up 1000 Mbit/s" in view["setup"][0]
     plot = next(plot for plot in view["plots"] if plot["title"] == "Packets, seed 1")
-    assert plot["svg"].count('class="line c0"') == plot["svg"].count('class="line c1"') == 2
+    drawn = [plot["svg"].count(f'class="line who-{name}" data-name') for name in ("prague", "cubic")]
+    assert drawn == [2, 2], "egress and delay"
 
 
 def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All experiments of a results folder at a glance: a row per experiment and contender."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import unescape
+from math import inf, isfinite
+from pathlib import Path
+from urllib.parse import quote
+
+from sojourn.harness.report.experiments import Experiment
+from sojourn.harness.report.grids import labelled, number
+from sojourn.harness.report.headline import Badge, average_outcomes, harm_badge, seen
+from sojourn.harness.report.heat_map import Placed, placed
+from sojourn.harness.report.repetitions import figure_text
+from sojourn.harness.report.run_page import REPORT
+from sojourn.scoring.long_table import label_of
+from sojourn.scoring.statistics.intervals import ENOUGH
+from sojourn.scoring.statistics.summary import Figure
+
+#: P99 of the answered probes, of both probes.
+_DELAYS = ("rtt_answered_p99_ms", "ect1_rtt_answered_p99_ms")
+#: Rows up to which each has a picture, and the size in bytes up to which a report is searched for it.
+_MOST_PICTURES, _LARGEST_REPORT = 40, 4 << 20
+_PICTURE = re.compile(
+    r'data-phase="(?P<phase>[^"]*)"(?P<worst> class="worst")?>'
+    r'<img src="(?P<data>data:image/jpeg;base64,[A-Za-z0-9+/=]+)"'
+)
+
+
+@dataclass(frozen=True)
+class OverviewCell:
+    """A cell: its text, smaller lines below it, and the number by which it sorts."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    order: float | None = None
+
+
+@dataclass(frozen=True)
+class OverviewRow:
+    """An experiment with one contender. `picture` is a data URL, empty without one."""
+
+    head: str
+    link: str
+    queue: str
+    contender: str
+    badge: Badge
+    harm: OverviewCell
+    seen: str
+    delay: OverviewCell
+    stalls: OverviewCell
+    n: int
+    few: bool
+    page: str
+    """The report of its first valid run, relative to the folder; empty without one."""
+    picture: str
+
+
+def overview(groups: Sequence[Experiment], folder: Path) -> list[OverviewRow]:
+    """Return the rows for a page in `folder`, the worst harm first.
+
+    An experiment's link is `#e` and its number in `groups`.
+    """
+    links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
+    pairs = [it for it in placed(groups) if it.experiment.summary.valid]
+    rows = [_row(it, links[id(it.experiment)], folder, len(pairs) <= _MOST_PICTURES) for it in pairs]
+    return sorted(rows, key=lambda row: -inf if row.harm.order is None else row.harm.order, reverse=True)
+
+
+def _row(it: Placed, link: str, folder: Path, pictured: bool) -> OverviewRow:
+    one, summary = it.experiment, it.experiment.summary
+    outcome = next(had for had in average_outcomes(summary) if had.name == it.contender)
+    run = next(run for run, name in zip(one.victims, one.names, strict=True) if name in summary.valid)
+    page = run.path / REPORT
+    phases = {phase.name for phase in run.scores.phases if phase.contender == it.contender}
+    harm = summary.primary_harm
+    over_runs = harm.contended.get(it.contender) if harm else None
+    notes = []
+    if over_runs and over_runs.low is not None and over_runs.high is not None:
+        notes.append(f"{over_runs.low:.2f} to {over_runs.high:.2f}")
+    n = over_runs.n if over_runs else len(summary.valid)
+    return OverviewRow(
+        head=it.head,
+        link=link,
+        queue=it.queue,
+        contender=it.contender,
+        badge=harm_badge(outcome),
+        harm=OverviewCell("–" if outcome.harm is None else f"{outcome.harm + 0.0:.2f}", tuple(notes), outcome.harm),
+        seen=seen(outcome),
+        delay=_delay(it),
+        stalls=OverviewCell(number(outcome.stalls), (), outcome.stalls),
+        n=n,
+        few=n < ENOUGH,
+        page=f"{quote(os.path.relpath(page, folder))}" if page.exists() else "",
+        picture=_picture(page, phases) if pictured else "",
+    )
+
+
+def _delay(it: Placed) -> OverviewCell:
+    """Return the P99 of both probes with the contender, and that of the victim alone."""
+    summary, runs = it.experiment.summary, [run.scores for run in it.experiment.victims]
+    known: list[tuple[str, Figure]] = [
+        (name, figure) for name in _DELAYS if (figure := summary.figure(name)) and it.contender in figure.contended
+    ]
+    if not known:
+        return OverviewCell("–")
+    texts = []
+    for name, figure in known:
+        queue = re.search(r"\(([^()]*(?:\([^()]*\))?)\)", labelled(label_of(name), *runs))
+        value = figure.contended[it.contender].value
+        text = _ms(value) if isfinite(value) else figure_text(figure, summary, it.contender)
+        texts.append(f"{queue[1]}: {text}" if queue and len(known) > 1 else text)
+    alone = known[0][1].alone
+    notes = (*texts[1:], *([f"{_ms(alone.value)} alone"] if alone else []))
+    return OverviewCell(texts[0], notes, known[0][1].contended[it.contender].value)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _picture(page: Path, phases: set[str]) -> str:
+    """Return a picture of one of the phases from a run's report, the worst moment if it is there; empty without one."""
+    try:
+        text = page.read_text(errors="replace") if page.stat().st_size <= _LARGEST_REPORT else ""
+    except OSError:
+        return ""
+    found = [match for match in _PICTURE.finditer(text) if unescape(match["phase"]) in phases]
+    return max(found, key=lambda match: bool(match["worst"]))["data"] if found else ""
