@@ -42,9 +42,10 @@ _RULES = """
 #: Black on any paper: curves differ by their dashes, areas by their grey.
 _BLACK = """
 .plot { font-size: 10px }
-.plot text, .plot .panel, .plot .phase-name { fill: #000; font-weight: 400 }
+.plot text, .plot .panel, .plot .phase-name, .plot .entry, .plot .of, .plot .now { fill: #000; font-weight: 400 }
 .plot .grid { stroke: #ccc; stroke-width: .6 }
 .plot .phase.contended { fill: #000; fill-opacity: .07 }
+.plot [class*="who-"] { color: #000 }
 .plot .line { color: #000; stroke-width: 1.2 }
 .plot .line.again { stroke-width: 2.4 }
 .plot .line.faint { color: #999; stroke-width: .6 }
