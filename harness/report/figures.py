@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
-from sojourn.harness.report.palette import looks, who
+from sojourn.harness.report.palette import LOOKS, looks, who
 from sojourn.harness.report.picture import PAGE, Style, standalone, write_picture
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, ccdf_plot, estimate_plot
@@ -42,10 +42,9 @@ _RULES = """
 #: Black on any paper: curves differ by their dashes, areas by their grey.
 _BLACK = """
 .plot { font-size: 10px }
-.plot text, .plot .panel, .plot .phase-name, .plot .entry, .plot .of, .plot .now { fill: #000; font-weight: 400 }
+.plot text, .plot .panel, .plot .phase-name, .plot .entry text { fill: #000; font-weight: 400 }
 .plot .grid { stroke: #ccc; stroke-width: .6 }
 .plot .phase.contended { fill: #000; fill-opacity: .07 }
-.plot [class*="who-"] { color: #000 }
 .plot .line { color: #000; stroke-width: 1.2 }
 .plot .line.again { stroke-width: 2.4 }
 .plot .line.faint { color: #999; stroke-width: .6 }
@@ -61,13 +60,14 @@ _BLACK = """
 .plot .line.published { stroke-dasharray: 1.5 2.5 }
 .plot .mark, .plot .mean { fill: #000 }
 .plot .run { fill: #fff; stroke: #000; stroke-width: .6 }
-.plot rect.stall, .plot .mark.stall { fill: #555 }
-.plot rect.freeze, .plot .mark.freeze { fill: #aaa }
+.plot rect.stall, .plot .bar.who-stall { fill: #555 }
+.plot rect.freeze, .plot .bar.who-freeze { fill: #aaa }
 .plot .estimate { fill: #bbb; fill-opacity: 1; stroke: #000; stroke-width: .8 }
 .plot .box { fill: #ddd; fill-opacity: 1; stroke: #000; stroke-width: .8 }
 .plot .range, .plot .whisker, .plot .median { stroke: #000; stroke-width: .9 }
 .plot .median { stroke-width: 1.8 }
 """
+_BLACK += "\n".join(f".plot .bar.who-{name} {{ color: #000 }}" for name in LOOKS)
 STYLES = {
     "page": Style(rules=_RULES),
     "paper": Style(rules=_RULES + _BLACK, ground=False, scale=600 / _INCH, points=72 / _INCH),

@@ -47,6 +47,8 @@ def column_figure(scores: Scores, run: Path, size: tuple[float, float]) -> str:
     """
     view = run_series(scores, run)
     goodput, quality = panels(view)[:2]
+    # A column has no room for a long key: the phases name the contenders.
+    goodput.lines = [it._replace(name="victim" if "bold" in it.kind else "") for it in goodput.lines]
     quality.names = {kind: kind for kind in quality.names}
     return time_plot([goodput, quality], phases(view), "Goodput and quality", size=size)
 

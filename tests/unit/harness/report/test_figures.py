@@ -75,7 +75,7 @@ def test_the_timeline_of_a_paper_has_no_heading_and_dashes_instead_of_colours(ru
     assert any("stalled" in word or "stalls" in word for word in words(page))
     assert not any("Video with" in word for word in words(paper)) and of_class(page, "heading")
     kinds = [it["class"] for it in of_class(paper, "line")]
-    assert kinds == [it["class"] for it in of_class(page, "line")], "the same lines, which the style draws differently"
+    assert set(kinds) == {it["class"] for it in of_class(page, "line")}, "the style alone draws them differently"
     assert {"line who-victim bold", "line who-prague"} <= set(kinds)
 
 
