@@ -264,7 +264,9 @@ def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
             if (ended := subprocess.run(words, check=False).returncode) not in (0, table.table == "published"):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
         (folder / _DONE).touch()
-    return find_runs([folder])
+    # A matrix has a folder of its own.
+    places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if table.table == "published" else [folder]
+    return find_runs(places)
 
 
 def _draw(runs: Sequence[LoadedRun], picture: Path) -> Path:

@@ -28,7 +28,7 @@ FRAGMENT_S = 1
         2,
         [
             (["--service=youtub"], "did you mean youtube?"),
-            (["--qdisc=fq_codle"], '--qdisc: unknown qdisc "fq_codle"; did you mean fq_codel?'),
+            (["--qdisc=fq_codle"], '--qdisc: unknown qdisc "fq_codle"; did you mean fq_codel'),
             (["--qdisc=dualpi2 target soon"], "--qdisc: "),
             (["--rate=12"], '--rate: "12" has no unit; write 12mbit'),
             (["--rate=1kbit"], "--rate: "),

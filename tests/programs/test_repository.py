@@ -109,7 +109,7 @@ def test_every_dependency_has_a_range_and_is_locked_with_hashes() -> None:
 
 def test_make_harm_is_sojourn_harm() -> None:
     """Without pytest's preamble; and the manifest shows a command that can be typed."""
-    command = ["make", "--dry-run", "harm", "SERVICE=call", "ARGS=--qdisc=dualpi2"]
+    command = ["make", "--dry-run", "--no-print-directory", "harm", "SERVICE=call", "ARGS=--qdisc=dualpi2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     last = done.stdout.splitlines()[-1]
     assert last.endswith("python -m sojourn.harness.cli harm --service=call --qdisc=dualpi2"), done.stdout

@@ -19,5 +19,5 @@ def test_the_probe_gets_a_panel_when_it_is_there(recorded: Callable[..., Path], 
     assert [panel.title.split(":")[0] for panel in panels(view)] == [
         "goodput (Mbit/s)",
         "quality shown",
-        "RTT of the probe (ms)",
+        "round-trip time of the probe (ms)",
     ]

@@ -146,3 +146,12 @@ def test_a_picture_of_a_run_has_only_its_stamp_in_the_page(
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "p.md").read_text()
     assert "*1 run; commit 1234abcd" in page and "|" not in page
+
+
+def test_the_published_tables_have_a_folder_per_matrix(series: Callable[..., list[Path]], tmp_path: Path) -> None:
+    for run, matrix in zip(series([1, 2]), ("s1", "s2"), strict=True):
+        (folder := tmp_path / "tables" / matrix).mkdir(parents=True)
+        run.rename(folder / run.name)
+    (tmp_path / "tables" / "done").touch()
+    table = PaperTable(name="tables", page="page.md", commands=("matrix s1", "matrix s2"), table="published")
+    assert [run.path.parent.name for run in paper._runs(table, tmp_path / "tables")] == ["s1", "s2"]
