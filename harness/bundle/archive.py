@@ -298,7 +298,7 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
                 raise BundleError(
                     f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}", code="altered"
                 )
-            if _digest(_content(tar, member), into / inside if into else None) != entry.sha256:
+            if copied(_content(tar, member), into / inside if into else None) != entry.sha256:
                 raise BundleError(f"{inside}: differs from the manifest", code="altered")
             seen.add(inside)
             member = next(members, None)
@@ -316,7 +316,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-def _digest(content: BufferedReader, target: Path | None) -> str:
+def copied(content: BufferedReader, target: Path | None) -> str:
     """Return the SHA-256 in hex of what is read, and copy it to `target`."""
     if target is None:
         return hashlib.file_digest(content, "sha256").hexdigest()

@@ -16,8 +16,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import IO, Annotated, Literal
+from typing import Annotated, Literal
 from urllib.request import urlopen
 
 import zstandard
@@ -28,6 +29,7 @@ from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import first_wrong
+from sojourn.harness.bundle.archive import copied
 from sojourn.harness.store.signature import sign, signer
 from sojourn.harness.terminal import ProgressCallback
 
@@ -39,7 +41,7 @@ _CHUNK = 1 << 20
 _ANSWER_S = 60
 
 
-Member = tuple[tarfile.TarInfo, IO[bytes] | None]
+Member = tuple[tarfile.TarInfo, BufferedReader | None]
 """A member of an archive, and its content if it is a file, to read before the next one."""
 
 
@@ -219,11 +221,16 @@ def _members(archive: Path) -> Iterator[Iterator[Member]]:
     ):
         try:
             with tarfile.open(fileobj=stream, mode="r|") as tar:
-                yield ((member, tar.extractfile(member) if member.isreg() else None) for member in tar)
+                yield ((member, _content(tar, member)) for member in tar)
         except (tarfile.TarError, zstandard.ZstdError, EOFError) as broken:
             raise PrebuiltError(
                 f"{archive}: not an archive of `sojourn build --pack`: {broken}", code="damaged"
             ) from broken
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader | None:
+    content = tar.extractfile(member) if member.isreg() else None
+    return content if isinstance(content, BufferedReader) else None
 
 
 def _head(archive: Path, members: Iterator[Member]) -> tuple[bytes, bytes | None, Iterator[Member]]:
@@ -271,7 +278,8 @@ def _unpack(
         elif content is None or member.size != expected.size:
             raise PrebuiltError(f"{archive}: {member.name}: differs from its index", code="altered")
         else:
-            digest = _written(content, target, 0o755 if member.mode & 0o100 else 0o644)
+            digest = copied(content, target)
+            target.chmod(0o755 if member.mode & 0o100 else 0o644)
         if digest != expected.sha256:
             raise PrebuiltError(f"{archive}: {member.name}: differs from its index", code="altered")
         done += expected.size
@@ -289,14 +297,3 @@ def _inside(archive: Path, name: str, entries: Mapping[str, object]) -> PurePosi
     if ".." in path.parts or path.is_absolute() or "/".join(path.parts[:2]) not in entries or len(path.parts) < 3:
         raise PrebuiltError(f"{archive}: {name}: leads outside its entries", code="outside")
     return path
-
-
-def _written(content: IO[bytes], target: Path, mode: int) -> str:
-    """Copy to a new file and return the SHA-256 in hex."""
-    total = hashlib.sha256()
-    with target.open("xb") as file:
-        os.fchmod(file.fileno(), mode)
-        while chunk := content.read(_CHUNK):
-            total.update(chunk)
-            file.write(chunk)
-    return total.hexdigest()
