@@ -224,15 +224,17 @@ def join(
     """Go through the pages before the meeting as `guest`, one step per iteration; ends once `guest` is in the meeting.
 
     `guest` is in it once somebody's picture arrives: a lobby may have a button to leave, too. Raises ServiceError with
-    what the page shows instead, after `timeout` s, or after `lobby` s if a host must admit guests or nobody else is
-    there yet.
+    what the page shows instead, after `timeout` s, or `lobby` s after it first showed that a host must admit guests or
+    that nobody else is there yet.
     """
-    began, given, state = time.monotonic(), 0.0, dict[str, Any]()
+    end, waits, given, state = time.monotonic() + timeout, False, 0.0, dict[str, Any]()
     hidden = credentials.hidden if credentials else str
-    while time.monotonic() < began + (lobby if state.get("lobby") or state.get("inside") else timeout):
+    while time.monotonic() < end:
         state = look(browser, site) or state
         if state.get("receives"):
             return
+        if not waits and (state.get("lobby") or state.get("inside")):
+            end, waits = time.monotonic() + lobby, True
         if state and not state["secure"]:
             raise ServiceError("the page uses plain http; browsers allow the camera only over https", code="insecure")
         if state.get("secret"):

@@ -44,8 +44,12 @@ PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
     "path": ("bottleneck/rig.py", "bottleneck/shaper.py", "bottleneck/impairment.py", "bottleneck/spec.py"),
     "player": (
-        *("apps/standins/*.py", "apps/standins/*.json", "apps/standins/*/*.js", "apps/standins/*/*.html"),
+        *("apps/standins/*.py", "apps/standins/*.json", "apps/standins/youtube/*.*", "apps/standins/iptv/*.*"),
         *("apps/page_service.py", "captures/player.js", "captures/frames.js"),
+    ),
+    "call": (
+        *("apps/standins/call/*.*", "apps/standins/scenes.py", "apps/two_party.py", "apps/call.py"),
+        *("captures/call.js", "captures/frames.js"),
     ),
     "senders": ("traffic/contender.py", "traffic/iperf3.py", "traffic/load.py"),
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
@@ -96,10 +100,19 @@ class PaperTable(BaseModel):
     slow: bool = False
 
     @property
+    def _words(self) -> list[str]:
+        return [word for command in self.commands for word in shlex.split(command)]
+
+    @property
     def repeats(self) -> int:
         """The number of runs of every experiment."""
-        words = [word for command in self.commands for word in shlex.split(command)]
-        return next((int(word.partition("=")[2]) for word in words if word.startswith("--repeat=")), 1)
+        return next((int(word.partition("=")[2]) for word in self._words if word.startswith("--repeat=")), 1)
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The parts of the code that decide it."""
+        call = "--service=call" in self._words
+        return tuple("call" if part == "player" and call else part for part in DECIDING[self.table])
 
     @property
     def marks(self) -> tuple[str, str]:
@@ -162,7 +175,7 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
         "command": _digest([("command", "\n".join(table.commands).encode())]),
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
-    for part in DECIDING[table.table]:
+    for part in table.decided_by:
         files = sorted({file for pattern in PARTS[part] for file in checkout.glob(pattern) if file.is_file()})
         known[part] = _digest((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
     return known
