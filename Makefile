@@ -24,7 +24,7 @@ help:
 
 # A lab in real time needs more programs than one in simulated time.
 harm:
-	@sh harness/setup.sh $(if $(findstring --lab,$(filter-out --lab=sim,$(ARGS))),all,simulated)
+	@sh harness/setup.sh $(if $(findstring --lab,$(filter-out --lab=sim,$(ARGS))),real-time,simulated)
 	@$(BIN)/python -m sojourn.harness.cli harm --service=$(SERVICE) $(ARGS)
 
 # A user's own defaults are for what he measures, not for the tests of the code.

@@ -2,9 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Set-up of a machine: the Debian packages that are missing, then the locked Python environment.
 # Idempotent; nothing is written outside apt's places and the cache ($SOJOURN_CACHE or ~/.cache/sojourn).
-# With the argument `simulated` only the packages of runs in simulated time.
+# The argument selects for what: `simulated` runs, labs in `real-time`, or `developing` (default). A later call adds to
+# what earlier ones have installed.
 set -eu
-scope=${1:-all}
+scope=${1:-developing}
+case $scope in
+    simulated) later='/^# REAL TIME/,$d' extras=checkout ;;
+    real-time) later='/^# DEVELOPING/,$d' extras='checkout browsers' ;;
+    *) later= extras='checkout browsers players dask labgrid vmaf dev' ;;
+esac
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 cache=${SOJOURN_CACHE:-$HOME/.cache/sojourn}
 venv=$cache/venv
@@ -36,7 +42,7 @@ find_root() {
 
 install_packages() {
     command -v dpkg-query >/dev/null || { say "no dpkg here: install by hand what harness/packages.txt names"; return; }
-    wanted=$(sed -e "$([ "$scope" = simulated ] && echo '/^# REAL TIME/,$d')" -e '/^#/d' "$checkout/harness/packages.txt")
+    wanted=$(sed -e "$later" -e '/^#/d' "$checkout/harness/packages.txt")
     # shellcheck disable=SC2086
     installed=" $(dpkg-query -W -f='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
         sed -n 's/^installed //p' | tr '\n' ' ') "
@@ -62,23 +68,37 @@ install_packages() {
     fi
 }
 
+# Prints the lines of the lock for `runtime` and extras.
+locked() {
+    "$python" -I -B "$checkout/hardware/images/lock.py" "$checkout/pyproject.toml" "$checkout/requirements.txt" "$@"
+}
+
 install_python() {
     python=/usr/bin/python3
     [ -x "$python" ] || python=python3
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     before=$(sed 's/ [^ ]*$//' "$venv/sojourn-checkout" 2>/dev/null || true)
-    stamp="$version $(sha256sum "$checkout/requirements.txt" | cut -c1-64)"
+    # What an earlier call with a wider scope installed stays, and follows the lock.
+    for extra in $(sed -n 's/^extras //p' "$venv/sojourn-lock" 2>/dev/null); do
+        case " $extras " in *" $extra "*) ;; *) extras="$extras $extra" ;; esac
+    done
+    mkdir -p "$venv"
+    # shellcheck disable=SC2086
+    locked runtime $extras >"$venv.lock"
+    stamp="$version $(sha256sum "$venv.lock" | cut -c1-64)
+extras $extras"
     if [ "$(cat "$venv/sojourn-lock" 2>/dev/null)" != "$stamp" ]; then
         # After an upgrade of Debian the old environment's packages are another Python's.
         if [ ! -x "$venv/bin/python" ] || [ ! -d "$venv/lib/python$version" ]; then
             say "making $venv for Python $version"
             quietly "$python" -m venv --clear "$venv"
         fi
-        total=$(grep '^[a-z].*==' "$checkout/requirements.txt" | grep -vc -e "'nt'" -e win32 -e '<')
+        total=$(grep '^[a-z].*==' "$venv.lock" | grep -vc -e "'nt'" -e win32 -e '<')
         say "installing $total locked Python packages"
         : >"$log.pip"
-        "$venv/bin/python" -m pip --disable-pip-version-check install --require-hashes --only-binary :all: \
-            -r "$checkout/requirements.txt" >"$log.pip" 2>&1 </dev/null &
+        # Modules are compiled when they are first used: most of them never are.
+        "$venv/bin/python" -m pip --disable-pip-version-check install --require-hashes --only-binary :all: --no-compile \
+            -r "$venv.lock" >"$log.pip" 2>&1 </dev/null &
         pip=$!
         if [ -t 1 ]; then
             while kill -0 "$pip" 2>/dev/null; do
@@ -91,6 +111,7 @@ install_python() {
         rm -f "$venv/sojourn-checkout"
         printf '%s' "$stamp" >"$venv/sojourn-lock"
     fi
+    rm "$venv.lock"
     # The `sojourn` command follows the checkout that was set up last, and its metadata.
     here="$checkout $(cat "$checkout/pyproject.toml" "$checkout/harness/gone.py" | sha256sum | cut -c1-64)"
     if [ "$(cat "$venv/sojourn-checkout" 2>/dev/null)" != "$here" ]; then
@@ -107,6 +128,24 @@ install_python() {
     fi
 }
 
+# npm takes 200 MB, and only fetches the players, so an environment without developers' tools has it for a moment only.
+install_players() {
+    players=$(cat "$checkout/apps/standins/package-lock.json" "$checkout/apps/standins/origin.py" | sha256sum | cut -c1-64)
+    case " $extras " in *" players "*) return 0 ;; esac
+    [ "$(cat "$cache/web/players" 2>/dev/null)" != "$players" ] || return 0
+    say "fetching the players"
+    npm=$(mktemp -d "$cache/.npm-XXXXXX")
+    trap 'rm -rf "$npm"' EXIT
+    locked players >"$npm/lock.txt"
+    quietly "$venv/bin/python" -m pip --disable-pip-version-check install --require-hashes --only-binary :all: \
+        --no-compile --no-deps --target "$npm/packages" -r "$npm/lock.txt"
+    PYTHONPATH=$npm/packages "$venv/bin/python" -c \
+        'from sojourn.apps.standins.origin import ensure_player; ensure_player()' >>"$log" 2>&1 </dev/null ||
+        { tail -n 1 "$log" >&2; fail "the players could not be fetched (all of it: $log)"; }
+    rm -rf "$npm"
+    printf '%s' "$players" >"$cache/web/players"
+}
+
 # The origin sends by BBR, a module on Debian, and a user namespace cannot load it by itself.
 load_bbr() {
     available=/proc/sys/net/ipv4/tcp_available_congestion_control
@@ -118,4 +157,5 @@ load_bbr() {
 
 install_packages
 install_python
-if [ "$scope" = all ]; then load_bbr; fi
+install_players
+if [ "$scope" != simulated ]; then load_bbr; fi

@@ -7,18 +7,21 @@ nothing from the host is inside, so that the same run gives the same bytes on an
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import os
-import re
 import sys
-from collections.abc import Iterable
+import sysconfig
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.hardware.build_tool import call, ended
 from sojourn.hardware.images import tc_objects
 from sojourn.hardware.images.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
+from sojourn.hardware.images.lock import locked_lines
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError, Progress
 from sojourn.hardware.machine.files import CHECKOUT, LOCK
@@ -37,8 +40,22 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
 #: Change this whenever the assembly of a userland changes.
-_MADE = "3"
-_UNREAD = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
+_MADE = "4"
+_PACKAGES = "usr/lib/python3/dist-packages"
+#: What no program of a run opens.
+_UNREAD = (
+    *("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/bug"),
+    *("usr/lib/systemd", "usr/lib/*/systemd"),  # the first process is Sojourn's
+    *("usr/lib/chromium/libVkLayer_*", "usr/lib/chromium/libVkICD_mock_icd.*"),  # to debug Vulkan programs
+    *(f"{_PACKAGES}/selenium/webdriver/common/{name}" for name in ("linux-*", "macos", "windows")),  # finds drivers
+    *(f"{_PACKAGES}/numpy/{name}" for name in ("tests", "*/tests")),
+    f"{_PACKAGES}/playwright/driver/package/types",
+    f"{_PACKAGES}/zstandard/_cffi.*",  # for Pythons that cannot load its other extension
+)
+#: Mesa's software rendering: the page is drawn by Chromium's own, only OBS Studio uses this.
+_RENDERING = ("usr/lib/*/libLLVM.so*", "usr/lib/*/libgallium-*", "usr/lib/*/libz3.so*")
+#: Smaller files are not worth a comparison, bytes.
+_LARGE = 1 << 20
 _TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
 
 
@@ -69,26 +86,30 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
         BuildError: a tool is missing, or packages or distributions are not available.
     """
     report = progress or (lambda _what, _fraction: None)
-    packages = (*PACKAGES, *SHOWN, *(name for extra in sorted(extras) for name in EXTRAS[extra]))
-    lock = locked_lines(DISTRIBUTIONS, LOCK.read_text())
+    extras = sorted(extras)
+    packages = (*PACKAGES, *SHOWN, *(name for extra in extras for name in EXTRAS[extra]))
+    try:
+        lock = locked_lines(DISTRIBUTIONS, LOCK.read_text())
+    except LookupError as missing:
+        raise BuildError(f"not in requirements.txt: {missing}; run make lock", code="missing") from missing
     inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
     parts = [*((name, text.encode()) for name, text in inputs.items()), *tc_objects.inputs()]
     entry = cache.build_once(
-        cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, report)
+        cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, extras, report)
     )
     made = json.loads((entry / "made.json").read_text())
     sources, name = _ensure_sources(entry)
     return Desktop(entry / "root", sources, made["versions"], made["content"], name)
 
 
-def _build(scratch: Path, packages: tuple[str, ...], lock: str, report: Progress) -> None:
+def _build(scratch: Path, packages: Sequence[str], lock: str, extras: Sequence[str], report: Progress) -> None:
     root = scratch / "root"
     versions = extract(root, packages, report)
     report("fetching its Python distributions", 0.6)
-    for name in _UNREAD:
-        cache.remove_tree(root / name)
     prepare(root)
     versions |= _install(root, lock, scratch / "lock.txt")
+    remove(root, _UNREAD if "obs" in extras else (*_UNREAD, *_RENDERING))
+    share(root / _PACKAGES, Path(sysconfig.get_path("purelib")))
     report("compiling its Python modules", 0.8)
     _compile(root, root, root / "usr/lib/python3", root / _python(root).replace("bin", "lib"))
     report("hashing the guest", 0.95)
@@ -96,41 +117,6 @@ def _build(scratch: Path, packages: tuple[str, ...], lock: str, report: Progress
     made = {"versions": versions, "content": tree_digest(root)}
     (scratch / "made.json").write_text(json.dumps(made, indent=1) + "\n")
     report("guest ready", 1.0)
-
-
-def locked_lines(names: Iterable[str], lock: str) -> str:
-    """Return the lines of these distributions and of all that they need, from a lock with hashes and requirers.
-
-    The lock is what `uv pip compile` writes: below every pin, a comment names the distributions that need it.
-    Raises BuildError if one is not in the lock.
-    """
-    pins, needs = _pins(lock)
-    wanted, seen = [_normal(name) for name in names], set[str]()
-    while wanted:
-        if (name := wanted.pop()) not in seen:
-            seen.add(name)
-            wanted += needs.get(name, ())
-    if missing := sorted(seen - pins.keys()):
-        raise BuildError(f"not in requirements.txt: {', '.join(missing)}; run make lock", code="missing")
-    return "".join(pins[name] for name in sorted(seen))
-
-
-def _pins(lock: str) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return the lines of every distribution in a lock, without comments, and the distributions that each one needs."""
-    pins, needs = dict[str, str](), dict[str, list[str]]()
-    for block in re.split(r"(?m)^(?=[^\s#])", lock):
-        if not (match := re.match(r"([\w.-]+)(?:\[[^\]]*\])?==", block)):
-            continue
-        name = _normal(match[1])
-        pins[name] = pins.get(name, "") + "".join(re.findall(r"(?m)^(?!\s*#).*\n", block))
-        for requirer in re.findall(r"(?m)^\s+#(?:\s+via)?\s+([\w.-]+)", block):
-            if requirer != "via":
-                needs.setdefault(_normal(requirer), []).append(name)
-    return pins, needs
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _python(root: Path) -> str:
@@ -143,7 +129,7 @@ def _install(root: Path, lock: str, file: Path) -> dict[str, str]:
     python = _python(root)
     version = python.rpartition("python")[2]
     file.write_text(lock)
-    target = root / "usr/lib/python3/dist-packages"
+    target = root / _PACKAGES
     platforms = [word for tag in _TAGS for word in ("--platform", f"{tag}_{os.uname().machine}")]
     call([
         sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-compile",
@@ -153,6 +139,31 @@ def _install(root: Path, lock: str, file: Path) -> dict[str, str]:
     file.unlink()
     installed = (path.name.removesuffix(".dist-info").rpartition("-") for path in target.glob("*.dist-info"))
     return {f"python {name}": text for name, _, text in sorted(installed)}
+
+
+def remove(root: Path, patterns: Iterable[str]) -> None:
+    """Remove the files and folders of `root` that match glob patterns."""
+    for path in [path for pattern in patterns for path in root.glob(pattern)]:
+        if path.is_dir() and not path.is_symlink():
+            cache.remove_tree(path)
+        else:
+            path.unlink()
+
+
+def share(folder: Path, other: Path) -> None:
+    """Replace large files of `folder` by links to the same files of `other`, if they have the same content.
+
+    Nothing happens between two file systems, or if `other` belongs to another user.
+    """
+    for path in folder.rglob("*"):
+        twin = other / path.relative_to(folder)
+        if path.is_symlink() or not path.is_file() or path.stat().st_size < _LARGE or not twin.is_file():
+            continue
+        if twin.stat().st_uid == os.geteuid() and filecmp.cmp(path, twin, shallow=False):
+            linked = path.with_name(f".{path.name}.linked")
+            with suppress(OSError):
+                os.link(twin, linked)
+                linked.replace(path)
 
 
 def _compile(root: Path, base: Path, *folders: Path) -> None:
