@@ -4,7 +4,7 @@
 # make test   sets up, then checks and runs all tests but the nightly ones: 10 minutes; `pytest -m nightly` runs those
 # make paper  sets up, then makes the runs of the tables in README and docs, and writes these: about 2 hours
 # make setup  packages, Python environment, virtual APU, clip and player; warm: a moment
-# make release  writes wheel, source archive, prebuilt kernel, guest and film, and checksums to dist/ (SIGN=KEY signs)
+# make release  writes wheel, source archive, prebuilt parts, bill of materials and checksums to dist/ (SIGN=KEY signs)
 # make lock   renews requirements.txt from pyproject.toml
 # make clean  removes what tools left in the checkout (the cache and results/ stay)
 
@@ -53,11 +53,14 @@ setup: environment
 environment:
 	@sh harness/setup.sh
 
+release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
 release: setup
 	rm -rf dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/hatchling build -d dist
+	$(BIN)/hatchling build -d dist
 	$(BIN)/python -m sojourn.harness.cli build --pack=dist/sojourn-prebuilt-amd64.tar.zst $(if $(SIGN),--sign=$(SIGN))
+	$(BIN)/python -m sojourn.harness.bundle.bill_of_materials dist/sojourn.cdx.json
 	cd dist && sha256sum * >SHA256SUMS && cat SHA256SUMS
+	$(if $(SIGN),ssh-keygen -Y sign -n sojourn -f $(SIGN) dist/SHA256SUMS)
 
 lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \

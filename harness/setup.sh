@@ -130,9 +130,10 @@ extras $extras"
 
 # npm takes 200 MB, and only fetches the players, so an environment without developers' tools has it for a moment only.
 install_players() {
-    players=$(cat "$checkout/apps/standins/package-lock.json" "$checkout/apps/standins/origin.py" | sha256sum | cut -c1-64)
     case " $extras " in *" players "*) return 0 ;; esac
-    [ "$(cat "$cache/web/players" 2>/dev/null)" != "$players" ] || return 0
+    [ -f "$checkout/apps/standins/origin.py" ] || return 0 # an image has it in a later layer
+    players=$(cat "$checkout/apps/standins/package-lock.json" "$checkout/apps/standins/origin.py" | sha256sum | cut -c1-64)
+    [ ! -d "$cache/web" ] || [ "$(cat "$venv/sojourn-players" 2>/dev/null)" != "$players" ] || return 0
     say "fetching the players"
     npm=$(mktemp -d "$cache/.npm-XXXXXX")
     trap 'rm -rf "$npm"' EXIT
@@ -143,7 +144,7 @@ install_players() {
         'from sojourn.apps.standins.origin import ensure_player; ensure_player()' >>"$log" 2>&1 </dev/null ||
         { tail -n 1 "$log" >&2; fail "the players could not be fetched (all of it: $log)"; }
     rm -rf "$npm"
-    printf '%s' "$players" >"$cache/web/players"
+    printf '%s' "$players" >"$venv/sojourn-players"
 }
 
 # The origin sends by BBR, a module on Debian, and a user namespace cannot load it by itself.

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from typing import Any
 
-from sojourn.apps.browsers.browser import Browser
+from sojourn.apps.browsers.browser import Browser, BrowserError
 
 
 class _Drivers(Mapping[str, type[Browser]]):
-    """Imports a driver on first use: an import takes 0.25 s, and a run needs only one."""
+    """Imports a driver on first use: an import takes 0.25 s, and a run needs only one.
+
+    Without the extra `browsers`, a driver is a class that cannot start: a simulated machine has its own.
+    """
 
     _classes: Mapping[str, tuple[str, str]] = {
         "playwright": ("sojourn.apps.browsers.playwright_driver", "PlaywrightBrowser"),
@@ -19,7 +23,12 @@ class _Drivers(Mapping[str, type[Browser]]):
 
     def __getitem__(self, name: str) -> type[Browser]:
         module, driver = self._classes[name]
-        chosen: type[Browser] = getattr(import_module(module), driver)
+        try:
+            chosen: type[Browser] = getattr(import_module(module), driver)
+        except ModuleNotFoundError as missing:
+            if missing.name != name:
+                raise
+            return _absent(name)
         return chosen
 
     def __iter__(self) -> Iterator[str]:
@@ -27,6 +36,15 @@ class _Drivers(Mapping[str, type[Browser]]):
 
     def __len__(self) -> int:
         return len(self._classes)
+
+
+def _absent(name: str) -> type[Browser]:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise BrowserError(
+            f"--driver={name} on this machine needs the extra: pip install 'sojourn[browsers]'", code="missing-program"
+        )
+
+    return type("AbsentBrowser", (Browser,), {"__init__": refuse, "check": refuse})
 
 
 DRIVERS = _Drivers()

