@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -151,3 +152,13 @@ def test_pandas_and_bottleneck_themselves_work_next_to_it(wheel: Path, dependenc
     )
     done = run(python, "-c", script, cwd=tmp_path)
     assert done.stdout.split() == ["1.0", "3", str(packages / "bottleneck" / "__init__.py")], done.stderr
+
+
+def test_wheel_and_source_archive_have_the_same_bytes_every_time(tmp_path: Path) -> None:
+    digests = []
+    for name in ("one", "other"):
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path / name)]
+        subprocess.run(command, cwd=CHECKOUT, env=environment, check=True, capture_output=True, timeout=300)
+        digests.append({it.name: hashlib.sha256(it.read_bytes()).hexdigest() for it in (tmp_path / name).iterdir()})
+    assert len(digests[0]) == 2 and digests[0] == digests[1]
