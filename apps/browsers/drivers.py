@@ -26,7 +26,7 @@ class _Drivers(Mapping[str, type[Browser]]):
         try:
             chosen: type[Browser] = getattr(import_module(module), driver)
         except ModuleNotFoundError as missing:
-            if missing.name != name:
+            if (missing.name or "").partition(".")[0] != name:
                 raise
             return _absent(name)
         return chosen
