@@ -39,6 +39,26 @@ looks for libraries in a folder per level that the host processor supports; each
 NO_RDRAND = "OPENSSL_ia32cap='~0x4000000000000000'"
 """Keeps BoringSSL (Chromium's) and AWS-LC from mixing Intel's RDRAND, which no seed controls, into their random
 numbers: it masks this bit of the processor's features."""
+ONE_PROCESSOR, HOSTS_PROCESSOR = "x86-64-v3", "the host's"
+"""What cpuid shows to a machine's programs (hardware/kernel/patches/0028-um-nothing-of-the-host-processor.patch)."""
+_PROMISED = {
+    *(
+        "abm",
+        "aes",
+        "avx",
+        "avx2",
+        "bmi1",
+        "bmi2",
+        "cpuid_fault",
+        "cx16",
+        "f16c",
+        "fma",
+        "lahf_lm",
+        "movbe",
+        "pclmulqdq",
+    ),
+    *("pni", "popcnt", "rdtscp", "sse4_1", "sse4_2", "ssse3", "xsave", "xsavec", "xsaveopt"),
+}
 OUTPUTS = ("out", "err", "console")
 """Files in a job's folder: the job's output and errors, and the console of a machine that failed."""
 _LOOK_S = 0.25
@@ -158,6 +178,14 @@ def run(
         raise
     finally:
         said.unlink()
+
+
+def shown_processor(flags: str) -> str:
+    """Return the processor that programs of a machine see on a host with these features, as /proc/cpuinfo names them.
+
+    It is the same on all hosts with the features of ONE_PROCESSOR whose cpuid can fault; otherwise it is the host's.
+    """
+    return ONE_PROCESSOR if _PROMISED.issubset(flags.split()) else HOSTS_PROCESSOR
 
 
 def last_words(file: Path) -> str:

@@ -147,7 +147,9 @@ static void allow_with(int call, unsigned int first)
 /* Nobody adopts another's orphans, and who ends with its parent goes on doing so. */
 static void allow_prctl(void)
 {
-	static const int allowed[] = { PR_SET_NAME, PR_GET_NAME, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP };
+	static const int allowed[] = {
+		PR_SET_NAME, PR_GET_NAME, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_SET_TSC
+	};
 	int jump = length;
 
 	emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 0);

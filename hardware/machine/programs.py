@@ -99,8 +99,8 @@ def _package_version(package: str) -> str | None:
     return done.stdout.strip() or None
 
 
-def _processor() -> dict[str, str]:
-    """Return the processor's model and features, on which a program's instructions may depend."""
+def processor() -> dict[str, str]:
+    """Return the processor's model and features (FLAGS), on which a program's instructions may depend."""
     facts: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, text = line.partition(":")
@@ -116,6 +116,6 @@ def package_versions() -> dict[str, str]:
 
 def host_versions() -> dict[str, str]:
     """Return the versions of the host's kernel, Python and every tool found, for the manifest of a run."""
-    versions = {"host kernel": platform.release(), "python": sys.version.split()[0], **_processor()}
+    versions = {"host kernel": platform.release(), "python": sys.version.split()[0], **processor()}
     versions |= package_versions()
     return versions | {tool.name: text for tool in TOOLS if (text := version(tool))}

@@ -15,9 +15,10 @@ from sojourn.hardware.lab.lab_file import LABS
 from sojourn.hardware.machine.errors import Code, CodedError
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS
+from sojourn.hardware.simulation import ONE_PROCESSOR
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment.run import OPTIONS_FILE, perform
-from sojourn.harness.lab.machine import SYSTEM_CALLS
+from sojourn.harness.lab.machine import SHOWN_PROCESSOR, SYSTEM_CALLS
 from sojourn.harness.options.errors import OptionsError, VersionError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
@@ -39,7 +40,7 @@ IN_REAL_TIME = "was executed in the {lab} lab: only simulated time can reproduce
 #: Maximum length of an error about a record, which may have any content.
 _LONGEST = 400
 _MACHINE = (
-    *("kernel source", "kernel build", "guest", "sources", SYSTEM_CALLS),
+    *("kernel source", "kernel build", "guest", "sources", SYSTEM_CALLS, SHOWN_PROCESSOR),
     *("film", "second film", "processor", FLAGS, "ffmpeg"),
 )
 #: Parts of the cache, which are the same in a copy of it.
@@ -164,13 +165,17 @@ def compared(
 
 
 def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Return what determines the bytes and differs in two manifests' versions: `guest: a, now b`."""
+    """Return what determines the bytes and differs in two manifests' versions: `guest: a, now b`.
+
+    The host's processor does not count if the programs of both runs saw the same one instead.
+    """
+    hidden = {"processor", FLAGS} if ONE_PROCESSOR == first.get(SHOWN_PROCESSOR) == second.get(SHOWN_PROCESSOR) else ()
     return [
         _flags(first.get(name), second.get(name))
         if name == FLAGS
         else f"{name}: {first.get(name, 'unknown')}, now {second.get(name, 'unknown')}"
         for name in _MACHINE
-        if first.get(name) != second.get(name)
+        if name not in hidden and first.get(name) != second.get(name)
     ]
 
 

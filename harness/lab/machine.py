@@ -12,14 +12,14 @@ from pathlib import Path
 from sojourn.hardware import simulation
 from sojourn.hardware.images.desktop import Desktop
 from sojourn.hardware.kernel_build.kernel import Kernel
-from sojourn.hardware.machine import cache
+from sojourn.hardware.machine import cache, programs
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, PACKAGES
 
-SYSTEM_CALLS = "system calls"
-"""The kernel's method for system calls, in a manifest's versions: seccomp or ptrace."""
+SYSTEM_CALLS, SHOWN_PROCESSOR = "system calls", "guest processor"
+"""In a manifest's versions: the kernel's method for system calls, seccomp or ptrace; what the guest's cpuid shows."""
 #: The memory that a machine with browsers may use.
 MEMORY = "4G"
 #: Characters of what the inside says stopped it.
@@ -69,6 +69,7 @@ class Machine:
             "guest": self.desktop.digest,
             "sources": self.desktop.sources_digest,
             SYSTEM_CALLS: "ptrace" if self.untrusted else "seccomp",
+            SHOWN_PROCESSOR: simulation.shown_processor(programs.processor()[programs.FLAGS]),
             **{f"guest {name}": text for name, text in self.desktop.versions.items()},
         }
 

@@ -54,3 +54,12 @@ def test_files_are_told_apart_by_their_hashes() -> None:
 def test_what_decides_the_bytes_is_named() -> None:
     assert unlike({"guest": "a", "irtt": "1"}, {"guest": "b", "irtt": "2"}) == ["guest: a, now b"]
     assert unlike({}, {"processor": "x"}) == ["processor: unknown, now x"]
+
+
+def test_a_processor_that_no_program_saw_determines_nothing() -> None:
+    def unlike_with(first: str, second: str) -> list[str]:
+        return unlike({"processor": "x", "guest processor": first}, {"processor": "y", "guest processor": second})
+
+    assert unlike_with("x86-64-v3", "x86-64-v3") == []
+    assert unlike_with("the host's", "the host's") == ["processor: x, now y"]
+    assert len(unlike_with("x86-64-v3", "the host's")) == 2
