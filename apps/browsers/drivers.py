@@ -44,7 +44,7 @@ def _absent(name: str) -> type[Browser]:
             f"--driver={name} on this machine needs the extra: pip install 'sojourn[browsers]'", code="missing-program"
         )
 
-    return type("AbsentBrowser", (Browser,), {"__init__": refuse, "check": refuse})
+    return type("AbsentBrowser", (Browser,), {"__new__": refuse, "check": refuse})
 
 
 DRIVERS = _Drivers()

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.errors import CodedError
+from sojourn.harness.lab import needs
+from sojourn.harness.lab.needs import require_npm
+
+
+def test_players_come_from_the_cache_or_by_npm_or_the_error_names_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "root", lambda: tmp_path)
+    monkeypatch.setattr(needs, "find_spec", lambda _name: None)
+    monkeypatch.setattr(needs, "find", lambda _name: None)
+    with pytest.raises(CodedError, match=r"sojourn\[players\].*sojourn build --from") as raised:
+        require_npm()
+    assert raised.value.code == "missing-program"
+    (tmp_path / "web" / "0123456789abcdef01234567").mkdir(parents=True)
+    require_npm()
+
+
+@pytest.mark.parametrize("name", ["find_spec", "find"])
+def test_npm_of_the_extra_or_of_the_system_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(cache, "root", lambda: tmp_path)
+    for other in ("find_spec", "find"):
+        monkeypatch.setattr(needs, other, lambda _name, there=other == name: "npm" if there else None)
+    require_npm()
