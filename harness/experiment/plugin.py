@@ -32,9 +32,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group = parser.getgroup(f"sojourn-{option.group}", f"Sojourn: {GROUPS[option.group]}")
         action = "store_true" if option.flag else "store"
         # None: not set by the user; a service may have its own default.
-        group.addoption(f"--{option.name}", action=action, default=None, help=option.text.replace("%", "%%"))
+        _add(group.addoption, option.name, action=action, default=None, help=option.text.replace("%", "%%"))
     for name in FORMER:  # rejected with advice
-        parser.addoption(f"--{name}", default=None, help=argparse.SUPPRESS)
+        _add(parser.addoption, name, default=None, help=argparse.SUPPRESS)
+
+
+def _add(addoption: Callable[..., None], name: str, **how: Any) -> None:
+    """Add an option, with a prefix if another plugin has its name, as pytest-playwright has --browser."""
+    try:
+        addoption(f"--{name}", dest=_dest(name), **how)
+    except argparse.ArgumentError:
+        addoption(f"--sojourn-{name}", dest=_dest(name), **how)
+
+
+def _dest(name: str) -> str:
+    return f"sojourn_{name.replace('-', '_')}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"this is the Sojourn of {CHECKOUT}: run `python -m pytest`, or `make environment` first"
         )
-    given = {name: config.getoption(f"--{name}") for name in (*(option.name for option in OPTIONS), *FORMER)}
+    given = {name: config.getoption(_dest(name)) for name in (*(option.name for option in OPTIONS), *FORMER)}
     called = config.invocation_params
     try:
         session = ExperimentSession.from_command_line(given, ["pytest", *called.args], called.dir, os.environ)

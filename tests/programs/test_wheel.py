@@ -130,6 +130,7 @@ def test_a_project_runs_its_own_tests_with_the_plugin(installed: Path, tmp_path:
     for name in ("apps", "harness", "tests"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("WHOSE = 'this project'")
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["sojourn.harness.experiment.plugin"]\n')
     (tmp_path / "tests" / "test_theirs.py").write_text(
         "import apps, harness, pandas, tests\n"
         "def test(options):\n"
@@ -138,6 +139,9 @@ def test_a_project_runs_its_own_tests_with_the_plugin(installed: Path, tmp_path:
     )
     done = run(installed / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    (tmp_path / "conftest.py").unlink()
+    foreign = run(installed / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--qdisc=pie", cwd=tmp_path)
+    assert foreign.returncode == 4 and "--qdisc=pie" in foreign.stderr, "other projects have none of its options"
 
 
 @pytest.mark.nightly

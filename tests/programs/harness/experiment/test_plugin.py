@@ -43,3 +43,31 @@ def test_an_experiment_has_the_time_limit_of_its_user_and_no_other(
     )  # fmt: skip
     limits = {line for line in done.stdout.splitlines() if line.startswith("limit ")}
     assert done.returncode == 0 and limits == {f"limit {limit}"}, done.stdout + done.stderr
+
+
+#: What pytest-playwright and pytest-selenium add.
+THEIRS = """
+def pytest_addoption(parser):
+    group = parser.getgroup("playwright", "Playwright")
+    group.addoption("--browser", action="append", default=[], help="browser engine")
+    parser.addoption("--driver", default="theirs")
+"""
+#: A test of a project that loads Sojourn and has these plugins too.
+PROJECT = """
+def test(options, pytestconfig):
+    assert pytestconfig.getoption("--browser") == ["firefox"] and pytestconfig.getoption("--driver") == "theirs"
+    assert options.browser is None and options.driver == "selenium" and options.seed == 7
+"""
+
+
+def test_it_works_next_to_plugins_with_options_of_the_same_names(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["sojourn.harness.experiment.plugin"]\n')
+    (tmp_path / "test_project.py").write_text(PROJECT)
+    command = [sys.executable, "-m", "pytest", "-p", "theirs", "-p", "no:cacheprovider", "-q", "--rootdir=.", "."]
+    done = subprocess.run(
+        [*command, "--browser=firefox", "--sojourn-driver=selenium", "--seed=7"], cwd=tmp_path, capture_output=True,
+        text=True, timeout=300,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(CHECKOUT / "harness" / "api")])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
