@@ -33,11 +33,12 @@ from sojourn.harness.lab.contract import LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.make import lab_maker
 from sojourn.harness.lab.needs import require_programs
-from sojourn.harness.options.model import Options
+from sojourn.harness.options.model import RETAIN_ON_FAILURE, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.integrity import verify_run
-from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, StoreError
+from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, StoreError, prune
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore, is_in_use
 from sojourn.harness.store.signature import sign
@@ -88,6 +89,14 @@ def require_ready(options: Options) -> LabFile | None:
         sign(b"", options.sign)
     RunStore(options.results).check(options.needed_bytes)
     return described
+
+
+def require_space(runs: Sequence[Options], results: Path, console: Console) -> None:
+    """Print how much space several runs need at most, and raise StoreError if there is less."""
+    needed = sum(options.needed_bytes for options in runs)
+    free = RunStore(results).check(needed, len(runs))
+    if len(runs) > 1:
+        console.print(Text(f"{len(runs)} runs need at most {size_words(needed)}; {size_words(free)} are free"))
 
 
 def perform(
@@ -150,8 +159,14 @@ def new_run(test: str, options: Options, command_line: Sequence[str], begun: Beg
 
 
 def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
-    """Judge a run whose directory is filled, commit it, write its report and sign it. Raises as `keep_run`."""
+    """Judge a run whose directory is filled, commit it, write its report and sign it. Raises as `keep_run`.
+
+    Afterwards the recording of a valid run is deleted if the options require so; the manifest keeps its hash.
+    """
     result = _commit(run, scores)
+    if options.video == RETAIN_ON_FAILURE and not result.void:
+        prune(result.path, "screen.mp4")
+        renew_report(result.path, scores)
     if options.sign:
         replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
     return result
@@ -222,7 +237,7 @@ def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO
     """
     wanted = options.repeat or 1
     if wanted > 1:  # a single run checks this itself, after its options
-        RunStore(options.results).check(options.needed_bytes * wanted)
+        require_space([options] * wanted, options.results, console_of(terminal))
     requested, valid = options.repetition(1), 0
     for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
         if wanted > 1:

@@ -26,14 +26,14 @@ from sojourn.harness.experiment.busy_host import BusyHost
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun
-from sojourn.harness.experiment.run import Begun, Result, fill_run, finish_run, new_run, perform
+from sojourn.harness.experiment.run import Begun, Result, fill_run, finish_run, new_run, perform, require_space
 from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.lab.machine import MEMORY, Machine, SimulatedError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.reasons import Reason
-from sojourn.harness.store.runs import RunDirectory, RunStore, check_space
+from sojourn.harness.store.runs import RunDirectory, check_space
 from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, console_of, steps
 
 #: How long to wait at most for what runs report, s; a signal that comes just before the wait is seen after it.
@@ -71,7 +71,7 @@ def repeat_side_by_side(
     """
     console, service = console_of(terminal), services[options.service]
     series = SeriesOfRuns({"": options})
-    RunStore(options.results).check(options.needed_bytes * series.wanted)
+    require_space([run.options for run in series.waiting], options.results, console)
     create = partial(new_run, test, command_line=command_line, begun=begun)
     with ended_by_sigterm():
         if options.engine != LOCAL:

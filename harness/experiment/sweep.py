@@ -23,7 +23,7 @@ from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.engine.job import Engine
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
-from sojourn.harness.experiment.run import Result, new_run, require_ready
+from sojourn.harness.experiment.run import Result, new_run, require_ready, require_space
 from sojourn.harness.experiment.seeds import SimulatedRun, cluster, side_by_side
 from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.experiment.session import MAIN_JOB
@@ -132,6 +132,7 @@ class Sweep:
             begun(series)
             if not series.waiting:
                 return
+            require_space([run.options for run in series.waiting], self.first.results, console)
 
             def job(planned: PlannedRun) -> SimulatedRun:
                 options = self.experiments[planned.experiment]

@@ -40,6 +40,8 @@ DEFAULT_QUEUE = (
     "access lines ship"
 )
 """A description of the default of --qdisc."""
+RETAIN_ON_FAILURE = "retain-on-failure"
+"""The value of --video that deletes the recordings of valid runs, as pytest-playwright calls it."""
 _SPARE_BYTES = 150 << 20
 _RECORDING_BPS = 4_000_000
 #: The rate that captures must have room for if the bottleneck's rate is unknown.
@@ -201,6 +203,15 @@ class Options(ServiceOptions):
             parsing.LOCAL, parse=parsing.engine_address, guest=False,
         ),
     ]  # fmt: skip
+    video: Annotated[
+        Literal["on", "retain-on-failure"],
+        Option(
+            "recording", "how",
+            "Recordings to keep: on: all; retain-on-failure: only those of invalid runs, others are deleted once they "
+            "are scored (such a run cannot be scored again)",
+            "on", choices=("on", RETAIN_ON_FAILURE), guest=False,
+        ),
+    ] = "on"  # fmt: skip
     box: str = ""
     """The lab file's name for the box under test."""
     sign: Annotated[
@@ -266,7 +277,8 @@ class Options(ServiceOptions):
             for first, steps in ((self.rate_down_bps, self.rate_steps), (self.rate_up_bps, self.rate_up_steps))
         )
         captures = self.seconds * sum(rates) / 8 / 4
-        return _SPARE_BYTES + round(self.seconds * _RECORDING_BPS / 8 + captures)
+        recording = 0 if self.screening else self.seconds * _RECORDING_BPS / 8
+        return _SPARE_BYTES + round(recording + captures)
 
     @property
     def cell(self) -> str:

@@ -195,6 +195,10 @@ _RULES = (
         "without a recording, only the picture of a stand-in video in the sim lab is known; omit --recorder",
     ),
     _Rule(
+        "video", lambda it: it.raw["recorder"] == SCREENING and "video" in it.named,
+        "a screening run has no recording; omit --video",
+    ),
+    _Rule(
         "engine", lambda it: it.raw["engine"] != LOCAL and it.lab != "sim",
         "the {lab} lab runs on this machine only; use --lab=sim, or omit --engine",
     ),

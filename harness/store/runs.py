@@ -249,8 +249,11 @@ class RunStore:
     def __init__(self, results: Path) -> None:
         self.results = results
 
-    def check(self, needed: int = FLOOR_BYTES) -> None:
-        """Raise StoreError if the folder cannot be created and written, or has fewer than `needed` bytes free."""
+    def check(self, needed: int = FLOOR_BYTES, runs: int = 1) -> int:
+        """Return the free bytes of the folder, and raise StoreError if it cannot be created and written.
+
+        The same if fewer than `needed` bytes for a number of `runs` are free.
+        """
         try:
             self.results.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.results).close()
@@ -259,10 +262,11 @@ class RunStore:
             raise _explained(error, self.results) from error
         if free < needed:
             raise StoreError(
-                f"--results {self.results}: {_mb(free)} free, but a run needs {_mb(needed)}; "
-                "free some space or give another folder",
+                f"--results {self.results}: {_mb(free)} free, but {f'{runs} runs need' if runs > 1 else 'a run needs'} "
+                f"{_mb(needed)}; free some space or give another folder",
                 code="disk-full",
             )
+        return free
 
     def create(
         self,

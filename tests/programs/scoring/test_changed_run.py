@@ -65,6 +65,22 @@ def again(run: Path, place: Path, say: Callable[[str], None] = lambda _: None, *
     return keep_run("video-harm", options, [], lambda made: fill_run(made, options, record, say)).path
 
 
+def test_a_valid_run_keeps_no_recording_where_only_those_of_failures_are_retained(
+    recorded: Path, tmp_path: Path
+) -> None:
+    run = again(recorded, tmp_path, video="retain-on-failure")
+    manifest = read_manifest(run)
+    assert manifest.status == "valid" and not (run / "screen.mp4").exists()
+    assert list(manifest.pruned) == ["screen.mp4"] and "screen.mp4" not in manifest.files
+    assert 'src="screen.mp4"' not in (run / REPORT).read_text()
+    (tmp_path / "damaged").mkdir()
+    damaged = Path(shutil.copytree(recorded, tmp_path / "damaged" / recorded.name))
+    (damaged / "host.jsonl").unlink(missing_ok=True)
+    (damaged / "irtt-unshaped.json.gz").write_bytes((damaged / "irtt.json.gz").read_bytes())
+    failed = again(damaged, tmp_path / "failed", video="retain-on-failure")
+    assert read_manifest(failed).status == "void" and (failed / "screen.mp4").exists()
+
+
 def cut_in_scoring(run: Path, place: Path) -> Path:
     """Make such a run, which is stopped when its scores are computed."""
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
 from sojourn.apps import SERVICES
 from sojourn.harness.experiment.run import Result, repeat, replacement
+from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.store.manifest import StoreError
@@ -69,3 +71,15 @@ def test_two_attempts_more_than_asked_are_the_most(scores: Scores, tmp_path: Pat
 def test_a_disk_too_small_for_all_runs_is_refused_before_the_first(scores: Scores, tmp_path: Path) -> None:
     with refusal(StoreError, "disk-full"):
         outcomes(asked(tmp_path, "1000", timeline="published", rate="900mbit"), scores, void=[])
+
+
+def test_a_series_says_how_much_space_it_needs_and_a_screening_one_needs_less(scores: Scores, tmp_path: Path) -> None:
+    said = outcomes(asked(tmp_path, "3"), scores, void=[])[2]
+    assert re.match(r"3 runs need at most [\d.]+ [MG]B; [\d.]+ [MG]B are free\n", said), said
+    recorded, screened = asked(tmp_path, "3", lab="sim"), asked(tmp_path, "3", lab="sim", recorder="none")
+    assert screened.needed_bytes < recorded.needed_bytes
+
+
+def test_a_screening_run_has_no_recording_to_keep(tmp_path: Path) -> None:
+    with refusal(OptionsError, "conflict", "--video: a screening run has no recording"):
+        asked(tmp_path, None, lab="sim", recorder="none", video="retain-on-failure")
