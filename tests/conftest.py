@@ -10,6 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes is up to the host's load.
+settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-host")
 
 _LAB = PurePosixPath("tests/lab")
 #: Files of tests/programs whose tests share what takes each worker seconds to make.
