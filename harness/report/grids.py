@@ -117,7 +117,7 @@ def harm_table(scores: Scores) -> Grid:
             if harm is None:
                 cells += ["–", "–"]
                 continue
-            shown = DEMAND_MET if harm.demand_met else f"{round(harm.harm, 2) + 0.0:.2f}"
+            shown = DEMAND_MET if harm.demand_met else two_decimals(harm.harm)
             cells += [value_text(metric, partial(_of_phase, phases[name], harm)), shown]
             marked = {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm.harm)]
             marked |= {len(cells) - 2, len(cells) - 1}
@@ -368,5 +368,16 @@ def number(value: float | int | None, never: str = LOST) -> str:
         return formatted(value, "", never)
     if isinstance(value, int) or float(value).is_integer():
         return f"{value:.0f}"
-    # Adding 0.0 removes the sign of a rounded zero.
-    return f"{round(value, 2) + 0.0:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    return two_decimals(value) if abs(value) < 100 else f"{value:.0f}"
+
+
+def two_decimals(value: float) -> str:
+    """Return a finite figure with two decimals, such as a harm; a rounded zero has no sign."""
+    return f"{value:z.2f}"
+
+
+def between(figure: Estimate | None) -> str:
+    """Return the interval of a harm; empty without one."""
+    if figure is None or figure.low is None or figure.high is None:
+        return ""
+    return f"{two_decimals(figure.low)} to {two_decimals(figure.high)}"

@@ -13,11 +13,11 @@ from typing import Any
 from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.experiments import Experiment, differing
-from sojourn.harness.report.grids import DEMAND_MET, labelled, queue
+from sojourn.harness.report.grids import DEMAND_MET, between, labelled, queue, two_decimals
 from sojourn.harness.report.repetitions import figure_text
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
-from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
+from sojourn.scoring.statistics.intervals import ENOUGH
 from sojourn.scoring.statistics.summary import REFERENCE, Figure
 
 #: Options that the heads of rows show, and those of columns; a timeline's contenders are columns too.
@@ -181,10 +181,10 @@ class _Field:
         figure = summary.primary_harm if metric == _PRIMARY else next(chosen, None)
         harm = figure.contended.get(contender) if figure else None
         met = figure is not None and figure.unlimited(contender)
-        notes = [_between(harm), _infinite(one, figure.metric, contender)] if figure and harm and not met else []
+        notes = [between(harm), _infinite(one, figure.metric, contender)] if figure and harm and not met else []
         notes += [f"n = {harm.n}"] if harm else []
         return HeatCell(
-            DEMAND_MET if met else f"{harm.value:.2f}" if harm else "–" if summary.valid else "invalid",
+            DEMAND_MET if met else two_decimals(harm.value) if harm else "–" if summary.valid else "invalid",
             (*filter(None, notes), *([f"{void} invalid"] if void else [])),
             self._links[id(one)],
             _shade(harm.value) if harm and not met else "",
@@ -240,10 +240,6 @@ def _value(name: str, value: Any) -> str:
         return unit(value)
     option = _OPTIONS.get(name)
     return option.word(value) if option and not option.second else str(value)
-
-
-def _between(harm: Estimate) -> str:
-    return "" if harm.low is None or harm.high is None else f"{harm.low:.2f} to {harm.high:.2f}"
 
 
 def _infinite(one: Experiment, metric: str, contender: str) -> str:

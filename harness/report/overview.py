@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.grids import labelled, number
+from sojourn.harness.report.grids import between, labelled, number, two_decimals
 from sojourn.harness.report.headline import Badge, average_outcomes, harm_badge, seen
 from sojourn.harness.report.heat_map import Placed, placed
 from sojourn.harness.report.repetitions import figure_text
@@ -80,9 +80,7 @@ def _row(it: Placed, link: str, folder: Path, pictured: bool) -> OverviewRow:
     phases = {phase.name for phase in run.scores.phases if phase.contender == it.contender}
     harm = summary.primary_harm
     over_runs = harm.contended.get(it.contender) if harm else None
-    notes = []
-    if over_runs and over_runs.low is not None and over_runs.high is not None:
-        notes.append(f"{over_runs.low:.2f} to {over_runs.high:.2f}")
+    span = between(over_runs)
     n = over_runs.n if over_runs else len(summary.valid)
     return OverviewRow(
         head=it.head,
@@ -90,7 +88,9 @@ def _row(it: Placed, link: str, folder: Path, pictured: bool) -> OverviewRow:
         queue=it.queue,
         contender=it.contender,
         badge=harm_badge(outcome),
-        harm=OverviewCell("–" if outcome.harm is None else f"{outcome.harm + 0.0:.2f}", tuple(notes), outcome.harm),
+        harm=OverviewCell(
+            "–" if outcome.harm is None else two_decimals(outcome.harm), (span,) if span else (), outcome.harm
+        ),
         seen=seen(outcome),
         delay=_delay(it),
         stalls=OverviewCell(number(outcome.stalls), (), outcome.stalls),

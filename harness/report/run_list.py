@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.report.grids import bottleneck
+from sojourn.harness.report.grids import bottleneck, two_decimals
 from sojourn.harness.report.headline import outcomes
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.store.disk_usage import size_words, tree_bytes
@@ -139,7 +139,9 @@ class RunList:
 
 
 def _cells(one: ListedRun, folder: Path) -> list[Text]:
-    harm = Text(", ").join(Text(f"{printable(who)} {it:.2f}", _STYLES[severity(it)]) for who, it in one.harm.items())
+    harm = Text(", ").join(
+        Text(f"{printable(who)} {two_decimals(it)}", _STYLES[severity(it)]) for who, it in one.harm.items()
+    )
     state = Text(one.state, "" if one.state in ("valid", "running") or one.experiment == SERIES else "red")
     name = Text(printable(str(one.path.relative_to(folder))), overflow="fold")
     return [name, Text(one.date), state, harm, Text(size_words(one.bytes)), Text(printable(one.experiment))]

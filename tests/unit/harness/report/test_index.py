@@ -12,6 +12,8 @@ from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.heat_map import HeatCell, HeatTable, heat_maps
 from sojourn.harness.report.index import read_folder, write_index
+from sojourn.harness.report.overview import overview
+from sojourn.harness.report.paper import map_table
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import VictimRun
 from sojourn.harness.store.runs import RunStore
@@ -89,6 +91,21 @@ def test_services_with_different_primary_metrics_share_the_first_map(series: Ser
         (other,) = (one for one in others if one.metric == metric)
         cells = rows[row := f"{service}, 10mbit, 20ms"]
         assert cells == dict(other.tables[0].rows)[row] and any(cell.text for cell in cells)
+
+
+def test_a_harm_that_rounds_to_zero_has_no_sign(series: Series) -> None:
+    folder = series([1, 2])[0].parent
+    better = [
+        replace(run, scores=run.scores.model_copy(update={"harm": harm}))
+        for run in read_folder(folder)[0]
+        if isinstance(run, VictimRun)
+        for harm in [[it.model_copy(update={"harm": -0.0009}) for it in run.scores.harm]]
+    ]
+    groups = experiments(better)
+    ((_, in_map),) = heat_maps(groups)[0].tables[0].rows
+    assert {(cell.text, cell.notes[0]) for cell in in_map} == {("0.00", "0.00 to 0.00")}
+    assert {(row.harm.text, row.harm.notes) for row in overview(groups, folder)} == {("0.00", ("0.00 to 0.00",))}
+    assert "| 0.00 | 0.00 |" in (table := map_table(groups)) and "-0.00" not in table
 
 
 def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
