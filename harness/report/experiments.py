@@ -13,11 +13,12 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.report.grids import labelled, number
+from sojourn.harness.report.grids import interval, labelled, number
 from sojourn.harness.report.headline import (
     VictimOutcome,
     average_headline,
     average_outcomes,
+    enumerated,
     headline,
     outcomes,
     sureness,
@@ -30,6 +31,7 @@ from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.metric import HARM, unit_of, with_unit
+from sojourn.scoring.statistics.harm import Severity
 from sojourn.scoring.statistics.intervals import ENOUGH
 from sojourn.scoring.statistics.numbers import never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
@@ -37,6 +39,10 @@ from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, summar
 
 SUMMARY = "summary.json"
 """The data of a summary of runs."""
+#: Severities in words, the worst first.
+_HARM: Mapping[Severity | None, str] = {
+    "severe": "severe harm", "some": "some harm", "none": "no visible harm", None: "unknown harm",
+}  # fmt: skip
 Family = Literal["measured", "harm"]
 
 
@@ -261,17 +267,29 @@ def sentence(groups: Sequence[Experiment]) -> str:
     for one in groups:
         for outcome in average_outcomes(one.summary) if one.summary.valid else ():
             every.setdefault(outcome.name, []).append(outcome)
-    parts = []
-    for name, had in every.items():
-        counts = {word: sum(it.severity == word for it in had) for word in ("severe", "some", "none", None)}
-        words = {"severe": "severe harm", "some": "some harm", "none": "no visible harm", None: "unknown harm"}
-        said = [f"{words[word]} in {count}" for word, count in counts.items() if count]
-        of = f"of {len(had)} experiments"
-        parts.append(f"With {name}: {', '.join(said)} {of}." if len(had) > 1 else f"With {name}: {said[0][:-5]}.")
+    parts = [f"With {name}: {_in_all(had) if len(had) > 1 else _in_one(*had)}." for name, had in every.items()]
     fewest = min((len(one.summary.valid) for one in groups if one.summary.valid), default=ENOUGH)
     if parts and fewest < ENOUGH:
         parts.append(f"Not a result yet: {fewest} run{'s' * (fewest != 1)} of an experiment, {ENOUGH} are needed.")
     return " ".join(parts)
+
+
+def _in_one(outcome: VictimOutcome) -> str:
+    """Return the harm in the only experiment with a contender, with its interval, or its other effects."""
+    words = _HARM[outcome.severity]
+    if outcome.severity != "none":
+        return f"{words} {interval(outcome.over_runs)}" if outcome.over_runs else words
+    effects = [effect.words or effect.kind for effect in outcome.effects]
+    return f"{words}, but {enumerated(effects)}" if effects else words
+
+
+def _in_all(had: Sequence[VictimOutcome]) -> str:
+    """Return the number of experiments by the severity of their harm, and of those with other effects only."""
+    counts = Counter(outcome.severity for outcome in had)
+    said = [f"{words} in {counts[word]}" for word, words in _HARM.items() if counts[word]]
+    others = Counter(effect.kind for outcome in had if outcome.severity == "none" for effect in outcome.effects)
+    but = enumerated([f"{kind} in {count}" for kind, count in others.items()]) if others else ""
+    return f"{', '.join(said)} of {len(had)} experiments" + (f", but {but} of those" if but else "")
 
 
 def cell_headline(runs: Sequence[LoadedRun]) -> str:

@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
-from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
 from sojourn.scoring.long_table import label_of
+from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PhaseScores, Scores, rate_steps
-from sojourn.scoring.statistics.harm import SEVERE, SOME, severity
-from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted
+from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
+from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted, never_came
+from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.time_series import probe_names
 from sojourn.traffic.probes import PROBES
 
 if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
+    from sojourn.scoring.statistics.summary import ExperimentSummary, Figure
 
 #: A baseline shorter than this, s, is noted next to the harm.
 _LONG_ALONE_S = 60.0
@@ -95,8 +99,8 @@ def harm_table(scores: Scores) -> Grid:
     short = alone_for(scores.baseline.seconds if scores.baseline else None).removesuffix(", ")
     grid = Grid(
         "Value with each contender, and harm: 0 none, 1 the worst, below 0 better than alone; amber from "
-        f"{SOME:g}, red from {SEVERE:g}. Demand met: the victim got all it asked for. Alone: the baseline, that is the "
-        "solo phases without recovery time"
+        f"{SOME:g}, red from {SEVERE:g}, of delays only if they rise by at least {DEFAULT.delay:g} ms. Demand met: the "
+        "path did not limit the victim. Alone: the baseline, that is the solo phases without recovery time"
         + (f" ({short}). Use at least {_LONG_ALONE_S:g} s for a reliable baseline." if short else ".")
     )
     names = list(dict.fromkeys(harm.phase for harm in scores.harm))
@@ -119,13 +123,23 @@ def harm_table(scores: Scores) -> Grid:
                 continue
             shown = DEMAND_MET if harm.demand_met else two_decimals(harm.harm)
             cells += [value_text(metric, partial(_of_phase, phases[name], harm)), shown]
-            marked = {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm.harm)]
+            word = relevant_severity(metric, harm.harm, harm.solo, harm.value)
+            marked = {"none": set(), "some": row.some, "severe": row.hurt}[word]
             marked |= {len(cells) - 2, len(cells) - 1}
         if any((metric, name) in by_key for name in names):
             row.alike = not row.primary and set(cells[3::2]) <= {"0.00", DEMAND_MET}
             grid.rows.append(row)
     grid.rows.sort(key=lambda row: PRIMARY not in row.cells[0])
     return grid
+
+
+def relevant_severity(
+    metric: str, harm: float, solo: float | None, value: float | None, relevance: Relevance = DEFAULT
+) -> Severity:
+    """Return the severity of a harm: `none` for a delay that rises by less than the least relevant difference."""
+    if unit_of(metric) == "ms" and solo is not None and value is not None and value - solo < relevance.delay:
+        return "none"
+    return severity(harm)
 
 
 def _of_phase(phase: PhaseScores | None, harm: Harm, metric: str) -> float | None:
@@ -262,8 +276,9 @@ def lab_table(scores: Scores) -> list[tuple[str, str]]:
         rows += _box_rows(lab)
     for way in ("down", "up"):
         qdisc, rate = lab.get(f"qdisc_{way}"), lab.get(f"rate_{way}_bps")
-        if qdisc and rate and (caution := parse_qdisc(qdisc).caution(rate)):
-            rows.append((f"caution, queue {way}", caution))
+        with suppress(QdiscError):  # of a run by a version with other queues
+            if qdisc and rate and (caution := parse_qdisc(qdisc).caution(rate)):
+                rows.append((f"caution, queue {way}", caution))
     if lab.get("path_loss"):
         rows.append(("loss of the path, round trip", f"{lab['path_loss']:.2%}"))
     if lab.get("path_varies_ms"):
@@ -308,6 +323,32 @@ def interval(figure: Estimate | None, never: str = LOST) -> str:
     return f"{number(figure.value, never)} ({number(figure.low, never)} to {number(figure.high, never)})"
 
 
+def between(figure: Estimate | None) -> str:
+    """Return the interval of a harm; empty without one."""
+    if figure is None or figure.low is None or figure.high is None:
+        return ""
+    return f"{two_decimals(figure.low)} to {two_decimals(figure.high)}"
+
+
+def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | None = None) -> str:
+    """Return a measured figure with its interval, alone or with a contender; in words if it is infinite."""
+
+    def estimate(metric: str) -> Estimate | None:
+        known = figure if metric == figure.metric else summary.figure(metric)
+        if known is None:
+            return None
+        return known.of(contender)
+
+    def of(metric: str) -> float | None:
+        figure_estimate = estimate(metric)
+        return None if figure_estimate is None else figure_estimate.value
+
+    shown = estimate(figure.metric)
+    if shown is None or isfinite(shown.value):
+        return interval(shown, never_came(figure.metric))
+    return value_text(figure.metric, of)
+
+
 #: For a percentile that may be infinite, by the prefix of its name: the share that never arrived, the word for it, and
 #: the P99 of what arrived, and its label.
 _NEVER = {
@@ -339,6 +380,11 @@ def value_text(metric: str, of: Callable[[str], float | None]) -> str:
     loss, became, came, of_what = known
     rest = of(came) if came and "p99" in metric else None
     return _infinite(of(loss), became, "" if rest is None else f"; {_short(rest)} ms {of_what}")
+
+
+def milliseconds(value: float) -> str:
+    """Return a delay for a sentence or an overview, without its unit: one decimal below 10 ms."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def _infinite(share: float | None, became: str = "lost", rest: str = "") -> str:
@@ -374,10 +420,3 @@ def number(value: float | int | None, never: str = LOST) -> str:
 def two_decimals(value: float) -> str:
     """Return a finite figure with two decimals, such as a harm; a rounded zero has no sign."""
     return f"{value:z.2f}"
-
-
-def between(figure: Estimate | None) -> str:
-    """Return the interval of a harm; empty without one."""
-    if figure is None or figure.low is None or figure.high is None:
-        return ""
-    return f"{two_decimals(figure.low)} to {two_decimals(figure.high)}"

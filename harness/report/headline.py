@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sojourn.harness.report.grids import alone_for, interval, percent
+from sojourn.harness.report.grids import alone_for, interval, milliseconds, percent, relevant_severity
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
+from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 
 if TYPE_CHECKING:
     from sojourn.scoring.statistics.intervals import Estimate
@@ -24,6 +26,38 @@ _SLOWER = 0.05
 _NEVER_SHOWN = 0.005
 CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}, severe from {SEVERE:g}."
 """The meaning of the badges' words."""
+
+
+#: What harm outside the primary metric does, and the metrics that show it, the most telling ones first.
+_EFFECTS = {
+    "more delay": (
+        "rtt_answered_p99_ms", "ect1_rtt_answered_p99_ms", "frame_shown_p99_ms", "rtt_p50_ms", "ect1_rtt_p50_ms",
+        "rtt_in_time", "ect1_rtt_in_time",
+    ),
+    "less goodput": ("victim_mbps", "fair_share_met"),
+    "more loss": ("answered_share", "ect1_answered_share"),
+    "a worse picture": ("played_height", "mean_height", "played_share", "unfrozen_share", "fps", "frames_in_time"),
+}  # fmt: skip
+#: What a sentence calls a delay.
+_DELAYS = {
+    "rtt_answered_p99_ms": "delay P99", "frame_shown_p99_ms": "delay P99 of the frames", "rtt_p50_ms": "median delay",
+}  # fmt: skip
+_ECT1 = "ect1_"
+
+
+class Effect(NamedTuple):
+    """Relevant harm outside the primary metric: its kind, and its words; none where a sentence has the figures."""
+
+    kind: str
+    words: str
+
+
+class Harmed(NamedTuple):
+    """A metric with a contender: its value alone and with it, None where unknown, and the harm."""
+
+    solo: float | None
+    value: float | None
+    harm: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +86,8 @@ class VictimOutcome:
     freezes: float | None = None
     never_shown: float | None = None
     """Share of a call's frames that were never shown."""
+    effects: tuple[Effect, ...] = ()
+    """Relevant harm outside the primary metric."""
 
     @property
     def severity(self) -> Severity | None:
@@ -84,10 +120,17 @@ def outcomes(scores: Scores) -> list[VictimOutcome]:
     alone = scores.baseline
     primary = _primary(scores)
     harms = {harm.phase: harm.harm for harm in scores.harm if harm.metric == scores.primary}
+
+    def harmed(phase: str) -> dict[str, Harmed]:
+        """Return the harm in a phase outside the primary metric."""
+        of = (it for it in scores.harm if it.phase == phase and it.metric != scores.primary and not it.demand_met)
+        return {it.metric: Harmed(it.solo, it.value, it.harm) for it in of}
+
     return [
         VictimOutcome(
             name=phase.name,
             harm=harms.get(phase.name),
+            effects=effects(harmed(phase.name), DEFAULT),
             best=alone.dominant_height if alone else None,
             before=_height_at(scores, phase.start),
             lowest=phase.lowest_height,
@@ -119,12 +162,58 @@ def average_outcomes(summary: ExperimentSummary) -> list[VictimOutcome]:
                 name=name,
                 harm=of_harm.value if of_harm else None,
                 over_runs=of_harm,
+                effects=effects(_harmed(summary, name), summary.relevance),
                 best=alone.get("lowest_height"),
                 lowest=contended.get("lowest_height"),
                 **_had(primary, contended, alone),
             )
         )
     return made
+
+
+def _harmed(summary: ExperimentSummary, contender: str) -> dict[str, Harmed]:
+    """Return the average harm with a contender outside the primary metric."""
+    found = {}
+    for figure in summary.harm:
+        harm, measured = figure.contended.get(contender), summary.figure(figure.metric)
+        if harm and not figure.primary and not figure.unlimited(contender):
+            solo, value = (measured.of(name) if measured else None for name in (None, contender))
+            found[figure.metric] = Harmed(solo.value if solo else None, value.value if value else None, harm.value)
+    return found
+
+
+def effects(harmed: Mapping[str, Harmed], relevance: Relevance) -> tuple[Effect, ...]:
+    """Return the effects of relevant harm, by metric, one of every kind."""
+    relevant = {
+        metric: it
+        for metric, it in harmed.items()
+        if relevant_severity(metric, it.harm, it.solo, it.value, relevance) != "none"
+    }
+    found = []
+    for kind, metrics in _EFFECTS.items():
+        if first := next((metric for metric in metrics if metric in relevant), None):
+            name = first.removeprefix(_ECT1)
+            worse = max((it for probe in ("", _ECT1) if (it := relevant.get(probe + name))), key=lambda it: it.harm)
+            found.append(Effect(kind, _effect(name, worse)))
+    return tuple(found)
+
+
+def _effect(metric: str, harmed: Harmed) -> str:
+    """Return the harm in a metric, by its name without the probe, in words."""
+    solo, value, harm = harmed
+    if delay := _DELAYS.get(metric):
+        rise = None if solo is None or value is None else value - solo
+        return f"{delay} rises" + (f" by {milliseconds(rise)} ms" if rise is not None and isfinite(rise) else "")
+    match metric:
+        case "rtt_in_time":
+            return f"{'fewer' if value is None else percent(value) + ' of'} probes are answered within 100 ms"
+        case "victim_mbps":
+            return f"goodput falls by {percent(harm)}"
+        case "fair_share_met":
+            return f"goodput is {percent(harm)} below its fair share"
+        case "answered_share":
+            return f"{'more' if value is None else percent(1 - value) + ' of'} probes are lost"
+    return ""
 
 
 def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +244,7 @@ def _height_at(scores: Scores, t: float) -> int | None:
 def phrase(outcome: VictimOutcome) -> str:
     """Return the outcome with a contender: the primary metric, then frames, stalls and resolution."""
     call = outcome.primary == PRIMARY["call"]
-    parts = [_of_call(outcome) if call else _of_video(outcome)]
+    parts = [part for part in (_unharmed(outcome, call), _of_call(outcome) if call else _of_video(outcome)) if part]
     if outcome.never_shown and outcome.never_shown >= _NEVER_SHOWN:
         parts.append(f"{percent(outcome.never_shown)} never shown")
     slower = (outcome.fps_alone or 0) * (1 - _SLOWER)
@@ -165,6 +254,21 @@ def phrase(outcome: VictimOutcome) -> str:
     if outcome.over_runs:
         parts.append(f"harm {interval(outcome.over_runs)}")
     return "; ".join(parts)
+
+
+def _unharmed(outcome: VictimOutcome, call: bool) -> str:
+    """Return which harm there is where the primary metric has none; empty without any."""
+    words = [effect.words for effect in outcome.effects if effect.words]
+    if outcome.severity != "none" or not words:
+        return ""
+    picture_kept = len(words) == len(outcome.effects)
+    return (f"{'call' if call else 'picture'} unharmed, but " if picture_kept else "") + enumerated(words)
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def seen(outcome: VictimOutcome) -> str:
@@ -269,7 +373,14 @@ def title(outcomes: Sequence[VictimOutcome]) -> str:
             return f"{word} harm with {' and '.join(names)}"
     if not outcomes:
         return "no contender"
-    return "harm unknown" if any(outcome.severity is None for outcome in outcomes) else "no visible harm"
+    if any(outcome.severity is None for outcome in outcomes):
+        return "harm unknown"
+    by_kind: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for effect in outcome.effects:
+            by_kind.setdefault(effect.kind, []).append(outcome.name)
+    but = [f"{kind} with {enumerated(names)}" for kind, names in by_kind.items()]
+    return "no visible harm" + (f", but {', '.join(but)}" if but else "")
 
 
 def badges(outcomes: Sequence[VictimOutcome]) -> list[Badge]:

@@ -62,7 +62,9 @@ def test_goodput_that_is_the_victims_own_choice_is_not_compared(series: Series) 
     assert measured["A"].startswith("0.91") and (measured["p"], measured["for the victim"]) == ("–", "demand met")
     assert told(found, "With cubic", "harm: goodput of the victim")["for the victim"] == "–"
     assert not any("goodput of the victim" in line for line in lines(found.pairs[0]))
-    assert lines(found.pairs[0])[0].startswith("A: TV channel with cubic: effective resolution 720 lines")
+    assert lines(found.pairs[0])[0].startswith(
+        "A: TV channel with cubic: picture unharmed, but delay P99 rises by 38 ms; effective resolution 720 lines"
+    )
 
 
 def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> None:

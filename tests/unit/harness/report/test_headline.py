@@ -17,8 +17,10 @@ from sojourn.harness.report import film, timeline
 from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.grids import harm_table, percent, value_text
 from sojourn.harness.report.headline import (
+    Harmed,
     VictimOutcome,
     average_outcomes,
+    effects,
     headline,
     measurement,
     outcomes,
@@ -32,6 +34,7 @@ from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.store.manifest import reseal
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, harm, severity
+from sojourn.scoring.statistics.relevance import DEFAULT, parse
 from sojourn.scoring.statistics.summary import summarise
 from sojourn.scoring.time_series import run_series
 from tests.unit.harness.report.test_run_page import Page
@@ -105,6 +108,44 @@ def test_the_worst_contender_is_in_the_title() -> None:
     assert title([good, unknown]) == "harm unknown" and title([]) == "no contender"
 
 
+def test_no_visible_harm_names_every_kind_of_row_that_is_coloured(scores: Scores) -> None:
+    """The delays alone and with Prague, ms, and what then is coloured and said."""
+    for solo, value, says in ((20, 24, ""), (1, 5.9, ""), (20, 26, "delay P99 rises by 6.0 ms"),
+                              (20, inf, "delay P99 rises")):  # fmt: skip
+        spared = [it.model_copy(update={"value": it.solo, "harm": 0.0}) for it in scores.harm]
+        late = spared[0].model_copy(update={"metric": "rtt_answered_p99_ms", "better": "less", "solo": solo})
+        late = late.model_copy(update={"value": value, "harm": harm(solo, value, "less")})
+        one = scores.model_copy(update={"harm": [*spared, late]})
+        assert late.harm >= SOME
+        marked = [row.cells[0] for row in harm_table(one).rows if row.hurt or row.some]
+        assert bool(marked) == bool(says) == ("more delay with prague" in title(outcomes(one)))
+        (outcome,) = outcomes(one)
+        assert phrase(outcome).startswith(f"picture unharmed, but {says}; " if says else "effective resolution")
+
+
+def test_effects_are_named_by_the_worse_probe_and_none_makes_a_harmed_picture_unharmed() -> None:
+    found = effects(
+        {
+            "rtt_answered_p99_ms": Harmed(20, 30, 0.33), "ect1_rtt_answered_p99_ms": Harmed(20, 60, 0.67),
+            "victim_mbps": Harmed(2.0, 1.5, 0.25), "answered_share": Harmed(None, 0.9, 0.1),
+        },
+        DEFAULT,
+    )  # fmt: skip
+    assert [it.words for it in found] == [
+        "delay P99 rises by 40 ms", "goodput falls by 25 %", "10 % of probes are lost"
+    ]  # fmt: skip
+    kept = VictimOutcome(name="bbr", **VIDEO, value=720.0, harm=0.0, effects=found)
+    assert phrase(kept).startswith(
+        "picture unharmed, but delay P99 rises by 40 ms, goodput falls by 25 % and 10 % of probes are lost; effective"
+    )
+    assert title([kept]) == "no visible harm, but more delay with bbr, less goodput with bbr, more loss with bbr"
+    slow = effects({"fps": Harmed(30, 24, 0.2), "victim_mbps": Harmed(2.0, 1.5, 0.25)}, DEFAULT)
+    assert "unharmed" not in phrase(VictimOutcome(name="bbr", **VIDEO, value=720.0, harm=0.0, effects=slow))
+    harmed = VictimOutcome(name="bbr", **VIDEO, value=700.0, harm=0.3, effects=found)
+    assert "unharmed" not in phrase(harmed) and title([harmed]) == "severe harm with bbr"
+    assert effects({"rtt_answered_p99_ms": Harmed(20, 30, 0.33)}, parse("delay=11ms")) == ()
+
+
 @pytest.mark.parametrize(("before", "goes"), [(240, "falls no further"), (480, "falls to 240p"), (720, None)])
 def test_a_contender_is_not_blamed_for_what_the_one_before_left(scores: Scores, before: int, goes: str | None) -> None:
     earlier = scores.renditions[0].model_copy(update={"t": scores.phases[1].start - 1, "before": 720, "after": before})
@@ -170,7 +211,10 @@ def test_page_terminal_and_pictures_say_the_same(scores: Scores, tmp_path: Path)
 def test_index_and_summary_begin_with_what_happened(series: Callable[..., list[Path]], tmp_path: Path) -> None:
     (one,) = experiments(find_runs(series([1, 2, 3, 4, 5])))
     told = one.headline
-    assert told.startswith("TV channel with cubic: effective resolution 720 lines, 720 alone; no stalls; harm 0. TV")
+    assert told.startswith(
+        "TV channel with cubic: picture unharmed, but delay P99 rises by 38 ms; effective resolution 720 lines, 720 "
+        "alone; no stalls; harm 0. TV"
+    )
     assert "TV channel with prague: effective resolution 252 lines, 720 alone; 27 frames/s; " in told
     assert "harm 0.65 (0.56 to 0.74)" in told and told.endswith(" 5 runs; alone for 10 s only.")
     page = Page(write_summary([one], tmp_path / "out"))
