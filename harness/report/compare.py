@@ -11,11 +11,11 @@ from typing import Any, Literal
 from sojourn.harness.report.experiments import Experiment, ExperimentFigure, experiments
 from sojourn.harness.report.grids import (
     DEMAND_MET,
+    figure_text,
     interval,
     labelled,
 )
 from sojourn.harness.report.index import Left, read_folder
-from sojourn.harness.report.repetitions import figure_text
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import is_run

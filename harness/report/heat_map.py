@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import isinf
@@ -13,8 +14,7 @@ from typing import Any
 from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.experiments import Experiment, differing
-from sojourn.harness.report.grids import DEMAND_MET, between, labelled, queue, two_decimals
-from sojourn.harness.report.repetitions import figure_text
+from sojourn.harness.report.grids import DEMAND_MET, between, figure_text, labelled, queue, two_decimals
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH
@@ -72,29 +72,21 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Placed:
-    """An experiment with one of its contenders: its options in words, its queue, the contender."""
+    """An experiment with one of its contenders: its options in words, its link, its queue, the contender."""
 
     head: str
+    link: str
     queue: str
     contender: str
     experiment: Experiment
 
 
-def placed(groups: Sequence[Experiment]) -> list[Placed]:
-    """Return every experiment with each of its contenders, with the words of the heat maps' heads."""
-    return list(_Field([one for one in groups if one.victims], {}).placed())
-
-
-def heat_maps(groups: Sequence[Experiment]) -> list[HeatMap]:
+def heat_maps(field: HarmField) -> list[HeatMap]:
     """Return a map per metric of harm, the primary one first; services whose primary metrics differ share a first map.
-
-    An experiment's link is `#e` and its number in `groups`.
 
     Experiments that differ in two options other than queue and contender have a table per queue and contender, with
     these options as rows and columns; others have one table, with a row per combination of options.
     """
-    links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
-    field = _Field([one for one in groups if one.victims], links)
     figures = [figure for one in field.groups for figure in one.summary.harm]
     primary = {figure.metric for figure in figures if figure.primary}
     known = sorted({it.metric for it in figures}, key=lambda name: (name not in primary, list(HARMED).index(name)))
@@ -111,36 +103,35 @@ def heat_maps(groups: Sequence[Experiment]) -> list[HeatMap]:
     ]
 
 
-class _Field:
-    """Experiments by their options (a row), their queue and their contenders."""
+class HarmField:
+    """Experiments with a victim by their options (a row), their queue and their contenders.
 
-    def __init__(self, groups: Sequence[Experiment], links: Mapping[int, str]) -> None:
-        self.groups, self._links = groups, links
+    An experiment's link is `#e` and its number in `groups`.
+    """
+
+    def __init__(self, groups: Sequence[Experiment]) -> None:
+        self.groups = [one for one in groups if one.victims]
+        self._links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
         self._cells: dict[tuple[str, str, str], Experiment] = {}
         self._rows: dict[str, dict[str, Any]] = {}
-        contenders: dict[str, set[str]] = {}
-        for one in groups:
+        for one in self.groups:
             row = _key(options := _row(one))
             self._rows[row] = options
             for name in _contenders(one):
                 self._cells[row, _queue(one), name] = one
-                contenders.setdefault(_queue(one), set()).add(name)
-        self._columns = [
-            (queue, name)
-            for queue in sorted(contenders)
-            for name in sorted(contenders[queue], key=lambda name: (name != REFERENCE, name))
-        ]
+        columns = {(queue, name) for _, queue, name in self._cells}
+        self._columns = sorted(columns, key=lambda column: (column[0], _place(column[1])))
         self._swept = _swept(list(self._rows.values()))
         if len(self._swept) == 1:
             (name,) = self._swept
             order = _values(name, self._rows.values())
             self._rows = dict(sorted(self._rows.items(), key=lambda row: order.index(row[1].get(name))))
+        self._heads = dict(zip(self._rows, _row_heads(list(self._rows.values())), strict=True))
 
     def placed(self) -> Iterator[Placed]:
         """Yield every experiment with each of its contenders."""
-        heads = dict(zip(self._rows, _row_heads(list(self._rows.values())), strict=True))
         for (row, of_queue, name), one in self._cells.items():
-            yield Placed(heads[row], of_queue, name, one)
+            yield Placed(self._heads[row], self._links[id(one)], of_queue, name, one)
 
     def tables(self, metric: str) -> Iterator[HeatTable]:
         """Yield the tables of a metric."""
@@ -148,11 +139,9 @@ class _Field:
             for queue, contender in self._columns:
                 yield self._plane(metric, queue, contender)
             return
-        heads = _row_heads(list(self._rows.values()))
         widths = [(queue, sum(it == queue for it, _ in self._columns)) for queue in dict(self._columns)]
         rows = [
-            (head, [self._cell(row, *column, metric) for column in self._columns])
-            for head, row in zip(heads, self._rows, strict=True)
+            (head, [self._cell(row, *column, metric) for column in self._columns]) for row, head in self._heads.items()
         ]
         yield HeatTable("", "service, rate, RTT", widths, [name for _, name in self._columns], rows)
 
@@ -236,10 +225,13 @@ def _value(name: str, value: Any) -> str:
     """Return an option's value as text."""
     if value is None:
         return "default"
-    if unit := _UNITS.get(name):
-        return unit(value)
     option = _OPTIONS.get(name)
-    return option.word(value) if option and not option.second else str(value)
+    with suppress(TypeError, ValueError):  # a stored value of another form is shown as it is
+        if unit := _UNITS.get(name):
+            return unit(value)
+        if option and not option.second:
+            return option.word(value)
+    return str(value)
 
 
 def _infinite(one: Experiment, metric: str, contender: str) -> str:
@@ -261,8 +253,14 @@ def _queue(one: Experiment) -> str:
     return queue(lab) if same else f"{queue(lab)} (up: {lab.get('qdisc_up')})"
 
 
-def _contenders(one: Experiment) -> set[str]:
-    return {phase.contender for run in one.victims for phase in run.scores.phases if phase.contender}
+def _contenders(one: Experiment) -> list[str]:
+    names = {phase.contender for run in one.victims for phase in run.scores.phases if phase.contender}
+    return sorted(names, key=_place)
+
+
+def _place(contender: str) -> tuple[bool, str]:
+    """Return the key that sorts contenders, the reference first."""
+    return contender != REFERENCE, contender
 
 
 def _row_heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:

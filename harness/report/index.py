@@ -3,29 +3,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sojourn.harness.report.experiments import Experiment, experiments, has_figures, sentence
-from sojourn.harness.report.grids import Grid
-from sojourn.harness.report.headline import CUT_OFFS
-from sojourn.harness.report.heat_map import heat_maps
+from sojourn.harness.report.experiments import Experiment, experiments, has_figures
 from sojourn.harness.report.html import write_page
-from sojourn.harness.report.overview import overview
-from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.repetitions import INDEX, grids, method, run_rows, verdict_view
+from sojourn.harness.report.repetitions import INDEX, counted, experiments_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
 from sojourn.harness.store.reasons import joined
 from sojourn.harness.store.runs import run_folders
-from sojourn.scoring.statistics.intervals import ENOUGH
 
-#: Experiments above which a page opens with the map of harm only.
-_MANY = 12
+#: States of excluded runs, in the order of a page's head.
+_STATES = ("invalid", "not finished", "unreadable")
 
 
 @dataclass(frozen=True)
@@ -95,31 +90,13 @@ def void_runs(groups: Sequence[Experiment]) -> list[Left]:
 
 def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
     out = [*void_runs(groups), *left]
-    counts = {
-        state: sum(run_left.state == state for run_left in out) for state in ("invalid", "not finished", "unreadable")
-    }
+    states = Counter(run_left.state for run_left in out)
     valid = sum(len(one.summary.valid) for one in groups)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}
-    return {
+    return experiments_view(groups, folder) | {
         "title": f"Results: {folder.resolve().name}",
-        "sentence": sentence(groups),
-        "rows": (rows := overview(groups, folder)),
-        "pictures": any(row.picture for row in rows),
-        "counts": f"{valid + len(out)} runs of {len(groups)} experiment{'s' * (len(groups) != 1)}: {valid} valid",
-        "left_counts": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
-        "maps": (maps := heat_maps(groups)),
-        "swept": any(len(one.tables) > 1 for one in maps) or len(groups) > _MANY,
-        "published": _published(groups),
-        "experiments": [
-            {
-                "id": f"e{number}",
-                "title": one.title,
-                **verdict_view(one),
-                "grids": grids(one),
-                "runs": run_rows(one, folder),
-            }
-            for number, one in enumerate(groups)
-        ],
+        "counts": f"{counted(valid + len(out), groups)}: {valid} valid",
+        "left_counts": ", ".join(f"{states[state]} {state}" for state in _STATES if states[state]),
         "left": [
             {
                 "name": run_left.path.name,
@@ -130,14 +107,4 @@ def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -
             for run_left in out
         ],
         "others": [(page.name, f"{quote(page.name)}/{REPORT}") for page in sorted(pages) if not is_run(page)],
-        "enough": ENOUGH,
-        "cut_offs": CUT_OFFS,
-        "method": method(),
     }
-
-
-def _published(groups: Sequence[Experiment]) -> Grid:
-    """Return the published figures, one row per experiment with such a service: experiments are never pooled."""
-    tables = [services_table((run.service, run.scores) for run in one.victims) for one in groups]
-    grid = next((table for table in tables if table.rows), Grid(""))
-    return Grid(grid.caption, grid.heads, [row for table in tables for row in table.rows])

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import unescape
 from math import inf, isfinite
 from pathlib import Path
 from urllib.parse import quote
 
-from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.grids import between, labelled, number, two_decimals
-from sojourn.harness.report.headline import Badge, average_outcomes, harm_badge, seen
-from sojourn.harness.report.heat_map import Placed, placed
-from sojourn.harness.report.repetitions import figure_text
+from sojourn.harness.report.grids import between, figure_text, labelled, milliseconds, number, two_decimals
+from sojourn.harness.report.headline import Badge, VictimOutcome, average_outcomes, harm_badge, measurement, seen
+from sojourn.harness.report.heat_map import HarmField, Placed
 from sojourn.harness.report.run_page import REPORT
 from sojourn.scoring.long_table import label_of
+from sojourn.scoring.statistics.harm import PRIMARY
 from sojourn.scoring.statistics.intervals import ENOUGH
 from sojourn.scoring.statistics.summary import Figure
 
@@ -54,50 +52,46 @@ class OverviewRow:
     seen: str
     delay: OverviewCell
     stalls: OverviewCell
-    n: int
-    few: bool
+    runs: OverviewCell
+    """The number of valid runs, of invalid ones, and of those that a result needs."""
     page: str
-    """The report of its first valid run, relative to the folder; empty without one."""
+    """The report of its first run, of a valid one if there is one, relative to the folder; empty without a report."""
     picture: str
 
 
-def overview(groups: Sequence[Experiment], folder: Path) -> list[OverviewRow]:
-    """Return the rows for a page in `folder`, the worst harm first.
-
-    An experiment's link is `#e` and its number in `groups`.
-    """
-    links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
-    pairs = [it for it in placed(groups) if it.experiment.summary.valid]
-    rows = [_row(it, links[id(it.experiment)], folder, len(pairs) <= _MOST_PICTURES) for it in pairs]
+def overview(field: HarmField, folder: Path) -> list[OverviewRow]:
+    """Return the rows for a page in `folder`, the worst harm first."""
+    pairs = list(field.placed())
+    rows = [_row(it, folder, len(pairs) <= _MOST_PICTURES) for it in pairs]
     return sorted(rows, key=lambda row: -inf if row.harm.order is None else row.harm.order, reverse=True)
 
 
-def _row(it: Placed, link: str, folder: Path, pictured: bool) -> OverviewRow:
+def _row(it: Placed, folder: Path, pictured: bool) -> OverviewRow:
     one, summary = it.experiment, it.experiment.summary
-    outcome = next(had for had in average_outcomes(summary) if had.name == it.contender)
-    run = next(run for run, name in zip(one.victims, one.names, strict=True) if name in summary.valid)
+    unknown = VictimOutcome(it.contender, summary.primary or PRIMARY["video"])
+    outcome = next((had for had in average_outcomes(summary) if had.name == it.contender), unknown)
+    valid = [run for run, name in zip(one.victims, one.names, strict=True) if name in summary.valid]
+    run = (valid or one.victims)[0]
     page = run.path / REPORT
     phases = {phase.name for phase in run.scores.phases if phase.contender == it.contender}
-    harm = summary.primary_harm
-    over_runs = harm.contended.get(it.contender) if harm else None
-    span = between(over_runs)
-    n = over_runs.n if over_runs else len(summary.valid)
+    span = between(outcome.over_runs)
+    n, void = outcome.over_runs.n if outcome.over_runs else len(valid), len(summary.void)
+    counted = [f"{void} invalid"] * bool(void) + [f"{ENOUGH} needed"] * (n < ENOUGH)
     return OverviewRow(
         head=it.head,
-        link=link,
+        link=it.link,
         queue=it.queue,
         contender=it.contender,
-        badge=harm_badge(outcome),
+        badge=harm_badge(outcome) if valid else measurement("invalid"),
         harm=OverviewCell(
             "–" if outcome.harm is None else two_decimals(outcome.harm), (span,) if span else (), outcome.harm
         ),
         seen=seen(outcome),
         delay=_delay(it),
         stalls=OverviewCell(number(outcome.stalls), (), outcome.stalls),
-        n=n,
-        few=n < ENOUGH,
+        runs=OverviewCell(f"{n} valid", tuple(counted), n),
         page=f"{quote(os.path.relpath(page, folder))}" if page.exists() else "",
-        picture=_picture(page, phases) if pictured else "",
+        picture=_picture(page, phases) if pictured and valid else "",
     )
 
 
@@ -113,15 +107,11 @@ def _delay(it: Placed) -> OverviewCell:
     for name, figure in known:
         queue = re.search(r"\(([^()]*(?:\([^()]*\))?)\)", labelled(label_of(name), *runs))
         value = figure.contended[it.contender].value
-        text = _ms(value) if isfinite(value) else figure_text(figure, summary, it.contender)
+        text = milliseconds(value) if isfinite(value) else figure_text(figure, summary, it.contender)
         texts.append(f"{queue[1]}: {text}" if queue and len(known) > 1 else text)
     alone = known[0][1].alone
-    notes = (*texts[1:], *([f"{_ms(alone.value)} alone"] if alone else []))
+    notes = (*texts[1:], *([f"{milliseconds(alone.value)} alone"] if alone else []))
     return OverviewCell(texts[0], notes, known[0][1].contended[it.contender].value)
-
-
-def _ms(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def _picture(page: Path, phases: set[str]) -> str:

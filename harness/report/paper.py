@@ -27,7 +27,7 @@ from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.grids import interval
-from sojourn.harness.report.heat_map import heat_maps
+from sojourn.harness.report.heat_map import HarmField, heat_maps
 from sojourn.harness.report.markdown import markdown_row, write_between
 from sojourn.harness.report.picture import write_picture
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
@@ -228,7 +228,7 @@ def harm_table(one: Experiment) -> str:
 
 def map_table(groups: Sequence[Experiment]) -> str:
     """Return the harm in the primary metric of a map as Markdown tables. Raises PaperError without one."""
-    primary = next((one for one in heat_maps(groups) if one.primary), None)
+    primary = next((one for one in heat_maps(HarmField(groups)) if one.primary), None)
     if primary is None:
         raise PaperError("no valid run of the map has a harm in the primary metric", code="invalid-run")
     parts = []

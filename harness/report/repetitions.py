@@ -11,7 +11,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,17 +25,14 @@ from sojourn.harness.report.grids import (
     Grid,
     Row,
     alone_for,
+    figure_text,
     interval,
     number,
-    value_text,
 )
-from sojourn.harness.report.headline import (
-    CUT_OFFS,
-    badges,
-    headline,
-    outcomes,
-)
+from sojourn.harness.report.headline import CUT_OFFS, badges, headline, outcomes
+from sojourn.harness.report.heat_map import HarmField, heat_maps
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.overview import overview
 from sojourn.harness.report.palette import who
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.run_page import REPORT
@@ -44,12 +40,13 @@ from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import VictimRun
 from sojourn.scoring.long_table import named
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
-from sojourn.scoring.statistics.numbers import never_came
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
 
 TABLE = "summary.csv"
 INDEX = "index.html"
 """The page of all runs of a folder."""
+#: Experiments above which a page opens with the map of harm, and folds the list of experiments.
+_MANY = 12
 
 
 def records(groups: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
@@ -69,16 +66,60 @@ def write_summary(groups: Sequence[Experiment], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SUMMARY).write_text(json.dumps(records(groups, folder), indent=1) + "\n")
     _write_table(groups, folder / TABLE)
-    view = {
+    view = experiments_view(groups, folder)
+    for one, shown in zip(groups, view["experiments"], strict=True):
+        shown["plots"] = [plot for it in one.figures() for plot in _plot(one, it)]
+    title = "Harm over repeated runs" if any(one.victims for one in groups) else "Repeated runs"
+    view |= {"title": title, "up": _index(groups, folder), "files": [TABLE, SUMMARY]}
+    return write_page("index.html.j2", view, folder / REPORT)
+
+
+def experiments_view(groups: Sequence[Experiment], folder: Path) -> dict[str, Any]:
+    """Return what pages of experiments in `folder` have in common: the answer first, then maps and experiments."""
+    field = HarmField(groups)
+    maps, rows = heat_maps(field), overview(field, folder)
+    runs, valid = sum(len(one.runs) for one in groups), sum(len(one.summary.valid) for one in groups)
+    return {
         "sentence": sentence(groups),
-        "index": _index(groups, folder),
-        "method": method(),
+        "counts": f"{counted(runs, groups)}: {valid} valid",
+        "rows": rows,
+        "pictures": any(row.picture for row in rows),
+        "maps": maps,
+        "swept": any(len(one.tables) > 1 for one in maps) or len(groups) > _MANY,
+        "published": _published(groups),
+        "experiments": [
+            {
+                "id": f"e{number}",
+                "title": one.title,
+                **verdict_view(one),
+                "grids": grids(one),
+                "runs": run_rows(one, folder),
+                "plots": [],
+            }
+            for number, one in enumerate(groups)
+        ],
+        "many": len(groups) > _MANY,
+        "enough": ENOUGH,
         "cut_offs": CUT_OFFS,
-        "published": services_table((run.service, run.scores) for one in groups for run in one.victims),
-        "experiments": [_content(one, folder) for one in groups],
-        "files": [TABLE, SUMMARY],
+        "method": method(),
+        "up": "",
+        "left_counts": "",
+        "left": [],
+        "others": [],
+        "files": [],
     }
-    return write_page("summary.html.j2", view, folder / REPORT)
+
+
+def counted(runs: int, groups: Sequence[Experiment]) -> str:
+    """Return a number of runs of experiments in words."""
+    return f"{runs} run{'s' * (runs != 1)} of {len(groups)} experiment{'s' * (len(groups) != 1)}"
+
+
+def _published(groups: Sequence[Experiment]) -> Grid:
+    """Return the published figures, one row per experiment with such a service: experiments are never pooled."""
+    tables = [services_table((run.service, run.scores) for run in one.victims) for one in groups]
+    grid = next((table for table in tables if table.rows), Grid(""))
+    return Grid(grid.caption, grid.heads, [row for table in tables for row in table.rows])
 
 
 def _index(groups: Sequence[Experiment], folder: Path) -> str:
@@ -102,17 +143,6 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
         link = f"{_relative(run.path, folder)}/{REPORT}" if (run.path / REPORT).exists() or scores else ""
         rows.append({"name": name, "link": link, "void": reasons is not None, "cells": cells, "badges": shown})
     return rows
-
-
-def _content(one: Experiment, folder: Path) -> dict[str, Any]:
-    return {
-        "title": one.title,
-        **verdict_view(one),
-        "grids": grids(one),
-        "plots": [plot for it in one.figures("measured") for plot in _plot(one, it)],
-        "harm_plots": [plot for it in one.figures("harm") for plot in _plot(one, it)],
-        "runs": run_rows(one, folder),
-    }
 
 
 def verdict_view(one: Experiment) -> dict[str, Any]:
@@ -250,25 +280,6 @@ def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: Experiment
             cells += [interval(contrast), _p(figure, contrast), *map(number, sizes)]
         grid.rows.append(Row(cells, hurt=hurt, alike=alike and not hurt))
     return grid
-
-
-def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | None = None) -> str:
-    """Return a measured figure with its interval, alone or with a contender; in words if it is infinite."""
-
-    def estimate(metric: str) -> Estimate | None:
-        known = figure if metric == figure.metric else summary.figure(metric)
-        if known is None:
-            return None
-        return known.of(contender)
-
-    def of(metric: str) -> float | None:
-        figure_estimate = estimate(metric)
-        return None if figure_estimate is None else figure_estimate.value
-
-    shown = estimate(figure.metric)
-    if shown is None or isfinite(shown.value):
-        return interval(shown, never_came(figure.metric))
-    return value_text(figure.metric, of)
 
 
 def _p(figure: Figure, contrast: PairedContrast | None) -> str:

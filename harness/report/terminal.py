@@ -88,9 +88,9 @@ def print_summary(groups: Sequence[Experiment], console: Console) -> None:
 
 def print_maps(groups: Sequence[Experiment], console: Console) -> None:
     """Print the harm in the primary metric of many experiments."""
-    from sojourn.harness.report.heat_map import heat_maps
+    from sojourn.harness.report.heat_map import HarmField, heat_maps
 
-    for one in heat_maps(groups):
+    for one in heat_maps(HarmField(groups)):
         if not one.primary:
             continue
         console.print(Text(f"Harm to the victim: {one.label}", style="bold"))

@@ -14,7 +14,7 @@ import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.report.experiments import experiments, find_runs
-from sojourn.harness.report.heat_map import heat_maps
+from sojourn.harness.report.heat_map import HarmField, heat_maps
 from sojourn.harness.report.index import INDEX
 from sojourn.harness.store.runs import RunStore
 
@@ -48,7 +48,7 @@ def test_a_map_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     runs = RunStore(results).runs()
     assert set(first) < set(runs) and len(runs) == 4
     assert f"map of 4 experiments: {4 - len(first)} runs to make; {len(first)} were finished before" in said
-    (primary, *_) = heat_maps(experiments(find_runs([results])))
+    (primary, *_) = heat_maps(HarmField(experiments(find_runs([results]))))
     (table,) = primary.tables
     assert list(table.heads) == ["cubic", "prague"]
     assert [head for head, _ in table.rows] == ["youtube, 10mbit, 10ms", "youtube, 10mbit, 40ms"]

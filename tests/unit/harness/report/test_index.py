@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import experiments
-from sojourn.harness.report.heat_map import HeatCell, HeatTable, heat_maps
+from sojourn.harness.report.heat_map import HarmField, HeatCell, HeatTable, heat_maps
 from sojourn.harness.report.index import read_folder, write_index
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.paper import map_table
@@ -25,7 +25,7 @@ Series = Callable[..., list[Path]]
 
 def tables(folder: Path, metric: str) -> Sequence[HeatTable]:
     """The tables of a heat map."""
-    (found,) = [it for it in heat_maps(experiments(read_folder(folder)[0])) if it.metric == metric]
+    (found,) = [it for it in heat_maps(HarmField(experiments(read_folder(folder)[0]))) if it.metric == metric]
     return found.tables
 
 
@@ -84,7 +84,7 @@ def test_services_with_different_primary_metrics_share_the_first_map(series: Ser
         for run in runs
         if isinstance(run, VictimRun)
     ]
-    first, *others = heat_maps(experiments(changed))
+    first, *others = heat_maps(HarmField(experiments(changed)))
     assert first.primary and not any(one.primary for one in others)
     rows = dict(first.tables[0].rows)
     for service, metric in primary.items():
@@ -101,16 +101,16 @@ def test_a_harm_that_rounds_to_zero_has_no_sign(series: Series) -> None:
         if isinstance(run, VictimRun)
         for harm in [[it.model_copy(update={"harm": -0.0009}) for it in run.scores.harm]]
     ]
-    groups = experiments(better)
-    ((_, in_map),) = heat_maps(groups)[0].tables[0].rows
+    field = HarmField(groups := experiments(better))
+    ((_, in_map),) = heat_maps(field)[0].tables[0].rows
     assert {(cell.text, cell.notes[0]) for cell in in_map} == {("0.00", "0.00 to 0.00")}
-    assert {(row.harm.text, row.harm.notes) for row in overview(groups, folder)} == {("0.00", ("0.00 to 0.00",))}
+    assert {(row.harm.text, row.harm.notes) for row in overview(field, folder)} == {("0.00", ("0.00 to 0.00",))}
     assert "| 0.00 | 0.00 |" in (table := map_table(groups)) and "-0.00" not in table
 
 
 def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
     folder = series([], void=[1, 2])[0].parent
-    assert heat_maps(experiments(read_folder(folder)[0])) == []
+    assert heat_maps(HarmField(experiments(read_folder(folder)[0]))) == []
     assert "background: rgb" not in write_index(folder).read_text()
     series([1], qdisc="dualpi2")
     cell = cells(folder, "fps")["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]

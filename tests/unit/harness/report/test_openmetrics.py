@@ -83,7 +83,8 @@ def test_the_report_is_where_its_label_says(series: Series, tmp_path: Path) -> N
     for info in infos:
         page, _, anchor = info.labels["report"].partition("#")
         text = (path.parent / page).read_text()
-        assert f'id="{anchor}"><h2>{info.labels["experiment"]}' in text
+        before = text[: text.index(f'id="{anchor}"')]
+        assert before.rpartition("<h3>")[2].startswith(f"{info.labels['experiment']}</h3>")
     assert {info.labels["queue"] for info in infos} == {"fq_codel flows 1", "dualpi2"}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sojourn.harness.report.experiments import experiments, find_runs, sentence
+from sojourn.harness.report.heat_map import HarmField
 from sojourn.harness.report.overview import overview
 from sojourn.harness.store.manifest import reseal
 
@@ -13,14 +14,20 @@ Series = Callable[..., list[Path]]
 
 def test_a_row_per_experiment_and_contender_the_worst_harm_first(series: Series) -> None:
     series([1, 2, 3, 4, 5], void=[9])
-    folder = series([5], qdisc="dualpi2")[0].parent
-    rows = overview(experiments(find_runs([folder])), folder)
-    assert [(row.queue, row.contender, row.n, row.few) for row in rows] == [
-        ("dualpi2", "prague", 1, True),
-        ("fq_codel flows 1", "prague", 5, False),
-        ("fq_codel flows 1", "cubic", 5, False),
-        ("dualpi2", "cubic", 1, True),
+    series([5], qdisc="dualpi2")
+    folder = series([], void=[1, 2], qdisc="pie")[0].parent
+    rows = overview(HarmField(experiments(find_runs([folder]))), folder)
+    assert [(row.queue, row.contender, row.runs.text, row.runs.notes) for row in rows] == [
+        ("dualpi2", "prague", "1 valid", ("5 needed",)),
+        ("fq_codel flows 1", "prague", "5 valid", ("1 invalid",)),
+        ("fq_codel flows 1", "cubic", "5 valid", ("1 invalid",)),
+        ("dualpi2", "cubic", "1 valid", ("5 needed",)),
+        ("pie", "cubic", "0 valid", ("2 invalid", "5 needed")),
+        ("pie", "prague", "0 valid", ("2 invalid", "5 needed")),
     ]
+    assert [(row.badge.kind, row.badge.word, row.harm.text, row.seen) for row in rows[-2:]] == [
+        ("measurement", "invalid", "–", "–")
+    ] * 2
     worst = rows[0]
     # By hand: 36 lines per second of 10 not stalled, of 720 alone.
     assert (worst.harm.text, worst.seen, worst.badge.word) == ("0.75", "180 lines (720 alone)", "severe")
@@ -36,16 +43,21 @@ def test_a_picture_is_of_a_phase_with_the_contender_and_nothing_else_of_the_repo
     page = picture.format("prague", "", "AA==") + picture.format("prague", ' class="worst"', "BB==") + hostile
     (run / "report.html").write_text(page)
     reseal(run, "report.html")
-    pictures = {row.contender: row.picture for row in overview(experiments(find_runs([run.parent])), run.parent)}
+    pictures = {
+        row.contender: row.picture for row in overview(HarmField(experiments(find_runs([run.parent]))), run.parent)
+    }
     assert pictures == {"prague": "data:image/jpeg;base64,BB==", "cubic": ""}
 
 
 def test_the_sentence_counts_experiments_and_says_how_sure_it_is(series: Series) -> None:
     one = experiments(find_runs(series([1, 2, 3, 4, 5])))
-    assert sentence(one) == "With cubic: no visible harm. With prague: severe harm."
+    assert sentence(one) == (
+        "With cubic: no visible harm, but delay P99 rises by 38 ms. With prague: severe harm 0.65 (0.56 to 0.74)."
+    )
     both = experiments(find_runs([series([5], qdisc="dualpi2")[0].parent]))
     assert sentence(both) == (
-        "With cubic: no visible harm in 2 of 2 experiments. With prague: severe harm in 2 of 2 experiments. "
+        "With cubic: no visible harm in 2 of 2 experiments, but more delay in 2 of those. "
+        "With prague: severe harm in 2 of 2 experiments. "
         "Not a result yet: 1 run of an experiment, 5 are needed."
     )
     assert sentence([]) == ""
