@@ -192,11 +192,11 @@ def _emptied(folder: Path) -> Iterator[None]:
 
 def _without_pictures(manifest: Manifest, files: dict[str, Path], scratch: Path) -> None:
     """Replace the report by one without pictures of the recording."""
-    from sojourn.harness.report.filmstrip import without_pictures
+    from sojourn.harness.report.filmstrip import without_recording
     from sojourn.harness.report.run_page import REPORT
 
     if REPORT in files:
-        page = without_pictures(files[REPORT].read_text(errors="replace"))
+        page = without_recording(files[REPORT].read_text(errors="replace"))
         files[REPORT] = scratch / "without-pictures.html"
         files[REPORT].write_text(page)
         manifest.files.pop(REPORT, None)

@@ -13,7 +13,15 @@ import typer
 from rich.console import Console
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Rescore, Signers, one_line_errors, print_json, report_page
+from sojourn.harness.cli.common import (
+    AsJson,
+    Rescore,
+    Signers,
+    one_line_errors,
+    print_json,
+    report_page,
+    write_index_of_runs,
+)
 from sojourn.harness.store.reasons import joined
 
 app = typer.Typer(no_args_is_help=True, help="Share runs as archives: export, verify, import.")
@@ -112,8 +120,14 @@ def bundle_import(
     results: Annotated[Path, typer.Option(help="Results folder for the runs.")] = Path("results"),
     signers: Signers = None,
 ) -> None:
-    """Check bundles and unpack each as a run; a run appears only after all of it has been checked."""
+    """Check bundles, unpack each as a run, and write the index; a run appears only after all of it has been checked."""
     from sojourn.harness.bundle.archive import import_bundle
 
-    for file in files:
-        print(import_bundle(file, results, signers))
+    imported = 0
+    try:
+        for file in files:
+            print(import_bundle(file, results, signers))
+            imported += 1
+    finally:
+        if imported:
+            write_index_of_runs(results)

@@ -178,6 +178,17 @@ def regenerate_report(run: LoadedRun) -> Path:
     return renew_report(run.path, whole.scores)
 
 
+def write_index_of_runs(results: Path) -> None:
+    """Write the index of a results folder, to which the reports of its runs link; print why it cannot be written."""
+    from sojourn.harness.report.index import write_index
+
+    try:
+        write_index(results)
+    except (RuntimeError, OSError) as error:
+        why = f"no index: {error}; `sojourn report {results}` writes it"
+        print(f"sojourn: {printable(why)}", file=sys.stderr)
+
+
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Convert the errors that are meant for users to one line on standard error and exit code 1.
 

@@ -22,6 +22,7 @@ from sojourn.harness.cli.common import (
     regenerate_report,
     renew_report,
     sizes,
+    write_index_of_runs,
 )
 from sojourn.harness.terminal import console_of, plain_table
 
@@ -100,6 +101,7 @@ def rerun(
         path, files, unlike = rerun_cell(run, results, yours)
     else:
         path, files, unlike = make_again(run, results, SERVICES, sys.stderr, yours)
+        write_index_of_runs(path.parent)
     if as_json:
         print_json({"run": path, **asdict(files), "unlike": unlike})
         raise typer.Exit(2 if files.other or files.missing else 0)

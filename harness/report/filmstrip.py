@@ -28,6 +28,8 @@ _APART_S, _APART = 1.0, 0.02
 _MIDDLE, _PEAK, _FREEZE, _FALL, _STALL = 0.5, 1.0, 2.0, 4.0, 6.0
 _DECODE_S = 120.0
 _Picture = npt.NDArray[np.uint8]
+#: The parts of a page that name the recording.
+_RECORDING = re.compile(r'<video [^>]*id="screen"[^>]*>\s*</video>|<li><a href="screen\.mp4">.*?</li>')
 _PICTURE = re.compile(r'"data:image/jpeg;base64,[A-Za-z0-9+/=]*"')
 
 
@@ -105,6 +107,11 @@ def without_pictures(page: str) -> str:
     Another version of ffmpeg decodes and shrinks them otherwise, and a bundle without the recording has none.
     """
     return _PICTURE.sub('"data:,"', page)
+
+
+def without_recording(page: str) -> str:
+    """Return a page without its pictures, its player and its link to the recording, for a run without that file."""
+    return _RECORDING.sub("", without_pictures(page))
 
 
 def _frames(video: Path, times: Sequence[float]) -> list[_Picture]:

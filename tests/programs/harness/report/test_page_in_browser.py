@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from sojourn.harness.report.filmstrip import MOST
+from sojourn.harness.report.filmstrip import MOST, without_recording
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.store.loaded import load_scores
+from tests.links import broken_links
 from tests.unit.harness.report.test_run_page import Page
 
 
@@ -105,6 +107,13 @@ def test_the_report_stands_alone_but_for_the_recording(recorded: Callable[..., P
     assert not re.search(r"https?://|url\(|@import", text)
     assert 'data-offset="-2.000"' in text
     assert len(text) < 250_000
+    (run.parent / "index.html").touch()
+    assert broken_links(run / "report.html") == []
+    (other := run.with_name("without")).mkdir()
+    for file in (*run.glob("*.json"), *run.glob("*.jsonl")):
+        shutil.copy(file, other)
+    (other / "report.html").write_text(without_recording(text))
+    assert broken_links(other / "report.html") == []
     (run / "screen.mp4").write_bytes(b"damaged")
     again = Page(write_report(run, load_scores(run)))
     assert "screen.mp4" in again.references and not any(it.startswith("data:") for it in again.references)
