@@ -98,11 +98,11 @@ def test_every_dependency_has_a_range_and_is_locked_with_hashes() -> None:
     wanted = project["dependencies"] + [d for extra in project["optional-dependencies"].values() for d in extra]
     # A range, or the exact version of a tool of development.
     names = {re.split(r"[\[>=]", dependency)[0].lower() for dependency in wanted}
-    assert all(re.fullmatch(r"[\w.-]+(\[\w+\])?(>=|==)[\w.]+(,<[\w.]+)?", dependency) for dependency in wanted)
+    assert all(re.fullmatch(r"[\w.-]+(\[[\w-]+\])?(>=|==)[\w.]+(,<[\w.]+)?", dependency) for dependency in wanted)
     lock = (ROOT / "requirements.txt").read_text()
     entries = re.split(r"\n(?=[a-z])", lock)
     assert all("--hash=sha256:" in entry for entry in entries)
-    pinned = {re.split(r"[\[=]", entry)[0] for entry in entries if re.match(r"[\w.-]+(\[\w+\])?==[\w.]+ ", entry)}
+    pinned = {re.split(r"[\[=]", entry)[0] for entry in entries if re.match(r"[\w.-]+(\[[\w-]+\])?==[\w.]+ ", entry)}
     assert names <= pinned
     assert {d.lower() for d in wanted if "==" in d} <= {entry.split()[0] for entry in entries}
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from sojourn.hardware import simulation
 from sojourn.hardware.images.desktop import Desktop
 from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.machine import programs
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.experiment.simulated import all_at_once
 from sojourn.harness.lab import machine
@@ -41,8 +43,10 @@ def test_what_the_inside_says_comes_before_how_the_machine_ended(
 def test_a_machine_is_named_by_what_decides_its_bytes() -> None:
     desktop = Desktop(Path("/r"), Path("/s"), {"chromium": "140", "python numpy": "2"}, "d", "c")
     kernel = Kernel(Path("/l"), Path("/c"), "7.2", "tarball", "k")
+    shown = simulation.shown_processor(programs.processor()[programs.FLAGS])
     assert Machine(kernel, desktop).versions == {
         "kernel source": "tarball", "kernel build": "k", "guest": "d", "sources": "c", "system calls": "seccomp",
+        "guest processor": shown,
         "guest chromium": "140", "guest python numpy": "2",
     }  # fmt: skip
     assert Machine(kernel, desktop, untrusted=True).versions["system calls"] == "ptrace"

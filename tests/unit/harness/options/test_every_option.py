@@ -28,6 +28,7 @@ VALUES: dict[str, Any] = {
     "ip-version": "6", "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms", "exact": True,
     "timeline": "solo:5,reno:7",
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",
+    "video": "retain-on-failure",
     "jitter-gate": "9ms", "lab": "virtual", "lab-file": "FOLDER/lab.toml", "kernel-source": "FOLDER/linux-7.tar.xz",
     "engine": "tls://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
     "sign": "FOLDER/key",
