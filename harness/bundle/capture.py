@@ -3,8 +3,9 @@
 
 Timestamps, lengths, ports, sequence numbers, flags, ECN, IP ids and the steps of TCP timestamps are kept. The scorer
 recognises a packet behind the router by its first bytes, including payload (`sojourn.scoring.packets.pcapng`): the
-payload is replaced by a hash with a key that is discarded. Of the file's blocks, only packets, interfaces and their
-counts are copied: no comments, no resolved names, no TLS keys.
+payload is replaced by a hash with a key that is discarded. The first byte of a UDP payload is kept: it is the kind of a
+call's packet (RFC 7983). Of the file's blocks, only packets, interfaces and their counts are copied: no comments, no
+resolved names, no TLS keys.
 """
 
 from __future__ import annotations
@@ -141,6 +142,8 @@ def _transport(frame: bytearray, protocol: int, head: int, end: int, addresses: 
     if hashed > top:
         content = bytes(frame[top:hashed])
         digest = hashlib.blake2b(content, key=key, digest_size=min(16, len(content))).digest()
+        if protocol == UDP:
+            digest = content[:1] + digest[1:]
         frame[top:] = digest + bytes(len(frame) - top - len(digest))
         known = top + len(digest)
     else:

@@ -51,6 +51,7 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "seq": pl.UInt32,  # 0 for UDP
     "flags": pl.UInt16,  # TCP flags with AE as bit 8; 0 for UDP
     "payload": pl.UInt16,  # bytes after the TCP or UDP header
+    "first": pl.UInt8,  # the first of them; 0 for TCP, and if it was not captured
     "ip_id": pl.UInt16,  # 0 for IPv6, which has none
     "fingerprint": pl.UInt64,  # hash of the first bytes of the TCP or UDP packet: tells the same packet elsewhere
 }
@@ -213,6 +214,7 @@ class _Reader:
             "seq": np.where(tcp, long(upper, 4), 0),
             "flags": np.where(tcp, short(upper, 12) & 0x1FF, 0),
             "payload": np.maximum(ip_bytes - (head - 14) - upper_head, 0),
+            "first": np.where(~tcp & (captured > head + 8), byte(upper, 8), 0),
             "ip_id": np.where(v6, 0, short(ether, 18)),
             "fingerprint": _fingerprints(octets, upper, ether + np.minimum(captured, 14 + ip_bytes), tcp),
         }
