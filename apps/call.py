@@ -28,6 +28,10 @@ _SIGNALLING = Path(__file__).parent / "standins" / "call" / "signalling.py"
 _RAMP_S, _JUDGED_S = 30.0, 5.0
 #: Displayed frames/s at which a machine keeps up with the camera; it must hold 28 during a run.
 _ENOUGH_FPS = 29.5
+SCREAM = (
+    "--force-fieldtrials=WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/WebRTC-Bwe-ScreamV2/Enabled/",
+)
+"""Arguments with which Chromium sends media by SCReAM v2 as ECT(1); an end without them makes both fall back to GCC."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,9 @@ class BrowserCall(TwoParty):
 
     name = "call"
     watched = "Video call"
-    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {"call-bitrate": ("stand-in",), "call-ecn": ("stand-in",)}
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        "call-bitrate": ("stand-in",), "call-cc": ("stand-in",), "call-ecn": ("stand-in",),
+    }  # fmt: skip
     #: Drawing and recording this size costs a quarter of a full screen, and the strip stays readable.
     far_size = 640, 360
 
@@ -55,15 +61,19 @@ class BrowserCall(TwoParty):
         self,
         *,
         bitrate_bps: int | None = None,
+        cc: Literal["gcc", "scream"] = "gcc",
         ecn: Literal["not-ect", "ect1"] = "not-ect",
         **of_ends: Any,
     ) -> None:
         """`bitrate_bps` is the maximum video bit rate per direction; None: the best that the machine can sustain.
 
-        `ecn` is the codepoint of the call's packets as they leave each end; for `of_ends` see TwoParty.
+        `cc` is the congestion control of both ends. `ecn` is the codepoint that a GCC call's packets get as they leave
+        each end; for `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
-        self.ecn = ecn
+        self.cc, self.ecn = cc, ecn
+        if cc == "scream":
+            self.arguments = SCREAM
         self._formats: Sequence[Format] = (FULL, LIGHT)
         if bitrate_bps is not None:
             shape = FULL if bitrate_bps > LIGHT.bitrate_bps else LIGHT
@@ -77,6 +87,7 @@ class BrowserCall(TwoParty):
         # In simulated time, every machine sustains the best.
         return cls(
             bitrate_bps=options.call_bitrate_bps or (FULL.bitrate_bps if options.lab == "sim" else None),
+            cc=options.call_cc,
             ecn=options.call_ecn,
             driver=options.driver,
             recorder=options.recorder,
@@ -163,6 +174,7 @@ class BrowserCall(TwoParty):
             "call": {
                 "width": chosen.width, "height": chosen.height, "bitrate_bps": chosen.bitrate_bps, "ecn": self.ecn,
                 "client_port": self._ports[0], "server_port": self._ports[1], "self_test_fps": self._held_fps,
+                **({} if self.cc == "gcc" else {"cc": self.cc}),
             },
         }  # fmt: skip
 

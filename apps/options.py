@@ -215,10 +215,24 @@ class ServiceOptions(BaseModel):
             name="call-bitrate", parse=rate_option, word="{}bit".format,
         ),
     ] = None  # fmt: skip
+    call_cc: Annotated[
+        Literal["gcc", "scream"],
+        Option(
+            "victim", "what",
+            "Congestion control of a call: gcc, Chromium's default, or scream, an L4S call whose media is ECT(1) and "
+            "answers CE marks (docs/calls.md)",
+            "gcc", choices=("gcc", "scream"),
+        ),
+    ]  # fmt: skip
     call_ecn: Annotated[
         Literal["not-ect", "ect1"],
-        Option("victim", "what", "ECN codepoint of a call's packets", "not-ect", choices=("not-ect", "ect1")),
-    ]
+        Option(
+            "victim", "what",
+            "ECN codepoint of a GCC call's packets: not-ect, or ect1, which makes the call an unresponsive flow in the "
+            "L queue, because GCC cannot answer CE marks",
+            "not-ect", choices=("not-ect", "ect1"),
+        ),
+    ]  # fmt: skip
     driver: Annotated[
         str,
         Option("recording", "how", "Library that drives the browser", "playwright", choices=DRIVERS),

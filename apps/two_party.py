@@ -61,6 +61,8 @@ class TwoParty(Service):
     ladder = ("180p", "270p", "360p", "540p", "720p")
     #: The other end's screen in px.
     far_size: ClassVar[tuple[int, int]] = (1280, 720)
+    #: Further arguments of both browsers.
+    arguments: tuple[str, ...] = ()
     credentials: Credentials | None = None
 
     def __init__(
@@ -143,7 +145,7 @@ class TwoParty(Service):
             ("the client", "client", stage.client, stage.display, here, stage.run),
         )
         for name, of, place, display, (width, height), folder in ends:
-            arguments = [*flags(width=width, height=height, **trusted), *_camera_flags(camera)]
+            arguments = [*flags(width=width, height=height, **trusted), *_camera_flags(camera), *self.arguments]
             chromium = self._driver(
                 place, display, arguments, scripts=[SCRIPT, CALL_SCRIPT], program=self.browser, profile=self.profile
             )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watches a call on any page: keeps every RTCPeerConnection that the page creates and reports, every second, the statistics
 // of the received picture, the sent picture and the path, and when each frame left the camera, among the player's samples
-// (player.js, which runs before).
+// (player.js, which runs before). A call with RFC 8888 feedback also reports its ECN counters.
 (() => {
   'use strict';
   const player = window.__sojourn;
@@ -14,6 +14,13 @@
       'qualityLimitationResolutionChanges', 'targetBitrate', 'bytesSent', 'packetsSent', 'retransmittedPacketsSent',
       'keyFramesEncoded', 'qpSum', 'totalEncodeTime'],
     pair: ['currentRoundTripTime', 'availableOutgoingBitrate'],
+  };
+  // The counters of ECN, by the report that has them.
+  const MARKS = {
+    outbound: ['packetsSentWithEct1'],
+    inbound: ['packetsReceivedWithEct1', 'packetsReceivedWithCe'],
+    feedback: ['packetsWithBleachedEct1Marking'],
+    transport: ['ccfbMessagesReceived'],
   };
   const LOST_S = 15; // a site may reconnect by itself
   const connections = [];
@@ -72,7 +79,8 @@
     player.receives = Boolean(came && came.key === last?.key && came.packets > last.packets);
     last = came;
     const of = inbound || outbound;
-    const pair = of?.report.get(of.report.get(of.stats.transportId)?.selectedCandidatePairId);
+    const transport = of?.report.get(of.stats.transportId);
+    const pair = of?.report.get(transport?.selectedCandidatePairId);
     const [local, remote] = ['local', 'remote'].map((side) => of?.report.get(pair?.[`${side}CandidateId`]));
     if (remote) {
       player.path = {
@@ -86,6 +94,12 @@
       outbound: pick(outbound?.stats, WANTED.outbound),
       pair: pick(pair, WANTED.pair),
       path: remote ? player.path : null,
+      ...(transport?.ccfbMessagesReceived === undefined ? {} : { // only RFC 8888 feedback is counted
+        marks: {
+          ...pick(outbound?.stats, MARKS.outbound), ...pick(inbound?.stats, MARKS.inbound),
+          ...pick(outbound?.report.get(outbound.stats.remoteId), MARKS.feedback), ...pick(transport, MARKS.transport),
+        },
+      }),
     });
     tell('camera', seen);
     seen = [];

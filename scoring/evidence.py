@@ -206,6 +206,11 @@ class Setting:
         """The two ends of a call, if the service is one."""
         return self.lab.get("call")
 
+    @property
+    def scream(self) -> bool:
+        """Whether it is a call by SCReAM, whose media is ECT(1)."""
+        return self.call is not None and self.call.get("cc") == "scream"
+
 
 def needed(setting: Setting) -> list[tuple[str, ...]]:
     """Return the files that a valid run with this setting has: for every file, its possible names."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from sojourn.scoring.call_marks import marks_within
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.picture import freezes, rendition
 from sojourn.scoring.picture.shown import Picture
@@ -34,6 +35,8 @@ class Observations:
     probes: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """By the prefixes of their metrics' names, see `sojourn.traffic.probes`."""
     uploads: pl.DataFrame | None = None
+    marks: pl.DataFrame | None = None
+    """A SCReAM call's counters of ECN, see `sojourn.scoring.call_marks.marks_log`."""
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return the fields of Metrics over all windows together."""
@@ -103,4 +106,4 @@ class Observations:
                     "frame_loss": delays["delay_ms"].null_count() / delays.height,
                     "frames_in_time": (delays["delay_ms"] <= IN_TIME_MS).sum() / delays.height,
                 }
-        return values
+        return values if self.marks is None else values | marks_within(self.marks, windows)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import polars as pl
 
 from sojourn.scoring.baseline import solo
+from sojourn.scoring.call_marks import marks_log
 from sojourn.scoring.contenders import Contending, contenders
 from sojourn.scoring.evidence import FAR, RawFiles, RecordedCapture, Setting, SideCapture, limits_of
 from sojourn.scoring.metrics import Observations
@@ -56,6 +57,14 @@ class RunEvidence:
     def far_picture(self) -> Picture | None:
         """The content of the screen at a call's other end."""
         return picture(self.files.of_other_end, self.files, self.setting) if self.setting.call else None
+
+    @cached_property
+    def marks(self) -> dict[str, pl.DataFrame | None]:
+        """The ECN counters of both ends of a SCReAM call, by their sides of the router; empty for any other victim."""
+        if not self.setting.scream:
+            return {}
+        ends = {"client": self.files, "server": self.files.of_other_end}
+        return {side: marks_log(files.lines("player.jsonl", records.PLAYER)) for side, files in ends.items()}
 
     @property
     def pictures(self) -> list[tuple[str, Picture]]:
@@ -186,6 +195,7 @@ class RunEvidence:
             self.behind.contender if self.behind else None,
             {probe.prefix: probe.sent for probe in self.probes if probe.sent is not None},
             self.before.upload if self.before and self.setting.uploads else None,
+            self.marks.get("client"),
         )
 
     @cached_property

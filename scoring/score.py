@@ -49,7 +49,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     behind, before = inputs.behind, inputs.before
     rows, far = _table(evidence, setting, measured, _besides_bulk(inputs)), []
     if inputs.far_picture:
-        seen_there = Observations(inputs.far_picture, setting.clip_fps, before.back if before else None)
+        seen_there = Observations(
+            inputs.far_picture, setting.clip_fps, before.back if before else None, marks=inputs.marks.get("server")
+        )
         far = _table(seen_there, setting, measured)
     windows = inputs.solo
     known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))

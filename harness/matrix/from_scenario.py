@@ -100,7 +100,11 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     programs = [part.contender for part in phase.load if not part.bulk]
     calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
     calls += [Call(rtt_us=rtt)] * programs.count(CALL)
-    missing = {"a player for its second video": VIDEO in programs, "a second call": len(calls) > 1}
+    missing = {
+        "a player for its second video": VIDEO in programs,
+        "a second call": len(calls) > 1,
+        "a SCReAM call": options.call_cc == "scream",
+    }
     return Cell(
         name=name,
         flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.bulk),

@@ -186,6 +186,10 @@ _RULES = (
         "{timeline} names its own loads; use a named timeline, such as --timeline=short, or omit --contenders",
     ),
     _Rule(
+        "call-cc", lambda it: it.raw["call-cc"] == "scream" and it.raw["call-ecn"] == "ect1",
+        "a SCReAM call marks its media as ECT(1) itself; omit --call-ecn, or use --call-cc=gcc",
+    ),
+    _Rule(
         "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
         "--ladder already sets the highest quality; omit --max-quality or --ladder",
     ),

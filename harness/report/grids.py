@@ -181,6 +181,11 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
     ("camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
     ("never shown", lambda p: _percent(p.frame_loss)),
+    ("RTP sent as ECT(1)", lambda p: number(p.media_sent_ect1)),
+    ("RTP received as ECT(1)", lambda p: number(p.media_received_ect1)),
+    ("as CE", lambda p: number(p.media_received_ce)),
+    ("ECT(1) bleached", lambda p: number(p.media_bleached)),
+    ("CCFB received", lambda p: number(p.ccfb_received)),
     ("probes lost (Not-ECT)", lambda p: _percent(p.probe_loss)),
     ("probes lost (ECT(1))", lambda p: _percent(p.ect1_probe_loss)),
 ]

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call: a live one stays on one path; with both ends Sojourn's, packets are marked as requested."""
+"""A call: a live one stays on one path; with both ends Sojourn's, packets are marked as by their sender."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from sojourn.scoring.call_marks import marks_within
 from sojourn.scoring.gates.base import gate, gate_of_runs
 from sojourn.scoring.gates.marking import ecn_fields, marked
 from sojourn.scoring.schema import records
@@ -15,9 +18,16 @@ if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
 
-@gate_of_runs("call-path", "call-marked")
+#: First bytes of RTP and RTCP, among those of STUN and DTLS on the same port (RFC 7983).
+_MEDIA = 128, 191
+
+
+@gate_of_runs("call-path", "call-marked", "call-feedback")
 def call(run: RunEvidence) -> Iterable[Gate]:
-    """A live call must stay on one path; both ends of a stand-in call must mark their packets as requested."""
+    """A live call must stay on one path; both ends of a stand-in call must mark their packets as its sender does.
+
+    Both ends of a SCReAM call must also receive the other's RFC 8888 feedback.
+    """
     call, span = run.setting.call, run.setting.span
     if not call:
         return
@@ -28,7 +38,25 @@ def call(run: RunEvidence) -> Iterable[Gate]:
         return
     sent = {"client": run.behind.back if run.behind else None, "server": run.before.victim if run.before else None}
     for end, packets in sent.items():
-        yield marked("call-marked", "call", end, ecn_fields(packets, span), call["ecn"], run.limits)
+        if run.setting.scream:
+            # Chromium sends STUN and DTLS as Not-ECT, whatever it does with media.
+            fields = ecn_fields(None if packets is None else media(packets), span)
+            yield marked("call-marked", "call's media", end, fields, "ect1", run.limits)
+        else:
+            yield marked("call-marked", "call", end, ecn_fields(packets, span), call["ecn"], run.limits)
+    for end, log in run.marks.items():
+        yield call_feedback(end, marks_within(log, [span])["ccfb_received"] if log is not None else None)
+
+
+def media(packets: pl.DataFrame) -> pl.DataFrame:
+    """Return the RTP and RTCP packets among those of a call (columns of `sojourn.scoring.packets.pcapng.SCHEMA`)."""
+    return packets.filter(pl.col("first").is_between(*_MEDIA))
+
+
+def call_feedback(end: str, messages: int | None) -> Gate:
+    """An end of a SCReAM call must receive RFC 8888 feedback; None: its browser does not count such messages."""
+    measured = "no feedback by RFC 8888" if messages is None else f"{messages} messages"
+    return gate("call-feedback", f"call's feedback received ({end})", bool(messages), measured, "some")
 
 
 def call_path(paths: Sequence[Mapping[str, Any] | None], first: Mapping[str, Any]) -> Gate:

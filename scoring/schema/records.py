@@ -97,6 +97,7 @@ class CallRecord(_Record):
     height: NotRequired[int]
     bitrate_bps: NotRequired[int]
     client_port: NotRequired[int]
+    cc: NotRequired[Literal["gcc", "scream"]]
     ecn: NotRequired[Literal["not-ect", "ect0", "ect1"]]
     client: NotRequired[EndRecord]
     far: NotRequired[EndRecord]
@@ -220,8 +221,20 @@ class PathRecord(_Record):
     remotePort: NotRequired[Any]
 
 
+_Counter = Annotated[int, Field(ge=0)] | None
+
+
+class MarksRecord(_Record):
+    packetsSentWithEct1: NotRequired[_Counter]
+    packetsReceivedWithEct1: NotRequired[_Counter]
+    packetsReceivedWithCe: NotRequired[_Counter]
+    packetsWithBleachedEct1Marking: NotRequired[_Counter]
+    ccfbMessagesReceived: NotRequired[_Counter]
+
+
 class CallSecond(_Record):
     path: NotRequired[PathRecord | None]
+    marks: NotRequired[MarksRecord]
 
 
 DETAILS: dict[str, Any] = {

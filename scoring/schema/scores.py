@@ -17,6 +17,8 @@ SCHEMA = 1
 SCORER = "2.6"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # the suffix of such a curve's name
+#: Of a field that only some victims have: without a value, it is not in the document.
+_SOME = Field(exclude_if=lambda value: value is None)
 
 
 class Metrics(BaseModel):
@@ -33,6 +35,8 @@ class Metrics(BaseModel):
     within a window. `rtt_in_time` is the share of the probes sent that were answered within
     `sojourn.scoring.metrics.ANSWER_IN_TIME_MS`. `fair_share_met` is the goodput over the victim's max-min fair share
     (`sojourn.scoring.transport.demand.fair_share_mbps`), at most 1, which it is alone and where its demand was met.
+    `media_…` and `ccfb_received` are a SCReAM call's, as its browser counts them every second: RTP packets sent and
+    received with these codepoints, those whose ECT(1) was cleared on the way, and the other end's RFC 8888 reports.
     """
 
     seconds: Number
@@ -105,6 +109,11 @@ class Metrics(BaseModel):
         Number | None, Metric("camera to screen of the frames shown, P99", "less", harm=True, alone=True)
     ] = None
     frame_loss: Annotated[Number | None, Metric("frames never shown", alone=True, measured=False)] = None
+    media_sent_ect1: Annotated[int | None, _SOME, Metric("RTP packets sent as ECT(1)", measured=False)] = None
+    media_received_ect1: Annotated[int | None, _SOME, Metric("RTP packets received as ECT(1)", measured=False)] = None
+    media_received_ce: Annotated[int | None, _SOME, Metric("RTP packets received as CE", measured=False)] = None
+    media_bleached: Annotated[int | None, _SOME, Metric("RTP packets that lost their ECT(1)", measured=False)] = None
+    ccfb_received: Annotated[int | None, _SOME, Metric("CCFB messages received", measured=False)] = None
 
 
 class PhaseScores(Metrics):

@@ -49,6 +49,30 @@ def test_frames_of_both_ends_are_timed_from_the_others_camera(call: Path) -> Non
     assert [curve.name for curve in scores.frame_ccdf] == ["solo", "prague", "solo"]
 
 
+def test_a_scream_calls_counters_are_scored_per_phase_and_end(call: Path) -> None:
+    for name in ("media_sent_ect1", "ccfb_received"):
+        assert name not in score_run(call).model_dump_json(), "no field of another call's document"
+    lab = json.loads((call / "lab.json").read_text())
+    lab["call"]["cc"] = "scream"
+    (call / "lab.json").write_text(json.dumps(lab))
+    start = json.loads((call / "timeline.json").read_text())["phases"][0]["start"]
+    for folder, each in ((call, 100), (call / "far", 7)):
+        with (folder / "player.jsonl").open("a") as file:
+            for second in range(-2, 21):
+                counts = {"packetsSentWithEct1": 1000 + each * second, "ccfbMessagesReceived": 60 + 30 * second}
+                detail = {"marks": {**counts, "packetsReceivedWithCe": max(0, second - 10), "unknown": 1}}
+                file.write(json.dumps({"t": start + second, "event": "call", "detail": detail}) + "\n")
+    scores = score_run(call)
+    assert [phase.media_sent_ect1 for phase in scores.phases] == [1000, 1000]
+    assert [phase.media_received_ce for phase in scores.phases] == [0, 10]
+    assert [phase.media_sent_ect1 for phase in scores.far] == [70, 70]
+    assert scores.phases[0].ccfb_received == 300 and scores.phases[0].media_bleached is None
+    gates = {gate.code: gate for gate in scores.validity.gates}
+    assert gates["call-feedback"].ok and not gates["call-marked"].ok
+    document = json.loads(scores.model_dump_json())["phases"][0]
+    assert document["media_sent_ect1"] == 1000 and "media_bleached" not in document
+
+
 def test_a_call_without_the_other_end_is_void(call: Path) -> None:
     shutil.rmtree(call / "far")
     failed = {(gate.code, gate.name) for gate in score_run(call).validity.gates if not gate.ok}

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any, Literal
 
 import cv2
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from sojourn.apps.base import ServiceError, Stage
-from sojourn.apps.call import FULL, LIGHT, BrowserCall
+from sojourn.apps.call import FULL, LIGHT, SCREAM, BrowserCall
 from sojourn.apps.standins.call import camera, signalling
 from sojourn.hardware.machine.place import Place
 from sojourn.scoring.picture import strip
@@ -50,6 +51,34 @@ def test_a_missing_clip_is_one_clear_error(cache: Path, tmp_path: Path) -> None:
 def test_the_bit_rate_chooses_the_size(bitrate: int, shape: object) -> None:
     (chosen,) = BrowserCall(bitrate_bps=bitrate)._formats
     assert (chosen.width, chosen.height, chosen.bitrate_bps) == (shape.width, shape.height, bitrate)  # type: ignore[attr-defined]
+
+
+def commands(folder: Path, cc: Literal["gcc", "scream"]) -> list[list[str]]:
+    """Return the arguments of both browsers of a call that nobody opens."""
+    given: list[list[str]] = []
+
+    class Unopened:
+        def __init__(self, _place: Place, _display: str, arguments: list[str], **_: Any) -> None:
+            given.append(arguments)
+
+    class Dialled(BrowserCall):
+        def enter(self, end: object, url: str) -> None: ...
+
+        def meet(self) -> None: ...
+
+    call: Any = Dialled(bitrate_bps=1_000_000, cc=cc)
+    (film := folder / "camera.y4m").touch()
+    call._driver, call._far, call._far_display = Unopened, folder, ":1"
+    here = Place("local")
+    stage = Stage(client=here, server=here, address="127.0.0.1", run=folder, display=":0")
+    call._dial(stage, camera.Camera(film, 640, 360), "https://call.test/")
+    return given
+
+
+def test_both_ends_of_a_scream_call_have_its_field_trials(tmp_path: Path) -> None:
+    gcc, scream = commands(tmp_path, "gcc"), commands(tmp_path, "scream")
+    assert len(gcc) == 2 and not any("fieldtrials" in word for end in gcc for word in end)
+    assert scream == [[*end, *SCREAM] for end in gcc]
 
 
 def test_who_comes_second_calls_what_one_says_the_other_hears_and_a_third_is_refused() -> None:

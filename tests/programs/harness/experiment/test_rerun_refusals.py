@@ -74,7 +74,7 @@ def asked(draw: st.DrawFn) -> Options:
         bursts=maybe(st.sampled_from(["5ms", "1ms-8ms"])),
         ip_version=maybe(st.sampled_from("46")),
         ladder=maybe(st.sampled_from(["240p:300k,480p:1mbit", "720p:2.5mbit"])),
-        call_ecn=maybe(st.sampled_from(["not-ect", "ect1"])),
+        **draw(st.sampled_from([{}, {"call_cc": "scream"}, {"call_cc": "gcc", "call_ecn": "ect1"}])),
         rate_up=maybe(st.integers(500, 90_000).map("{}kbit".format)),
         rtt=f"{draw(st.integers(1, 200))}ms",
         timeline=maybe(PHASES.map(lambda it: ",".join(f"{who}:{s}" for who, s in [("solo", 5), *it]))),

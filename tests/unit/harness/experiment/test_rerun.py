@@ -25,6 +25,7 @@ def parse(**given: Any) -> Options:
     [
         {},
         {"service": "o2tv", "qdisc": "dualpi2", "qdisc_up": "pfifo limit 50", "rate_up": "1mbit"},
+        {"service": "call", "call_cc": "scream"},
         {"service": "call", "call_ecn": "ect1", "call_bitrate": "1790kbit", "timeline": "published"},
         {"timeline": "solo:5,bbr:10", "seed": "42", "repeat": "5", "jitter_gate": "1ms"},
         {"qdisc": "red limit 400000 min 30000 max 90000 avpkt 1000 ecn", "rtt": "80ms", "origin_protocol": "h3"},

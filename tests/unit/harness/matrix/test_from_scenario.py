@@ -83,6 +83,12 @@ def test_a_cell_has_one_call(tmp_path: Path) -> None:
     assert cell.needs == "a second call"
 
 
+def test_no_cell_has_a_call_by_scream(tmp_path: Path) -> None:
+    text = 'service = "call"\ncall-cc = ["gcc", "scream"]\ntimeline = "solo:5,cubic:10"\n'
+    gcc, scream = scenario_matrix(written(tmp_path, text)).cells
+    assert (gcc.needs, scream.needs) == ("", "a SCReAM call")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

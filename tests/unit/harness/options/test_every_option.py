@@ -23,7 +23,7 @@ VALUES: dict[str, Any] = {
     "live": True, "video-id": "abcdefghijk", "url": "https://tv.example/other", "script": "FOLDER/play.js",
     "credentials": "FOLDER/account.toml", "browser": "FOLDER/chrome", "profile": "FOLDER/profile",
     "buffer": "7", "max-quality": "480p", "clip": "FOLDER/film.mp4", "ladder": "240p:200k,480p:900k",
-    "origin-cc": "reno", "origin-protocol": "h3", "call-bitrate": "700kbit",
+    "origin-cc": "reno", "origin-protocol": "h3", "call-bitrate": "700kbit", "call-cc": "scream",
     "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit", "rtt": "33ms",
     "ip-version": "6", "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms", "exact": True,
     "timeline": "solo:5,reno:7",
@@ -147,10 +147,8 @@ def test_through_a_black_box_each_takes_effect_or_is_refused(folder: Path, subte
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_default_that_has_no_effect_is_passed_over(service: str) -> None:
     """A user's own defaults are for all that he watches."""
-    own = {
-        name: VALUES[name] for name in ("buffer", "max-quality", "origin-cc", "call-bitrate", "call-ecn", "video-id")
-    }
+    own = {name: VALUES[name] for name in ("buffer", "max-quality", "origin-cc", "call-bitrate", "call-cc", "video-id")}
     options = parse_options({"service": service}, SERVICES, own)
     takes = {name for name, modes in SERVICES[service].takes.items() if "stand-in" in modes}
     assert (options.buffer_s == 7) == ("buffer" in takes) and (options.max_quality == 480) == ("max-quality" in takes)
-    assert (options.call_ecn == "ect1") == ("call-ecn" in takes)
+    assert (options.call_cc == "scream") == ("call-cc" in takes)

@@ -143,6 +143,10 @@ def test_record_is_json_and_names_everything() -> None:
         ("buffer", {"buffer": "0"}, "out-of-range"),
         ("repeat", {"repeat": "0"}, "out-of-range"),
         ("repeat", {"repeat": "100000"}, "out-of-range"),
+        ("call-cc", {"service": "call", "call-cc": "scream", "call-ecn": "ect1"}, "conflict"),
+        ("call-cc", {"service": "call", "call-cc": "reno"}, "unknown-value"),
+        ("call-cc", {"call-cc": "scream"}, "no-effect"),
+        ("call-cc", {"service": "jitsi", "live": True, "lab": "virtual", "call-cc": "scream"}, "no-effect"),
         ("live", {"live": True}, "conflict"),
         ("live", {"live": True, "lab": "sim"}, "conflict"),
         (
