@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn.apps.standins.ladder import LADDER, parse_ladder
 from sojourn.bottleneck.units import rate_option
@@ -223,7 +223,8 @@ class ServiceOptions(BaseModel):
             "answers CE marks (docs/calls.md)",
             "gcc", choices=("gcc", "scream"),
         ),
-    ]  # fmt: skip
+        Field(exclude_if=lambda control: control == "gcc"),  # as in the records of earlier versions
+    ] = "gcc"  # fmt: skip
     call_ecn: Annotated[
         Literal["not-ect", "ect1"],
         Option(

@@ -23,7 +23,8 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
     command line rejects or changes, and for a record of another version of Sojourn.
     """
     names = {name for name, field in Options.model_fields.items() if not field.exclude}
-    if odd := sorted(names ^ set(record)):
+    omitted = {name for name, field in Options.model_fields.items() if field.exclude_if}
+    if odd := sorted((names ^ set(record)) - omitted):
         text = f"options.json: written by another version of Sojourn: {', '.join(odd)}"
         raise VersionError(text, code="other-version", option=odd[0])
     try:
@@ -35,7 +36,7 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
         raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong
     except (OSError, RuntimeError, ValueError) as wrong:  # for paths, with the message of the Python version
         raise OptionsError(f"options.json: {wrong}", code="altered-record") from wrong
-    if other := next((name for name, value in record.items() if made[name] != value), None):
+    if other := next((name for name, value in record.items() if made.get(name, value) != value), None):
         raise OptionsError(
             f"options.json: {other}: {reprlib.repr(record[other])} is not possible for a {options.service} run in the "
             f"{options.lab} lab; was the file changed?", code="altered-record", option=other,

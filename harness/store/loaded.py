@@ -145,6 +145,7 @@ class VictimRun(LoadedRun):
         if values.get("probe_ecn") == "not-ect":
             del values["probe_ecn"]  # of runs with one probe: the later ones have it too
         values.pop("exact", None)  # which earlier runs do not say
+        values.setdefault("call_cc", "gcc")
         return {**named, **values, "timeline": timeline, "rigs": self._rigs, "scorer": self.scores.scorer}
 
 

@@ -36,6 +36,12 @@ def test_options_come_back_from_the_evidence(given: dict[str, Any]) -> None:
     assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
 
 
+def test_a_gcc_call_is_recorded_as_before_there_was_another() -> None:
+    record = parse(service="call").record()
+    assert "call_cc" not in record and parse(service="call", call_cc="scream").record()["call_cc"] == "scream"
+    assert restored({**record, "call_cc": "gcc"}, SERVICES) == restored(record, SERVICES) == parse(service="call")
+
+
 def test_options_of_another_version_are_refused() -> None:
     record = parse().record()
     with refused("rtt_us", "other-version", "rtt_weeks"):
