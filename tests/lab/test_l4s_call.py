@@ -14,9 +14,9 @@ from sojourn.scoring.packets.pcapng import CE, ECT1
 from sojourn.scoring.run_evidence import RunEvidence
 from tests.lab.main_job import run_harm
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
-OPTIONS = "--service=call", "--call-cc=scream", "--qdisc=dualpi2", "--rate=5mbit", "--timeline=solo:4,prague:4"
+OPTIONS = "--service=call", "--call-cc=scream", "--qdisc=dualpi2", "--rate=5mbit", "--timeline=solo:15,prague:15"
 
 
 def test_a_scream_call_is_valid_and_proves_its_marks(tmp_path: Path) -> None:
