@@ -205,6 +205,7 @@ class Options(ServiceOptions):
     ]  # fmt: skip
     video: Annotated[
         Literal["on", "retain-on-failure"],
+        Field(exclude=True),
         Option(
             "recording", "how",
             "Recordings to keep: on: all; retain-on-failure: only those of invalid runs, others are deleted once they "
@@ -212,6 +213,7 @@ class Options(ServiceOptions):
             "on", choices=("on", RETAIN_ON_FAILURE), guest=False,
         ),
     ] = "on"  # fmt: skip
+    """What is kept of a run does not change the experiment, and so is in no record."""
     box: str = ""
     """The lab file's name for the box under test."""
     sign: Annotated[
@@ -342,6 +344,14 @@ _OF_GUESTS = {
     for option in OPTIONS
     if not option.guest and option.field not in ("url", "results") and option.stored
 }
+
+
+def omitted_from_records(option: Option) -> bool:
+    """Return whether a record of a run that has the option's default does not mention it."""
+    omits = Options.model_fields[option.field].exclude_if
+    return omits is not None and omits(default_of(option))
+
+
 BY_NAME = {option.name: option for option in OPTIONS}
 FLAGS = frozenset(option.name for option in OPTIONS if option.flag)
 

@@ -23,7 +23,7 @@ from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import first_wrong
-from sojourn.harness.options.model import OPTIONS
+from sojourn.harness.options.model import OPTIONS, omitted_from_records
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.grids import interval
@@ -70,8 +70,6 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "published": ("kernel", "path", "cells", "published"),
     "picture": (*_RUN, "drawing"),
 }
-#: Options that are newer than the tables, with the default that changes no run: only another one dates a table.
-_NEWER = {"call-cc": "gcc"}
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "published", "drawing"})
 #: Marks a folder whose command has made all its runs.
@@ -170,9 +168,11 @@ def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
 
 
 def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
-    """Return a digest of each part of the code that decides a table: its command and the options' defaults too."""
-    whats = [option for option in OPTIONS if option.subject == "what"]
-    defaults = {it.name: it.default for it in whats if (it.name, it.default) not in _NEWER.items()}
+    """Return a digest of each part of the code that decides a table: its command and the options' defaults too.
+
+    A default that no record of a run has, because earlier versions had no such option, does not count.
+    """
+    defaults = {it.name: it.default for it in OPTIONS if it.subject == "what" and not omitted_from_records(it)}
     known = {
         "scores": SCORER,
         "command": _digest([("command", "\n".join(table.commands).encode())]),

@@ -42,6 +42,11 @@ def test_a_gcc_call_is_recorded_as_before_there_was_another() -> None:
     assert restored({**record, "call_cc": "gcc"}, SERVICES) == restored(record, SERVICES) == parse(service="call")
 
 
+def test_what_is_kept_of_a_run_is_in_no_record_so_that_earlier_runs_stay_repeatable() -> None:
+    record = parse(video="retain-on-failure").record()
+    assert "video" not in record and restored(record, SERVICES) == parse()
+
+
 def test_options_of_another_version_are_refused() -> None:
     record = parse().record()
     with refused("rtt_us", "other-version", "rtt_weeks"):
