@@ -42,23 +42,9 @@ numbers: it masks this bit of the processor's features."""
 ONE_PROCESSOR, HOSTS_PROCESSOR = "x86-64-v3", "the host's"
 """What cpuid shows to a machine's programs (hardware/kernel/patches/0028-um-nothing-of-the-host-processor.patch)."""
 _PROMISED = {
-    *(
-        "abm",
-        "aes",
-        "avx",
-        "avx2",
-        "bmi1",
-        "bmi2",
-        "cpuid_fault",
-        "cx16",
-        "f16c",
-        "fma",
-        "lahf_lm",
-        "movbe",
-        "pclmulqdq",
-    ),
-    *("pni", "popcnt", "rdtscp", "sse4_1", "sse4_2", "ssse3", "xsave", "xsavec", "xsaveopt"),
-}
+    "abm", "aes", "avx", "avx2", "bmi1", "bmi2", "cpuid_fault", "cx16", "f16c", "fma", "lahf_lm", "movbe", "pclmulqdq",
+    "pni", "popcnt", "rdtscp", "sse4_1", "sse4_2", "ssse3", "xsave", "xsavec", "xsaveopt",
+}  # fmt: skip
 OUTPUTS = ("out", "err", "console")
 """Files in a job's folder: the job's output and errors, and the console of a machine that failed."""
 _LOOK_S = 0.25

@@ -97,8 +97,7 @@ def document(
     )
     made.register_dependency(own, [*python, *optional, linux, guest, *scripts])
     made.register_dependency(guest, guest.components)
-    made.serial_number = uuid5(_NAMESPACE, _text(made, UUID(int=0)))
-    return _text(made, made.serial_number)
+    return _text(made, uuid5(_NAMESPACE, _text(made, UUID(int=0))))
 
 
 def pins(lines: str) -> dict[str, str]:

@@ -161,12 +161,9 @@ def new_run(test: str, options: Options, command_line: Sequence[str], begun: Beg
 def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     """Judge a run whose directory is filled, commit it, write its report and sign it. Raises as `keep_run`.
 
-    Afterwards the recording of a valid run is deleted if the options require so; the manifest keeps its hash.
+    The recording of a valid run is deleted first if the options require so; the manifest keeps its hash.
     """
-    result = _commit(run, scores)
-    if options.video == RETAIN_ON_FAILURE and not result.void:
-        prune(result.path, "screen.mp4")
-        renew_report(result.path, scores)
+    result = _commit(run, scores, retain=options.video != RETAIN_ON_FAILURE)
     if options.sign:
         replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
     return result
@@ -186,11 +183,13 @@ def finish_unscored(path: Path) -> Result:
         return _commit(run, _score(path))
 
 
-def _commit(run: RunDirectory, scores: Scores) -> Result:
+def _commit(run: RunDirectory, scores: Scores, *, retain: bool = True) -> Result:
     run.require(OPTIONS_FILE, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
     void = tuple(scores.validity.reasons)
     run.void(*of_gates(scores.validity))
     path = run.commit()
+    if not (retain or void):
+        prune(path, "screen.mp4")
     renew_report(path, scores)  # the page of a run that is killed before its end must not describe a finished one
     return Result(path, scores, void)
 

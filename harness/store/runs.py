@@ -250,9 +250,9 @@ class RunStore:
         self.results = results
 
     def check(self, needed: int = FLOOR_BYTES, runs: int = 1) -> int:
-        """Return the free bytes of the folder, and raise StoreError if it cannot be created and written.
+        """Return the free bytes of the folder.
 
-        The same if fewer than `needed` bytes for a number of `runs` are free.
+        Raises StoreError if it cannot be created and written, or has fewer than the `needed` bytes of `runs` runs.
         """
         try:
             self.results.mkdir(parents=True, exist_ok=True)
