@@ -45,14 +45,15 @@ class TooFewValidError(RuntimeError):
 
 
 class _Lines(logging.Handler):
-    """Appends what is logged to a list."""
+    """Appends what is logged to a list, every line once: several builds read the same archive."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__()
         self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(printable(record.getMessage()))
+        if (line := printable(record.getMessage())) not in self._lines:
+            self._lines.append(line)
 
 
 @dataclass

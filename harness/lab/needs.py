@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -114,9 +116,23 @@ def require_npm() -> None:
         )
 
 
-def _require(words: str, tools: Iterable[Tool]) -> None:
+def _require(words: str, tools: list[Tool]) -> None:
     if absent := missing(tools):
         raise ToolError(f"{words}: {missing_text(absent)}", code="missing-program")
+    if any(tool.package == _BY_NAME["ssh"].package for tool in tools):
+        _require_user_name()
+
+
+def _require_user_name() -> None:
+    """Raise ToolError for a user without a name, such as that of `docker run --user=1500`: ssh refuses it."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise ToolError(
+            f"user {os.getuid()} has no entry in /etc/passwd, which ssh needs: run as a user who has one, "
+            f"or add it with: useradd --uid={os.getuid()} NAME",
+            code="user-without-name",
+        ) from None
 
 
 def built(folder: Path) -> bool:

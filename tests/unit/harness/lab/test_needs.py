@@ -8,7 +8,7 @@ import pytest
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.harness.lab import needs
-from sojourn.harness.lab.needs import require_npm
+from sojourn.harness.lab.needs import require_npm, require_programs_of_cells
 
 
 def test_players_come_from_the_cache_or_by_npm_or_the_error_names_both_ways(
@@ -32,3 +32,16 @@ def test_npm_of_the_extra_or_of_the_system_is_enough(
     for other in ("find_spec", "find"):
         monkeypatch.setattr(needs, other, lambda _name, there=other == name: "npm" if there else None)
     require_npm()
+
+
+def test_a_user_whom_ssh_refuses_gets_an_error_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers often run as such a user; ssh-keygen failed after a minute of building."""
+    monkeypatch.setattr(needs, "find", lambda name: Path("/usr/bin") / name)
+    monkeypatch.setattr(needs, "built", lambda _folder: False)
+    require_programs_of_cells("sim", calls=False)
+    monkeypatch.setattr(needs.os, "getuid", lambda: 4_000_000_000)
+    with pytest.raises(CodedError, match=r"4000000000.*useradd --uid=4000000000") as raised:
+        require_programs_of_cells("sim", calls=False)
+    assert raised.value.code == "user-without-name"
+    monkeypatch.setattr(needs, "built", lambda _folder: True)
+    require_programs_of_cells("sim", calls=False)
