@@ -131,7 +131,7 @@ def _require_user_name() -> None:
         raise ToolError(
             f"user {os.getuid()} has no entry in /etc/passwd, which ssh needs: run as a user who has one, "
             f"or add it with: useradd --uid={os.getuid()} NAME",
-            code="user-without-name",
+            code="missing",
         ) from None
 
 

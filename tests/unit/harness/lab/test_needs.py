@@ -42,6 +42,6 @@ def test_a_user_whom_ssh_refuses_gets_an_error_before_anything_is_built(monkeypa
     monkeypatch.setattr(needs.os, "getuid", lambda: 4_000_000_000)
     with pytest.raises(CodedError, match=r"4000000000.*useradd --uid=4000000000") as raised:
         require_programs_of_cells("sim", calls=False)
-    assert raised.value.code == "user-without-name"
+    assert raised.value.code == "missing"
     monkeypatch.setattr(needs, "built", lambda _folder: True)
     require_programs_of_cells("sim", calls=False)
