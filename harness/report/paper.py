@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import Literal
 
@@ -30,15 +31,16 @@ from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, heat_maps
 from sojourn.harness.report.markdown import markdown_row, write_between
 from sojourn.harness.report.picture import write_picture
-from sojourn.harness.store.loaded import LoadedRun, VictimRun
+from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.schema.scores import SCORER
 from sojourn.scoring.statistics.intervals import Estimate
+from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
-Form = Literal["harm", "map", "published", "picture"]
+Form = Literal["harm", "map", "published", "picture", "rigs"]
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
@@ -59,6 +61,7 @@ PARTS: Mapping[str, Sequence[str]] = {
         *("traffic/endpoints/*", "traffic/spec.py", "traffic/call_traffic.py", "traffic/recorded_call.py"),
         *("traffic/skype_call.csv", "scoring/transport/*.py"),
     ),
+    "rigs": ("scoring/statistics/intervals.py", "scoring/statistics/rig_spread.py"),
     "published": ("scoring/reference/*",),
     "drawing": tuple(f"harness/report/{name}.py" for name in ("timeline", "svg", "picture", "palette")),
 }
@@ -69,9 +72,12 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "map": (*_RUN, "statistics"),
     "published": ("kernel", "path", "cells", "published"),
     "picture": (*_RUN, "drawing"),
+    "rigs": ("kernel", "path", "cells", "rigs"),
 }
+#: Tables whose commands run matrices, each in a folder of its own.
+_OF_MATRICES = frozenset({"published", "rigs"})
 #: What only a table needs: a change repeats no run.
-_OF_TABLES = frozenset({"statistics", "published", "drawing"})
+_OF_TABLES = frozenset({"statistics", "rigs", "published", "drawing"})
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
@@ -244,6 +250,43 @@ def map_table(groups: Sequence[Experiment]) -> str:
     return "\n\n".join(parts)
 
 
+def rigs_table(runs: Sequence[LoadedRun]) -> str:
+    """Return how much rigs differ in log(rate of the first flow / second) and what intervals cover, by rate.
+
+    `runs` are of the matrix `rigs`, exact and not. Raises PaperError without both at a rate.
+    """
+    exact, drawn = _log_ratios(runs, drawn=False), _log_ratios(runs, drawn=True)
+    lengths = [f"{length} rigs" for length in SERIES]
+    heads = ["rate", "SD between RTTs", "SD within an RTT (exact seeds)", "SD over rigs", "exact seeds", *lengths]
+    heads.append(f"{SERIES[0]} rigs, of the exact paths' mean")
+    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    for rate in sorted(exact.keys() | drawn.keys()):
+        rigs = [value for _rtt, _seed, value in sorted(drawn.get(rate, []))]
+        by_rtt: dict[int, list[float]] = {}
+        for rtt, _seed, value in sorted(exact.get(rate, [])):
+            by_rtt.setdefault(rtt, []).append(value)
+        try:
+            found = rig_spread(list(by_rtt.values()), rigs)
+        except ValueError as few:
+            raise PaperError(f"{rate / 1e6:g} Mbit/s: {few}", code="missing") from few
+        spreads = [f"{value:.3f}" for value in (found.between_paths, found.within_path, found.over_rigs)]
+        covers = [found.paths_cover, *found.rigs_cover.values(), found.rigs_cover_paths]
+        lines.append(markdown_row([f"{rate / 1e6:g} Mbit/s", *spreads, *(f"{share:.2f}" for share in covers)]))
+    return "\n".join(lines)
+
+
+def _log_ratios(runs: Sequence[LoadedRun], *, drawn: bool) -> dict[int, list[tuple[int, int, float]]]:
+    """Return, by rate in bit/s, (RTT in µs, seed, log(D_SS of flow 0 / flow 1)) of the cells' runs of one kind."""
+    found: dict[int, list[tuple[int, int, float]]] = {}
+    for run in runs:
+        if isinstance(run, CellRun) and bool(run.manifest.drawn) == drawn and run.seed is not None:
+            cell = run.options["cell"]
+            rates = [flow["d_ss_mbps"] for flow in run.scores["flows"]]
+            rate = int(cell["hops"][0]["down"]["rate_bps"])
+            found.setdefault(rate, []).append((int(cell["flows"][0]["rtt_us"]), run.seed, log(rates[0] / rates[1])))
+    return found
+
+
 def renew(
     tables: Sequence[PaperTable], results: Path, published: Callable[[Path, Path], Iterable[Path]]
 ) -> Iterator[Path]:
@@ -273,15 +316,15 @@ def _at(table: PaperTable, results: Path) -> tuple[dict[str, str], Path]:
 
 def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
     # Maps and matrices keep finished runs themselves.
-    if not (folder / _DONE).exists() and (table.table in ("map", "published") or not RunStore(folder).runs()):
+    of_matrices = table.table in _OF_MATRICES
+    if not (folder / _DONE).exists() and (table.table == "map" or of_matrices or not RunStore(folder).runs()):
         for command in table.commands:
             words = [sys.executable, "-m", "sojourn.harness.cli", *shlex.split(command), f"--results={folder}"]
             # A matrix that misses its expectations has its figures all the same.
-            if (ended := subprocess.run(words, check=False).returncode) not in (0, table.table == "published"):
+            if (ended := subprocess.run(words, check=False).returncode) not in (0, of_matrices):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
         (folder / _DONE).touch()
-    # A matrix has a folder of its own.
-    places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if table.table == "published" else [folder]
+    places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if of_matrices else [folder]
     return find_runs(places)
 
 
@@ -293,12 +336,16 @@ def _draw(runs: Sequence[LoadedRun], picture: Path) -> Path:
 
 def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, str]) -> str:
     """Return a table of these runs with its stamp. Raises PaperError if too few of them are valid."""
-    groups = [] if table.table == "published" else experiments(runs)
+    groups = [] if table.table in _OF_MATRICES else experiments(runs)
     if short := next((one.title for one in groups if len(one.summary.valid) < table.repeats), None):
         raise PaperError(f"{table.name}: fewer than {table.repeats} valid runs of {short}; remove and repeat them")
     if table.table in ("harm", "picture") and len(groups) != 1:
         raise PaperError(f"{table.name}: runs of {len(groups)} experiments instead of one", code="conflict")
-    forms = {"harm": lambda: harm_table(groups[0]), "map": lambda: map_table(groups)}
+    forms = {
+        "harm": lambda: harm_table(groups[0]),
+        "map": lambda: map_table(groups),
+        "rigs": lambda: rigs_table(runs),
+    }
     text = f"{forms[table.table]()}\n\n" if table.table in forms else ""
     return f"{text}{Stamp.of_runs(runs, parts).markdown(table.name, len(runs))}\n"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from math import exp
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,8 +25,10 @@ from sojourn.harness.report.paper import (
     map_table,
     out_of_date,
     paper_tables,
+    rigs_table,
     stamped,
 )
+from sojourn.harness.store.loaded import CellRun
 from sojourn.harness.store.manifest import GitState
 from tests.refusals import refusal
 
@@ -96,6 +100,29 @@ def test_the_table_of_a_map_has_a_plane_per_queue_and_contender(series: Series) 
     text = map_table(experiments(find_runs([folder])))
     assert "**fq_codel flows 1, with prague**" in text
     assert "| rate ↓ rtt → | 10ms | 40ms |" in text and "| 5mbit | 0.55 | 0.70 |" in text
+
+
+def cell_run(rate_mbps: int, rtt_us: int, seed: int, prague: float, *, drawn: bool) -> CellRun:
+    flows, hop = [{"contender": "prague", "rtt_us": rtt_us}], {"down": {"rate_bps": rate_mbps * 10**6}}
+    manifest: Any = SimpleNamespace(drawn={"RTT": "1 %"} if drawn else {}, seed=seed)
+    scores = {"flows": [{"d_ss_mbps": prague}, {"d_ss_mbps": 1.0}]}
+    return CellRun(Path("run"), {"cell": {"flows": flows, "hops": [hop]}}, manifest, scores)
+
+
+def test_the_table_of_rigs_has_a_row_per_rate_and_takes_the_rigs_in_order_of_their_seeds() -> None:
+    runs = []
+    for rate in (20, 10):
+        for rtt in (19_000, 21_000):
+            runs += [cell_run(rate, rtt, seed, exp(rtt / 20_000 - 1 + seed / 1000), drawn=False) for seed in (1, 2)]
+        # A drift over the seeds: only series of consecutive ones leave the mean out.
+        runs += [cell_run(rate, 20_000, seed, exp(seed), drawn=True) for seed in reversed(range(1, 41))]
+    lines = rigs_table(runs).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 10 Mbit/s", "| 20 Mbit/s"]
+    _, rtts, within, rigs, exact, *covers = lines[2].strip("| ").split(" | ")
+    assert (rtts, within, rigs) == ("0.071", "0.001", "11.690")
+    assert exact == "0.00" and 0 < float(covers[0]) < 0.4 and covers[-1] == "0.00"
+    with refusal(PaperError, "missing", "10 Mbit/s", "8 rigs"):
+        rigs_table([run for run in runs if not run.manifest.drawn])
 
 
 def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:
