@@ -14,8 +14,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,12 +36,12 @@ from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.schema.scores import SCORER
-from sojourn.scoring.statistics.intervals import Estimate
+from sojourn.scoring.statistics.intervals import Estimate, estimate
 from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
-Form = Literal["harm", "map", "published", "picture", "rigs"]
+Form = Literal["harm", "map", "published", "picture", "rigs", "shares"]
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
@@ -57,11 +58,12 @@ PARTS: Mapping[str, Sequence[str]] = {
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
     "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
     "cells": (
-        *("tests/test_*.py", "harness/matrix/dumbbell.py", "harness/matrix/cells/*.py", "bottleneck/cell.py"),
+        *("harness/matrix/dumbbell.py", "harness/matrix/cells/*.py", "bottleneck/cell.py"),
         *("traffic/endpoints/*", "traffic/spec.py", "traffic/call_traffic.py", "traffic/recorded_call.py"),
         *("traffic/skype_call.csv", "scoring/transport/*.py"),
     ),
     "rigs": ("scoring/statistics/intervals.py", "scoring/statistics/rig_spread.py"),
+    "intervals": ("scoring/statistics/intervals.py",),
     "published": ("scoring/reference/*",),
     "drawing": tuple(f"harness/report/{name}.py" for name in ("timeline", "svg", "picture", "palette")),
 }
@@ -73,11 +75,12 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "published": ("kernel", "path", "cells", "published"),
     "picture": (*_RUN, "drawing"),
     "rigs": ("kernel", "path", "cells", "rigs"),
+    "shares": ("kernel", "path", "cells", "intervals"),
 }
 #: Tables whose commands run matrices, each in a folder of its own.
-_OF_MATRICES = frozenset({"published", "rigs"})
+_OF_MATRICES = frozenset({"published", "rigs", "shares"})
 #: What only a table needs: a change repeats no run.
-_OF_TABLES = frozenset({"statistics", "rigs", "published", "drawing"})
+_OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing"})
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
@@ -119,6 +122,12 @@ class PaperTable(BaseModel):
         """The parts of the code that decide it."""
         call = "--service=call" in self._words
         return tuple("call" if part == "player" and call else part for part in DECIDING[self.table])
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """The names of the matrices that its commands run."""
+        words = (shlex.split(command) for command in self.commands)
+        return tuple(dict.fromkeys(name for command, name, *_ in words if command == "matrix"))
 
     @property
     def marks(self) -> tuple[str, str]:
@@ -185,9 +194,23 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
     for part in table.decided_by:
-        files = sorted({file for pattern in PARTS[part] for file in checkout.glob(pattern) if file.is_file()})
+        of_matrices = _experiments(table, checkout) if part == "cells" else set()
+        files = sorted(of_matrices.union(file for it in PARTS[part] for file in checkout.glob(it) if file.is_file()))
         known[part] = _digest((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
     return known
+
+
+def _experiments(table: PaperTable, checkout: Path) -> set[Path]:
+    """Return the files that define the matrices of a table. Raises PaperError for one that none defines."""
+    texts = {file: file.read_text() for file in checkout.glob("tests/test_*.py")}
+    found = set()
+    for name in table.matrices:
+        defines = re.compile(rf'^MATRIX = Matrix\(\s*name="{re.escape(name)}"', re.MULTILINE)
+        of_name = {file for file, text in texts.items() if defines.search(text)}
+        if not of_name:
+            raise PaperError(f"{table.name}: no file tests/test_*.py defines the matrix {name}", code="unknown-value")
+        found |= of_name
+    return found
 
 
 def _digest(parts: Iterable[tuple[str, bytes]]) -> str:
@@ -248,6 +271,34 @@ def map_table(groups: Sequence[Experiment]) -> str:
         lines = [markdown_row([table.corner, *heads]), markdown_row(["---"] * (len(heads) + 1)), *rows]
         parts.append("\n".join([*([f"**{table.caption}**", ""] if table.caption else []), *lines]))
     return "\n\n".join(parts)
+
+
+def shares_table(runs: Sequence[LoadedRun]) -> str:
+    """Return the rates of two flows, and what the first has of the second, as a Markdown table: rate by queue.
+
+    Rates are means over the rigs, Mbit/s; the ratio is the geometric mean with its 95 % interval.
+    """
+    found: dict[tuple[int, str], list[list[float]]] = {}
+    for run in runs:
+        if isinstance(run, CellRun):
+            down = run.options["cell"]["hops"][0]["down"]
+            rates = [flow["d_ss_mbps"] for flow in run.scores["flows"]]
+            found.setdefault((int(down["rate_bps"]), down["qdisc"]), []).append(rates)
+    queues = sorted({queue for _rate, queue in found})
+    lines = [markdown_row(["rate", *(f"`{queue}`" for queue in queues)]), markdown_row(["---"] * (len(queues) + 1))]
+    for rate in sorted({rate for rate, _queue in found}):
+        shares = (_share(found.get((rate, queue), [])) for queue in queues)
+        lines.append(markdown_row([f"{rate / 1e6:g} Mbit/s", *shares]))
+    return "\n".join(lines)
+
+
+def _share(pairs: Sequence[Sequence[float]]) -> str:
+    if not pairs:
+        return "–"
+    means = " : ".join(f"{fmean(flow):.2f}" for flow in zip(*pairs, strict=True))
+    ratio = estimate([log(first / second) for first, second in pairs])
+    bounds = "" if ratio.low is None or ratio.high is None else f" ({exp(ratio.low):.2f} to {exp(ratio.high):.2f})"
+    return f"{means}<br>× {exp(ratio.value):.2f}{bounds}"
 
 
 def rigs_table(runs: Sequence[LoadedRun]) -> str:
@@ -345,6 +396,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "harm": lambda: harm_table(groups[0]),
         "map": lambda: map_table(groups),
         "rigs": lambda: rigs_table(runs),
+        "shares": lambda: shares_table(runs),
     }
     text = f"{forms[table.table]()}\n\n" if table.table in forms else ""
     return f"{text}{Stamp.of_runs(runs, parts).markdown(table.name, len(runs))}\n"

@@ -26,6 +26,7 @@ from sojourn.harness.report.paper import (
     out_of_date,
     paper_tables,
     rigs_table,
+    shares_table,
     stamped,
 )
 from sojourn.harness.store.loaded import CellRun
@@ -43,7 +44,7 @@ def test_every_table_is_made_by_this_code() -> None:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The files that decide a table, and a page with a table of them."""
-    for pattern in (pattern for patterns in PARTS.values() for pattern in patterns):
+    for pattern in ("tests/test_*.py", *(pattern for patterns in PARTS.values() for pattern in patterns)):
         for file in CHECKOUT.glob(pattern):
             if file.is_file():
                 (copy := tmp_path / file.relative_to(CHECKOUT)).parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +104,8 @@ def test_the_table_of_a_map_has_a_plane_per_queue_and_contender(series: Series) 
 
 
 def cell_run(rate_mbps: int, rtt_us: int, seed: int, prague: float, *, drawn: bool) -> CellRun:
-    flows, hop = [{"contender": "prague", "rtt_us": rtt_us}], {"down": {"rate_bps": rate_mbps * 10**6}}
+    flows = [{"contender": "prague", "rtt_us": rtt_us}]
+    hop = {"down": {"rate_bps": rate_mbps * 10**6, "qdisc": "dualpi2"}}
     manifest: Any = SimpleNamespace(drawn={"RTT": "1 %"} if drawn else {}, seed=seed)
     scores = {"flows": [{"d_ss_mbps": prague}, {"d_ss_mbps": 1.0}]}
     return CellRun(Path("run"), {"cell": {"flows": flows, "hops": [hop]}}, manifest, scores)
@@ -123,6 +125,19 @@ def test_the_table_of_rigs_has_a_row_per_rate_and_takes_the_rigs_in_order_of_the
     assert exact == "0.00" and 0 < float(covers[0]) < 0.4 and covers[-1] == "0.00"
     with refusal(PaperError, "missing", "10 Mbit/s", "8 rigs"):
         rigs_table([run for run in runs if not run.manifest.drawn])
+
+
+def test_the_table_of_shares_has_rates_by_queue_and_the_ratio_with_its_interval() -> None:
+    runs = [cell_run(rate, 20_000, seed, rate * 1.1**seed, drawn=True) for rate in (20, 5) for seed in range(1, 7)]
+    for run in runs[6:]:
+        run.options["cell"]["hops"][0]["down"]["qdisc"] = "dualpi2 min_qlen_step 1"
+    head, _, slow, fast = shares_table(runs).splitlines()
+    assert head == "| rate | `dualpi2` | `dualpi2 min_qlen_step 1` |"
+    # By hand: the mean of 1.1, …, 1.1^6 is 1.414, their geometric mean 1.1^3.5 = 1.396.
+    assert slow.startswith("| 5 Mbit/s | – | 7.07 : 1.00<br>× 6.98 (")
+    assert fast.startswith("| 20 Mbit/s | 28.29 : 1.00<br>× 27.92 (") and fast.endswith("| – |")
+    low, high = (float(it) for it in fast.split("(")[1].split(")")[0].split(" to "))
+    assert 20 < low < 27.92 < high < 36
 
 
 def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:
@@ -155,9 +170,14 @@ def test_each_form_has_the_parts_that_decide_it(checkout: Path) -> None:
     with (checkout / "apps/standins/youtube/watch.js").open("a") as changed:
         changed.write("\n")
     assert digests(published, checkout) == before
+    with (checkout / "tests/test_rate_step.py").open("a") as changed:
+        changed.write("\n")
+    assert digests(published, checkout) == before, "the matrix s2 decides no table of s1"
     with (checkout / "tests/test_rtt_fairness.py").open("a") as changed:
         changed.write("\n")
     assert {name for name, it in digests(published, checkout).items() if it != before[name]} == {"cells"}
+    with refusal(PaperError, "unknown-value", "tables", "s0"):
+        digests(published.model_copy(update={"commands": ("matrix s0",)}), checkout)
 
 
 def test_a_picture_of_a_run_has_only_its_stamp_in_the_page(
