@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
@@ -28,9 +28,11 @@ from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.options.model import OPTIONS, omitted_from_records
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
+from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, heat_maps
 from sojourn.harness.report.markdown import markdown_row, write_between
+from sojourn.harness.report.overview import overview
 from sojourn.harness.report.picture import write_picture
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
@@ -41,7 +43,7 @@ from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
-Form = Literal["harm", "map", "published", "picture", "rigs", "shares"]
+Form = Literal["harm", "map", "overview", "published", "picture", "film", "rigs", "shares"]
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
@@ -66,6 +68,7 @@ PARTS: Mapping[str, Sequence[str]] = {
     "intervals": ("scoring/statistics/intervals.py",),
     "published": ("scoring/reference/*",),
     "drawing": tuple(f"harness/report/{name}.py" for name in ("timeline", "svg", "picture", "palette")),
+    "film": ("harness/report/film.py",),
 }
 _RUN = "kernel", "path", "player", "senders", "timeline"
 #: The parts that decide a table.
@@ -73,14 +76,16 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "harm": (*_RUN, "statistics"),
     "map": (*_RUN, "statistics"),
     "published": ("kernel", "path", "cells", "published"),
+    "overview": (*_RUN, "statistics"),
     "picture": (*_RUN, "drawing"),
+    "film": (*_RUN, "drawing", "film"),
     "rigs": ("kernel", "path", "cells", "rigs"),
     "shares": ("kernel", "path", "cells", "intervals"),
 }
 #: Tables whose commands run matrices, each in a folder of its own.
 _OF_MATRICES = frozenset({"published", "rigs", "shares"})
 #: What only a table needs: a change repeats no run.
-_OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing"})
+_OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
@@ -96,7 +101,8 @@ class PaperError(CodedError):
 class PaperTable(BaseModel):
     """A table: its page, the commands that make its runs, in shell words without `sojourn`, and its form.
 
-    The published tables and a `picture` (a file) are outside the marks, which then hold the stamp alone.
+    The published tables and a `picture` (a file) are outside the marks, which then hold the stamp alone. A film is a
+    GIF of the runs of both commands, from `part[0]` to `part[1]` s of the run.
     Whether a `slow` one is out of date is checked before a release, not by every run of the tests.
     """
 
@@ -106,7 +112,16 @@ class PaperTable(BaseModel):
     commands: tuple[str, ...] = Field(min_length=1)
     table: Form
     picture: str | None = None
+    part: tuple[float, float] | None = None
     slow: bool = False
+
+    @model_validator(mode="after")
+    def _has_what_its_form_needs(self) -> Self:
+        needed = {"picture": self.table in ("picture", "film"), "part": self.table == "film"}
+        for name, needs in needed.items():
+            if needs != (getattr(self, name) is not None):
+                raise ValueError(f"{name}: {'missing' if needs else 'of no use'} for a table of the form {self.table}")
+        return self
 
     @property
     def _words(self) -> list[str]:
@@ -301,6 +316,17 @@ def _share(pairs: Sequence[Sequence[float]]) -> str:
     return f"{means}<br>× {exp(ratio.value):.2f}{bounds}"
 
 
+def overview_table(groups: Sequence[Experiment]) -> str:
+    """Return what each contender does to the victim in each queue as a Markdown table, the worst first."""
+    heads = ["queue", "with", "", "harm", "picture", "P99 of the round-trip times", "stalls"]
+    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    for row in overview(HarmField(groups), CHECKOUT):
+        cells = (" ".join([it.text, *(f"({note})" for note in it.notes)]) for it in (row.harm, row.delay, row.stalls))
+        harm, delay, stalls = cells
+        lines.append(markdown_row([f"`{row.queue}`", row.contender, row.badge.text, harm, row.seen, delay, stalls]))
+    return "\n".join(lines)
+
+
 def rigs_table(runs: Sequence[LoadedRun]) -> str:
     """Return how much rigs differ in log(rate of the first flow / second) and what intervals cover, by rate.
 
@@ -353,7 +379,7 @@ def renew(
         if table.table == "published":
             yield from published(folder, page)
         if table.picture:
-            yield _draw(runs, CHECKOUT / table.picture)
+            yield _draw(table, runs, CHECKOUT / table.picture)
         write_between({table.marks: text}, page)
         yield page
 
@@ -379,9 +405,14 @@ def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
     return find_runs(places)
 
 
-def _draw(runs: Sequence[LoadedRun], picture: Path) -> Path:
-    (run,) = (run for run in runs if isinstance(run, VictimRun))
-    write_picture(timeline.figure(run.scores, run.path), picture)
+def _draw(table: PaperTable, runs: Sequence[LoadedRun], picture: Path) -> Path:
+    shown = sorted(((run.path, run.scores) for run in runs if isinstance(run, VictimRun)), key=lambda run: run[0].name)
+    if table.part is None:
+        ((path, scores),) = shown
+        write_picture(timeline.figure(scores, path), picture)
+    else:
+        picture.unlink(missing_ok=True)
+        write_film(shown, picture, lambda *_: None, *table.part, gif=True)
     return picture
 
 
@@ -395,6 +426,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
     forms = {
         "harm": lambda: harm_table(groups[0]),
         "map": lambda: map_table(groups),
+        "overview": lambda: overview_table(groups),
         "rigs": lambda: rigs_table(runs),
         "shares": lambda: shares_table(runs),
     }

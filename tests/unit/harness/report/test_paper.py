@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.report import paper
@@ -24,6 +25,7 @@ from sojourn.harness.report.paper import (
     harm_table,
     map_table,
     out_of_date,
+    overview_table,
     paper_tables,
     rigs_table,
     shares_table,
@@ -101,6 +103,34 @@ def test_the_table_of_a_map_has_a_plane_per_queue_and_contender(series: Series) 
     text = map_table(experiments(find_runs([folder])))
     assert "**fq_codel flows 1, with prague**" in text
     assert "| rate ↓ rtt → | 10ms | 40ms |" in text and "| 5mbit | 0.55 | 0.70 |" in text
+
+
+def test_the_overview_has_a_row_per_queue_and_contender_the_worst_first(series: Series) -> None:
+    series([1, 2, 3, 4, 5])
+    folder = series([6, 7, 8, 9, 9], qdisc="dualpi2")[0].parent
+    lines = overview_table(experiments(find_runs([folder]))).splitlines()
+    assert [line.split(" | ")[:2] for line in lines[2:]] == [
+        ["| `dualpi2`", "prague"],
+        ["| `fq_codel flows 1`", "prague"],
+        ["| `fq_codel flows 1`", "cubic"],
+        ["| `dualpi2`", "cubic"],
+    ]
+    # By hand, as in the table of the experiment.
+    assert "| 0.65 (0.56 to 0.74) |" in lines[3] and lines[3].count("|") == lines[0].count("|")
+
+
+@pytest.mark.parametrize(
+    ("form", "given", "name"),
+    [
+        ("picture", {}, "picture: missing"),
+        ("film", {"picture": "a.gif"}, "part: missing"),
+        ("map", {"picture": "a.png"}, "picture: of no use"),
+        ("picture", {"picture": "a.png", "part": (0, 1)}, "part: of no use"),
+    ],
+)
+def test_a_picture_and_a_part_are_of_the_forms_that_show_them(form: str, given: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValidationError, match=name):
+        PaperTable.model_validate({"name": "it", "page": "p.md", "commands": ["harm"], "table": form} | given)
 
 
 def cell_run(rate_mbps: int, rtt_us: int, seed: int, prague: float, *, drawn: bool) -> CellRun:
