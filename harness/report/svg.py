@@ -23,6 +23,8 @@ LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 32.0, 40.0
 _WIDTH, _GAP, _HEADING = 1000.0, 22.0, 18.0
 #: Px of a letter of a panel's title and of its key in the widest usual font, and of a key's sample and its value.
 _BOLD, _LETTER, _SAMPLE, _VALUE = 8.4, 7.4, 24.0, 58.0
+#: Least distance in px between the values of an axis.
+_LINE = 10.0
 #: The least share of its size to which a page may shrink a plot: its text stays readable.
 _LEAST = 0.86
 _CHARACTER = 5.9
@@ -87,8 +89,16 @@ def x_axis(x: Scale, marks: Iterable[float], top: float, bottom: float, name: st
 
 
 def y_axis(y: Scale, marks: Iterable[tuple[float, str]], x: Scale, name: str = "") -> str:
-    """Return grid lines across the whole of `x` at values, their texts, and the name of the axis left of them."""
-    drawn = [line("grid", x.a, x.b, y(at), y(at)) + text("tick y", x.a - 6, y(at) + 4, words) for at, words in marks]
+    """Return grid lines across the whole of `x` at values, their texts, and the name of the axis left of them.
+
+    A text that would cover the one above it is left out.
+    """
+    drawn, above = [], -math.inf
+    for at, words in sorted(marks, reverse=True):
+        drawn.append(line("grid", x.a, x.b, y(at), y(at)))
+        if y(at) - above >= _LINE:
+            above = y(at)
+            drawn.append(text("tick y", x.a - 6, above + 4, words))
     turned = f'<text class="axis" transform="translate(13 {(y.a + y.b) / 2:g}) rotate(-90)">{escape(name)}</text>'
     return "".join([*drawn, turned if name else ""])
 
@@ -193,6 +203,9 @@ def _frame(panel: Panel, x: Scale, top: float) -> Iterable[str]:
     yield f'<g class="of" data-top="{y.b:.2f}" data-bottom="{y.a:.2f}" data-most="{y.hi:g}">'
     yield text("panel", x.a + 6, top + 9, panel.title)
     at = x.a + 6 + _BOLD * len(panel.title) + 18
+    needed = sum(_SAMPLE + 5 + _LETTER * len(name) + 14 for _, name in panel.key)
+    # Room for the value at the pointer, as far as there is any.
+    room = min(_VALUE - 14, max(0, x.b - at - needed) / max(1, len(panel.key)))
     for kind, name in panel.key:
         spans = name in panel.names.values()
         yield f'<g class="entry" data-name="{escape(name)}">'
@@ -201,7 +214,7 @@ def _frame(panel: Panel, x: Scale, top: float) -> Iterable[str]:
         else:
             yield f'<path class="line {kind}" d="M{at:.1f},{top + 4.5:.1f}h{_SAMPLE:g}"/>'
         yield f'<text x="{at + _SAMPLE + 5:.1f}" y="{top + 9:.1f}">{escape(name)}<tspan class="now"></tspan></text></g>'
-        at += _SAMPLE + 5 + _LETTER * len(name) + (14 if spans else _VALUE)
+        at += _SAMPLE + 5 + _LETTER * len(name) + 14 + (0 if spans else room)
     labels = panel.labels
     if labels is None:
         labels = [(tick, f"{tick:g}") for tick in ticks(0, panel.top or 1, max(int(panel.height // 34), 2))]
