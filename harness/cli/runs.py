@@ -27,6 +27,8 @@ from sojourn.harness.cli.common import (
 from sojourn.harness.terminal import console_of, plain_table
 
 app = typer.Typer()
+#: Packets below which a flow without findings is only counted.
+_SHORT_FLOW = 10
 _Repeated = typer.Option(metavar="PATH", help="Repeat this option if the run was recorded with it.")
 
 
@@ -281,6 +283,31 @@ def quality(
         print("No VMAF: this ffmpeg has no libvmaf; install one with pip install 'sojourn[vmaf]'.")
     if output:
         print(output)
+
+
+@app.command()
+@one_line_errors
+def ecn(run: Run, as_json: AsJson = False) -> None:
+    """Print what every flow did with ECN: offered, negotiated, sent, marked, echoed, answered.
+
+    From the captures on both sides of the bottleneck. `echoed` is the CE packets that the receiver reported (accurate
+    ECN), or its acknowledgements with ECE (classic ECN); `answered` is the data packets with CWR.
+    """
+    from sojourn.harness.report.ecn import ecn_rows
+
+    rows = ecn_rows(run)
+    if as_json:
+        print_json([asdict(row) for row in rows])
+        return
+    table = plain_table("flow", "offered", "negotiated", "packets", "sent as", "marked", "echoed", "answered", "")
+    shown = [row for row in rows if row.findings or row.packets >= _SHORT_FLOW]
+    for row in shown:
+        figures = ("–" if it is None else str(it) for it in (row.marked, row.echoed, row.answered))
+        words = (row.flow, row.offered or "–", row.negotiated or "–", str(row.packets), row.sent, *figures)
+        table.add_row(*map(Text, words), Text("; ".join(row.findings)))
+    console_of().print(table)
+    if short := len(rows) - len(shown):
+        print(f"{short} further flows of fewer than {_SHORT_FLOW} packets, without findings (--json has them)")
 
 
 @app.command()

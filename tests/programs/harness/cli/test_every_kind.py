@@ -105,6 +105,7 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     ],
     "mos": lambda run, _: ["mos", run, "--inputs", run.parent / "inputs"],
     "quality": lambda run, _: ["quality", run],
+    "ecn": lambda run, _: ["ecn", run],
     "film": lambda run, _: ["film", run, "-o", run.parent / "film.mp4"],
     "rescore": lambda run, _: ["rescore", run, "--write"],
     "rerun": lambda run, _: ["rerun", run],
@@ -121,7 +122,7 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
 CELLS = [kind for kind in KINDS if "cell" in kind]
 #: What is refused, and the code of the refusal; empty where its class has none.
 REFUSED: dict[tuple[str, str], str] = {
-    **{(reader, kind): "no-victim" for reader in ("figure", "figure of delays", "mos", "quality", "film")
+    **{(reader, kind): "no-victim" for reader in ("figure", "figure of delays", "mos", "quality", "ecn", "film")
        for kind in CELLS},
     **{("bundle export of no names", kind): "" for kind in CELLS},
     **{("flent", kind): "no-cell" for kind in ("victim's", "soak's")},

@@ -29,7 +29,7 @@ MAKERS = {
     "open", "rm",
 }  # fmt: skip
 #: Those that need more than a made-up run: tests/lab/one_run and test_status.py have them.
-ELSEWHERE = {"rescore", "rerun", "quality", "mos", "lab check", "soak status"}
+ELSEWHERE = {"rescore", "rerun", "quality", "mos", "ecn", "lab check", "soak status"}
 TELLERS: dict[str, Callable[[Path, Path], list[str]]] = {
     "doctor": lambda run, other: [],
     "matrix": lambda run, other: ["s6", "--list"],

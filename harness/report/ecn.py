@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every flow of a run did with ECN, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from sojourn.harness.store.loaded import load_victim_run
+from sojourn.scoring.evidence import Setting, capture_file, read_capture
+from sojourn.scoring.packets.ecn import EcnFlow, ecn_flows
+from sojourn.scoring.packets.pcapng import TCP
+from sojourn.scoring.packets.per_flow import address
+
+_FAR_SIDE = "server", "sender"
+
+
+@dataclass(frozen=True)
+class EcnRow:
+    """A flow as a table shows it; the numbers are of `sojourn.scoring.packets.ecn.EcnFlow`."""
+
+    flow: str
+    offered: str | None
+    negotiated: str | None
+    packets: int
+    sent: str
+    """Its codepoints, the most frequent first, with their share if there are several."""
+    marked: int
+    echoed: int | None
+    answered: int | None
+    findings: tuple[str, ...]
+
+
+def ecn_rows(run: Path) -> list[EcnRow]:
+    """Return the flows of a victim's run, the most packets first.
+
+    Raises LoadError for another kind of run or without its captures; CaptureError, RecordError.
+    """
+    load_victim_run(run, "ecn").require_raw_files("lab.json", "timeline.json")
+    setting = Setting.read(run)
+    files = {side: capture_file(run, side) for side in ("server", "client")}
+    near, far = (
+        read_capture(file or run / f"{side}.pcapng.zst", side, setting).packets for side, file in files.items()
+    )
+    names = {address(text): name for name, text in setting.lab["addresses"].items()}
+    sources = [number for number, name in names.items() if name in _FAR_SIDE]
+    return [_row(flow, names) for flow in ecn_flows(near, far, sources)]
+
+
+def _row(it: EcnFlow, names: dict[int, str]) -> EcnRow:
+    source, sport, sink, dport, proto = it.flow
+    ends = (f"{names.get(host, ip_address(host))}:{port}" for host, port in ((source, sport), (sink, dport)))
+    counts = {"ECT(1)": it.ect1, "ECT(0)": it.ect0, "Not-ECT": it.not_ect}
+    sent = sorted(((count, name) for name, count in counts.items() if count), reverse=True)
+    shares = [name if len(sent) == 1 else f"{name} {count / it.packets:.1%}" for count, name in sent]
+    return EcnRow(
+        flow=f"{' > '.join(ends)} {'TCP' if proto == TCP else 'UDP'}",
+        offered=it.offered,
+        negotiated=it.negotiated,
+        packets=it.packets,
+        sent=", ".join(shares),
+        marked=it.marked,
+        echoed=it.echoed,
+        answered=it.answered,
+        findings=it.findings,
+    )

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the flows of a real run did with ECN, against what the sender's kernel counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sojourn.harness.report.ecn import ecn_rows
+
+pytestmark = pytest.mark.lab
+
+
+def test_the_receiver_echoes_the_queues_marks_and_the_sender_counts_them(harm_run: Path) -> None:
+    rows = {row.flow: row for row in ecn_rows(harm_run)}
+    bulk = [row for flow, row in rows.items() if flow.startswith("sender:") and row.packets > 100]
+    assert bulk and all(row.findings == () and row.offered == row.negotiated != "none" for row in bulk)
+    sockets = [json.loads(line) for line in (harm_run / "ss.jsonl").read_text().splitlines()]
+    for row in (row for row in bulk if row.negotiated == "AccECN"):
+        # What is under way when a flow ends is never acknowledged: at most a window of this queue.
+        assert row.sent.startswith("ECT(1)") and row.echoed is not None and 0 <= row.marked - row.echoed <= 10
+        port = row.flow.split()[0].split(":")[1]
+        counted = [it["delivered_ce"] for it in sockets if f":{port}>" in it["flow"]]
+        assert 0 < max(counted) <= row.echoed  # the last sample is before the flow's end
+        assert counted == sorted(counted)
+    victim = next(row for flow, row in rows.items() if flow.startswith("server:443 "))
+    assert victim.sent == "Not-ECT" and victim.marked == 0
