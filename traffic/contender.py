@@ -77,7 +77,7 @@ _FURTHER = (
     "yeah",
 )
 
-_OURS = {
+OURS = {
     c.name: c
     for c in (
         Contender("cubic", "cubic", CLASSIC_ECN),
@@ -96,4 +96,4 @@ _OURS = {
     )
 }
 _THEIRS = {contender.name: contender for contender in offered("sojourn.contenders", Contender)}
-CONTENDERS = merge_with_builtin(_OURS, _THEIRS, "sojourn.contenders")
+CONTENDERS = merge_with_builtin(OURS, _THEIRS, "sojourn.contenders")

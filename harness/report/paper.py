@@ -40,6 +40,7 @@ from sojourn.scoring.long_table import label_of
 from sojourn.scoring.schema.scores import SCORER
 from sojourn.scoring.statistics.intervals import Estimate, estimate
 from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
+from sojourn.traffic.contender import OURS
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
@@ -56,12 +57,12 @@ PARTS: Mapping[str, Sequence[str]] = {
         *("apps/standins/call/*.*", "apps/standins/scenes.py", "apps/two_party.py", "apps/call.py"),
         *("captures/call.js", "captures/frames.js"),
     ),
-    "senders": ("traffic/contender.py", "traffic/iperf3.py", "traffic/load.py"),
+    "senders": ("traffic/iperf3.py",),
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
     "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
     "cells": (
-        *("harness/matrix/dumbbell.py", "harness/matrix/cells/*.py", "bottleneck/cell.py"),
-        *("traffic/endpoints/*", "traffic/spec.py", "traffic/call_traffic.py", "traffic/recorded_call.py"),
+        *("harness/matrix/dumbbell.py", "harness/matrix/cells/guest/*.py", "bottleneck/cell.py"),
+        *("traffic/endpoints/*", "traffic/call_traffic.py", "traffic/recorded_call.py"),
         *("traffic/skype_call.csv", "scoring/transport/*.py"),
     ),
     "rigs": ("scoring/statistics/intervals.py", "scoring/statistics/rig_spread.py"),
@@ -210,8 +211,11 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     }
     for part in table.decided_by:
         of_matrices = _experiments(table, checkout) if part == "cells" else set()
+        # What the names of the contenders stand for, not the code that finds them.
+        senders = [("senders", repr(sorted(OURS.items())).encode())] * (part in ("senders", "cells"))
         files = sorted(of_matrices.union(file for it in PARTS[part] for file in checkout.glob(it) if file.is_file()))
-        known[part] = _digest((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
+        texts = ((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
+        known[part] = _digest([*senders, *texts])
     return known
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from math import exp
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +34,7 @@ from sojourn.harness.report.paper import (
 )
 from sojourn.harness.store.loaded import CellRun
 from sojourn.harness.store.manifest import GitState
+from sojourn.traffic.contender import OURS
 from tests.refusals import refusal
 
 Series = Callable[..., list[Path]]
@@ -64,7 +66,7 @@ def checkout(tmp_path: Path) -> Path:
         ("bottleneck/rig.py", "path"),
         ("apps/standins/youtube/watch.js", "player"),
         ("captures/frames.js", "player"),
-        ("traffic/contender.py", "senders"),
+        ("traffic/iperf3.py", "senders"),
         ("harness/options/timeline.py", "timeline"),
         ("scoring/statistics/harm.py", "statistics"),
     ],
@@ -74,6 +76,12 @@ def test_a_change_of_what_decides_a_table_makes_it_out_of_date(checkout: Path, f
     with (checkout / file).open("a") as changed:
         changed.write("\n")
     assert out_of_date([TABLE], checkout) == {"harm-here": [part]}
+
+
+def test_a_contender_that_is_another_makes_a_table_out_of_date(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cubic = replace(OURS["cubic"], tcp_ecn=OURS["prague"].tcp_ecn)
+    monkeypatch.setattr(paper, "OURS", OURS | {"cubic": cubic})
+    assert out_of_date([TABLE], checkout) == {"harm-here": ["senders"]}
 
 
 def test_a_table_without_a_stamp_was_never_made(checkout: Path) -> None:
