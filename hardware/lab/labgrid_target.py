@@ -7,7 +7,6 @@ A coordinator's place is also given in the environment file: a target with the r
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -63,7 +62,5 @@ class LabgridTarget:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

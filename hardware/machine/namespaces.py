@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
@@ -123,9 +122,7 @@ class Namespaces:
     def __enter__(self) -> Namespaces:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

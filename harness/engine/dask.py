@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import Any, Self
 
 from sojourn.hardware.machine.messages import printable
@@ -230,9 +229,7 @@ class DaskEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for future in self._running.values():
             future.release()  # cancels it: nobody else waits for it
         self._client.close()

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event as Flag
-from types import TracebackType
 from typing import Any, Self
 
 from sojourn.harness.engine.job import Event, Job, failure
@@ -64,9 +63,7 @@ class LabEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped.set()  # nothing runs any more unless interrupted
         self._thread.submit(self._down).result()
         self._thread.shutdown()

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from sojourn.hardware.machine.signals import deferred_signals, ended_by_sigterm
@@ -110,9 +109,7 @@ class LocalEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for worker in self._busy.values():
             worker.process.terminate()
         for worker in (*self._busy.values(), *self._idle):
