@@ -12,7 +12,8 @@ import os
 import pwd
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -166,30 +167,35 @@ def remove_tree(folder: Path) -> None:
     folder.rmdir()
 
 
+@contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    """Give a descriptor of a folder for the block. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def flush(folder: Path) -> None:
     """Flush everything written to a folder's file system to the disk, so that it survives a power cut.
 
     Raises OSError if something could not be written.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened(folder) as descriptor:
         if _LIBC.syncfs(descriptor):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(folder))
-    finally:
-        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk, for example after a rename. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # not every file system supports it
-            raise
-    finally:
-        os.close(descriptor)
+    with opened(folder) as descriptor:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # not every file system supports it
+                raise
 
 
 def is_full(error: BaseException) -> bool:
@@ -207,6 +213,20 @@ def lock(descriptor: int, *, wait: bool = False, shared: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def is_locked(place: Path) -> bool:
+    """Return whether another process holds the lock of a file or folder; False without one, or without locks."""
+    try:
+        held = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not lock(held, shared=True)
+    except OSError:
+        return False
+    finally:
+        os.close(held)
 
 
 def unlock(descriptor: int) -> None:

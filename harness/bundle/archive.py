@@ -25,7 +25,7 @@ from typing import IO, Self
 import zstandard
 
 from sojourn.hardware.machine.cache import remove_tree
-from sojourn.hardware.machine.files import flush, lock, owner_only, sync_folder
+from sojourn.hardware.machine.files import flush, lock, opened, owner_only, sync_folder
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.store.integrity import LONGEST_SIGNATURE, Checked, IntegrityError, check_run, sealed, signed_by
 from sojourn.harness.store.manifest import (
@@ -215,8 +215,7 @@ def _import_folder(results: Path) -> Iterator[Path]:
 
     A holder of the exclusive lock removes leftovers of killed imports. Without locks, nobody does.
     """
-    folder = os.open(results, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened(results) as folder:
         with suppress(OSError):
             for left in results.glob(f"{_IMPORT}*{PARTIAL}") if lock(folder) else ():
                 shutil.rmtree(left, ignore_errors=True)
@@ -224,8 +223,6 @@ def _import_folder(results: Path) -> Iterator[Path]:
             lock(folder, wait=True, shared=True)
         with tempfile.TemporaryDirectory(prefix=_IMPORT, suffix=PARTIAL, dir=results) as scratch:
             yield Path(scratch)
-    finally:
-        os.close(folder)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from sojourn.hardware import simulation
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.confine.decoder import trusted_files
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
-from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.files import is_locked, replace_file
 from sojourn.hardware.machine.programs import host_versions
 from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.experiment import simulated
@@ -40,7 +40,7 @@ from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, StoreError, prune
 from sojourn.harness.store.reasons import of_gates
-from sojourn.harness.store.runs import RunDirectory, RunStore, is_in_use
+from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
 from sojourn.harness.terminal import ProgressCallback, console_of, steps
 from sojourn.scoring.evidence import Setting, needed
@@ -174,7 +174,7 @@ def finish_unscored(path: Path) -> Result:
 
     Raises StoreError if it is in use or a file differs from the manifest, RecordError as `score_run`.
     """
-    if is_in_use(path):
+    if is_locked(path):
         raise StoreError(f"{path}: is in use by another process; wait for its end", code="in-use")
     manifest = verify_run(path, derived=(SCORES, REPORT))
     manifest.reasons = []

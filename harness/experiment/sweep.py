@@ -17,7 +17,7 @@ from rich.console import Console
 from sojourn.apps import SERVICES
 from sojourn.apps.options import SCREENING
 from sojourn.hardware import simulation
-from sojourn.hardware.machine.files import lock
+from sojourn.hardware.machine.files import lock, opened
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.signals import ended_by_sigterm
 from sojourn.harness.engine.job import Engine
@@ -153,14 +153,11 @@ class Sweep:
 @contextmanager
 def only_sweep_in(folder: Path) -> Iterator[None]:
     """Hold the lock of a results folder. Raises OptionsError if another sweep has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened(folder) as descriptor:
         if not lock(descriptor):
             text = f"--results: another map is being made in {folder}; wait for it, or give another folder"
             raise OptionsError(text, code="in-use", option="results")
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _key(record: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.text import Text
 
+from sojourn.hardware.machine.files import is_locked
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.report.grids import bottleneck, two_decimals
 from sojourn.harness.report.headline import outcomes
@@ -21,7 +22,7 @@ from sojourn.harness.store.disk_usage import size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, manifest_file, read_manifest
 from sojourn.harness.store.reasons import joined
-from sojourn.harness.store.runs import is_in_use, is_unscored, run_folders
+from sojourn.harness.store.runs import is_unscored, run_folders
 from sojourn.harness.terminal import UNLIMITED, plain_table
 from sojourn.scoring.statistics.harm import severity
 
@@ -78,7 +79,7 @@ def _run(path: Path) -> ListedRun:
     try:
         manifest = read_manifest(path)
         if path.name.endswith(PARTIAL):
-            running = is_in_use(path)
+            running = is_locked(path)
             reason = "" if running else joined(manifest.reasons)
             state = "running" if running else "not scored" if is_unscored(path) else "cut off"
             return ListedRun(path, manifest.created, _name(manifest), state, size, reason=reason)

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sojourn.hardware.machine.errors import CodedError
-from sojourn.hardware.machine.files import flush, is_full, lock, replace_file, sync_folder
+from sojourn.hardware.machine.files import flush, is_full, is_locked, lock, replace_file, sync_folder
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.soak.plan import SoakPlan
 from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest
@@ -201,11 +201,7 @@ def held(results: Path) -> Iterator[None]:
 
 def is_held(results: Path) -> bool:
     """Whether a soak is running in a results folder."""
-    try:
-        with (results / _LOCK).open() as file:
-            return not lock(file.fileno(), shared=True)
-    except OSError:
-        return False
+    return is_locked(results / _LOCK)
 
 
 def settled(folder: NightDirectory, attempt: Attempt, error: Reason, otherwise: Outcome = "failed") -> Attempt:

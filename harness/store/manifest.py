@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sojourn.hardware.machine.errors import CodedError
-from sojourn.hardware.machine.files import FRESH, flush, lock, plain, replace_file
+from sojourn.hardware.machine.files import FRESH, flush, lock, opened, plain, replace_file
 from sojourn.hardware.machine.json_text import content
 from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.store.reasons import Reason, Text
@@ -261,13 +260,10 @@ def _alone(run: Path) -> Iterator[None]:
     if run.suffix == PARTIAL:  # its lock is held by whoever records it, and that is the caller
         yield
         return
-    held = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened(run) as held:
         with suppress(OSError):  # no locks there
             lock(held, wait=True)
         yield
-    finally:
-        os.close(held)
 
 
 def reseal(run: Path, *names: str, reasons: Sequence[Reason] | None = None, scoring: str = "") -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from sojourn.hardware.machine.files import lock, remove_tree
+from sojourn.hardware.machine.files import is_locked, remove_tree
 from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
-from sojourn.harness.store.runs import SET_ASIDE, is_in_use, run_folders
+from sojourn.harness.store.runs import SET_ASIDE, run_folders
 
 #: What marks the folder of a summary, and that of a soak's attempts.
 _SUMMARY, _SOAK, _ATTEMPTS = "summary.json", "soak.json", "attempts"
@@ -34,10 +34,10 @@ def removable(place: Path) -> int:
     else:
         _refuse_others(place, runs)
     folders = {place, *runs, *(path.parent for path in runs if path != place), *place.glob("*/"), *place.glob("*/*/")}
-    if _is_locked(place / _LOCK) or _is_locked(place.parent / _LOCK):
+    if is_locked(place / _LOCK) or is_locked(place.parent / _LOCK):
         raise StoreError(f"{place}: a batch is running there; wait for its end", code="in-use")
     for folder in sorted(folders):
-        if folder.is_dir() and not folder.is_symlink() and is_in_use(folder):
+        if folder.is_dir() and not folder.is_symlink() and is_locked(folder):
             raise StoreError(f"{folder}: is in use by another process; wait for its end", code="in-use")
     return len(runs)
 
@@ -59,14 +59,6 @@ def _is_of_series(folder: Path) -> bool:
     """Return whether a folder without a run belongs to a series: a summary, attempts, or the rest of a failed run."""
     attempts = folder.name == _ATTEMPTS and (folder.parent / _SOAK).exists()
     return folder.name.endswith((*SET_ASIDE, PARTIAL)) or (folder / _SUMMARY).exists() or attempts
-
-
-def _is_locked(file: Path) -> bool:
-    try:
-        with file.open() as held:
-            return not lock(held.fileno(), shared=True)
-    except OSError:
-        return False
 
 
 def remove(place: Path) -> None:

@@ -338,17 +338,6 @@ class RunStore:
         return [run for run in run_folders(self.results) if run.suffix != PARTIAL]
 
 
-def is_in_use(folder: Path) -> bool:
-    """Return whether another process records in the directory of a run, or makes runs in the folder of a series."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        return not lock(descriptor, shared=True)
-    except OSError:  # no locks there
-        return False
-    finally:
-        os.close(descriptor)
-
-
 def is_unscored(path: Path) -> bool:
     """Return whether a run was stopped when its recording was complete. Raises StoreError for what is no run."""
     return path.name.endswith(PARTIAL) and [it.code for it in read_manifest(path).reasons] == ["not-scored"]
