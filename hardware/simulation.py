@@ -101,8 +101,7 @@ def run(
     reads them.
 
     It stays on one processor, preferably one that no other machine uses: every system call of the guest switches
-    between two host processes, which is many times slower across processors. is many times slower across processors:
-    one that no other machine has, if there is one.
+    between two host processes, which is many times slower across processors.
 
     Args:
         timeout: seconds of real time; None: no limit.
