@@ -54,12 +54,13 @@ def _run(given: dict[str, str | bool | None]) -> int:
     from sojourn.harness.terminal import real_terminal
 
     try:
-        if lists_of(with_scenarios(given, Path.cwd())):
+        table = with_scenarios(given, Path.cwd())
+        if lists_of(table):
             from sojourn.harness.cli.maps import make_map
 
             return make_map([], given, recorder=str(BY_NAME["recorder"].default))
         typed = ["sojourn", *sys.argv[1:]]
-        session = ExperimentSession.from_command_line(given, typed, Path.cwd(), os.environ)
+        session = ExperimentSession.from_command_line(table, typed, Path.cwd(), os.environ)
         session.require_ready()
     except (OptionsError, RuntimeError, OSError) as wrong:
         return failed(wrong, ExitCode.CANNOT_WORK)

@@ -20,6 +20,7 @@ from sojourn.harness.experiment.run import SPARE
 from sojourn.harness.experiment.session import ExperimentSession, TooFewValidError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS, Options
+from sojourn.harness.options.sources import with_scenario
 from sojourn.harness.store.runs import stopped_by
 from sojourn.harness.terminal import console_of, real_terminal
 
@@ -61,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = {name: config.getoption(_dest(name)) for name in (*(option.name for option in OPTIONS), *FORMER)}
     called = config.invocation_params
     try:
+        given = with_scenario(given, called.dir)
         session = ExperimentSession.from_command_line(given, ["pytest", *called.args], called.dir, os.environ)
     except OptionsError as wrong:
         raise pytest.UsageError(str(wrong)) from None

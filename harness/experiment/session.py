@@ -24,7 +24,7 @@ from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import notes, parse_options
-from sojourn.harness.options.sources import user_defaults, with_scenario
+from sojourn.harness.options.sources import user_defaults
 from sojourn.harness.report.published_tables import published_services
 from sojourn.harness.report.terminal import print_scores, print_services, print_summary
 from sojourn.harness.store.loaded import load_victim_run
@@ -82,15 +82,15 @@ class ExperimentSession:
     ) -> Self:
         """Return the session for `given` (option name → text, bool or None) and the user's defaults.
 
-        The folder of the call is where `sojourn.toml` is and what paths are relative to. Raises OptionsError.
+        `given` is completed from its scenario. The folder of the call is where `sojourn.toml` is and what paths are
+        relative to. Raises OptionsError.
         """
-        given = with_scenario(given, folder)
         defaults = user_defaults(environment, folder, SERVICES)
         service = given["service"] or defaults.service or str(BY_NAME["service"].default)
         if service == ALL:
             requested = [_as_published(given, defaults.of(name), name) for name in published_services()]
         else:
-            requested = [parse_options(given | {"service": service}, SERVICES, defaults.of(service))]
+            requested = [parse_options({**given, "service": service}, SERVICES, defaults.of(service))]
         queue = requested[0].qdisc_down
         unnamed = queue is not None and given["qdisc"] is None and "qdisc" not in defaults.of(service)
         others = f"queue: {queue} (default), {DEFAULT_QUEUE}; others: --qdisc=dualpi2, cake, fq_codel, pfifo"
