@@ -284,14 +284,20 @@ class Matrix(_Frozen):
 
 def figure(scores: Mapping[str, Any], metric: str) -> float | None:
     """Return the figure at the dotted path `metric` (numbers index lists), None if there is none."""
+    value = at(scores, metric)
+    # Infinite values are text in JSON.
+    return float(value) if isinstance(value, int | float) or value == "Infinity" else None
+
+
+def at(scores: Mapping[str, Any], path: str) -> Any:
+    """Return what is at a dotted path, None if there is nothing."""
     node: Any = scores
-    for step in metric.split("."):
+    for step in path.split("."):
         try:
             node = node[int(step)] if isinstance(node, list) else node[step]
         except (KeyError, IndexError, ValueError, TypeError):
             return None
-    # Infinite values are text in JSON.
-    return float(node) if isinstance(node, int | float) or node == "Infinity" else None
+    return node
 
 
 def matrices(experiments: Path = EXPERIMENTS) -> dict[str, Matrix]:

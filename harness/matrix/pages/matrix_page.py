@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sojourn.bottleneck.rig import EXACT, coverage
 from sojourn.harness.matrix.cells.cell_run import rig_of
-from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary
+from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary, at
 from sojourn.harness.matrix.pages.cell_page import ccdf_points, cell_page
 from sojourn.harness.matrix.pages.compare_runs import FolderComparison
 from sojourn.harness.matrix.results import (
@@ -334,7 +334,7 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
 def _pooled(finished: Results, cell: str, probe: str) -> Points | None:
     """Return the CCDF of a cell's probe over all seeds; None if there is none."""
     seeds = finished.runs.get(cell, {}).values()
-    curves = [scored for scores in seeds if "ccdf" in (scored := _at(scores, probe) or {})]
+    curves = [scored for scores in seeds if "ccdf" in (scored := at(scores, probe) or {})]
     return ccdf_points(pooled_ccdf([ProbeScores.model_validate(it) for it in curves]).model_dump()) if curves else None
 
 
@@ -355,16 +355,6 @@ def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
     key += [("published", "who-other-2", "block")] if summary.published else []
     svg = scheme_plot(schemes, "95th percentile of one-way delay (ms)", "throughput (Mbit/s)", summary.title)
     yield {"title": summary.title, "key": key, "svg": Markup(svg)}
-
-
-def _at(scores: Mapping[str, Any], path: str) -> Any:
-    node: Any = scores
-    for step in path.split("."):
-        try:
-            node = node[int(step)] if isinstance(node, list) else node[step]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return None
-    return node
 
 
 def _write_table(finished: Results, path: Path) -> None:
