@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sojourn.hardware.machine.errors import CodedError
@@ -17,6 +17,11 @@ class MarksError(CodedError):
 def markdown_row(cells: Iterable[str]) -> str:
     """Return a row of a table; a `|` in a text does not end its cell."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table."""
+    return "\n".join(map(markdown_row, [heads, ["---"] * len(heads), *rows]))
 
 
 def write_between(texts: Mapping[tuple[str, str], str], file: Path) -> None:

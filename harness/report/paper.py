@@ -31,7 +31,7 @@ from sojourn.harness.report.experiments import Experiment, experiments, find_run
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, heat_maps
-from sojourn.harness.report.markdown import markdown_row, write_between
+from sojourn.harness.report.markdown import markdown_table, write_between
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.picture import write_picture
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun
@@ -262,8 +262,8 @@ def harm_table(one: Experiment) -> str:
     if harm is None:
         raise PaperError(f"{one.title}: no valid run has a harm in the primary metric", code="invalid-run")
 
-    def row(head: str, alone: str, figures: Mapping[str, Estimate]) -> str:
-        return markdown_row([head, alone, *(interval(figures.get(name)) for name in summary.contenders)])
+    def row(head: str, alone: str, figures: Mapping[str, Estimate]) -> list[str]:
+        return [head, alone, *(interval(figures.get(name)) for name in summary.contenders)]
 
     rows = [row("harm", "–", harm.contended)]
     if harm.beyond:
@@ -273,8 +273,7 @@ def harm_table(one: Experiment) -> str:
             rows.append(row(label_of(metric), interval(figure.alone), figure.contended))
     heads = ["", "alone", *(f"with {name}{', the bar' * (name == summary.own_kind)}" for name in summary.contenders)]
     contrasts = [f"{name} − {summary.reference}: {interval(it)}" for name, it in harm.contrast.items()]
-    table = "\n".join([markdown_row(heads), markdown_row(["---"] * len(heads)), *rows])
-    return table + (f"\n\nDifference in harm: {'; '.join(contrasts)}." if contrasts else "")
+    return markdown_table(heads, rows) + (f"\n\nDifference in harm: {'; '.join(contrasts)}." if contrasts else "")
 
 
 def map_table(groups: Sequence[Experiment]) -> str:
@@ -286,9 +285,9 @@ def map_table(groups: Sequence[Experiment]) -> str:
     for table in primary.tables:
         spread = [text for text, width in table.groups for _ in range(width)] or [""] * len(table.heads)
         heads = [f"{group}<br>{head}" if group else head for group, head in zip(spread, table.heads, strict=True)]
-        rows = [markdown_row([head, *(cell.text or "–" for cell in cells)]) for head, cells in table.rows]
-        lines = [markdown_row([table.corner, *heads]), markdown_row(["---"] * (len(heads) + 1)), *rows]
-        parts.append("\n".join([*([f"**{table.caption}**", ""] if table.caption else []), *lines]))
+        rows = ([head, *(cell.text or "–" for cell in cells)] for head, cells in table.rows)
+        caption = f"**{table.caption}**\n\n" if table.caption else ""
+        parts.append(caption + markdown_table([table.corner, *heads], rows))
     return "\n\n".join(parts)
 
 
@@ -304,11 +303,11 @@ def shares_table(runs: Sequence[LoadedRun]) -> str:
             rates = [flow["d_ss_mbps"] for flow in run.scores["flows"]]
             found.setdefault((int(down["rate_bps"]), down["qdisc"]), []).append(rates)
     queues = sorted({queue for _rate, queue in found})
-    lines = [markdown_row(["rate", *(f"`{queue}`" for queue in queues)]), markdown_row(["---"] * (len(queues) + 1))]
+    rows = []
     for rate in sorted({rate for rate, _queue in found}):
         shares = (_share(found.get((rate, queue), [])) for queue in queues)
-        lines.append(markdown_row([f"{rate / 1e6:g} Mbit/s", *shares]))
-    return "\n".join(lines)
+        rows.append([f"{rate / 1e6:g} Mbit/s", *shares])
+    return markdown_table(["rate", *(f"`{queue}`" for queue in queues)], rows)
 
 
 def _share(pairs: Sequence[Sequence[float]]) -> str:
@@ -323,12 +322,12 @@ def _share(pairs: Sequence[Sequence[float]]) -> str:
 def overview_table(groups: Sequence[Experiment]) -> str:
     """Return what each contender does to the victim in each queue as a Markdown table, the worst first."""
     heads = ["queue", "with", "", "harm", "picture", "P99 of the round-trip times", "stalls"]
-    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    rows = []
     for row in overview(HarmField(groups), CHECKOUT):
         cells = (" ".join([it.text, *(f"({note})" for note in it.notes)]) for it in (row.harm, row.delay, row.stalls))
         harm, delay, stalls = cells
-        lines.append(markdown_row([f"`{row.queue}`", row.contender, row.badge.text, harm, row.seen, delay, stalls]))
-    return "\n".join(lines)
+        rows.append([f"`{row.queue}`", row.contender, row.badge.text, harm, row.seen, delay, stalls])
+    return markdown_table(heads, rows)
 
 
 def rigs_table(runs: Sequence[LoadedRun]) -> str:
@@ -340,7 +339,7 @@ def rigs_table(runs: Sequence[LoadedRun]) -> str:
     lengths = [f"{length} rigs" for length in SERIES]
     heads = ["rate", "SD between RTTs", "SD within an RTT (exact seeds)", "SD over rigs", "exact seeds", *lengths]
     heads.append(f"{SERIES[0]} rigs, of the exact paths' mean")
-    lines = [markdown_row(heads), markdown_row(["---"] * len(heads))]
+    rows = []
     for rate in sorted(exact.keys() | drawn.keys()):
         rigs = [value for _rtt, _seed, value in sorted(drawn.get(rate, []))]
         by_rtt: dict[int, list[float]] = {}
@@ -352,8 +351,8 @@ def rigs_table(runs: Sequence[LoadedRun]) -> str:
             raise PaperError(f"{rate / 1e6:g} Mbit/s: {few}", code="missing") from few
         spreads = [f"{value:.3f}" for value in (found.between_paths, found.within_path, found.over_rigs)]
         covers = [found.paths_cover, *found.rigs_cover.values(), found.rigs_cover_paths]
-        lines.append(markdown_row([f"{rate / 1e6:g} Mbit/s", *spreads, *(f"{share:.2f}" for share in covers)]))
-    return "\n".join(lines)
+        rows.append([f"{rate / 1e6:g} Mbit/s", *spreads, *(f"{share:.2f}" for share in covers)])
+    return markdown_table(heads, rows)
 
 
 def _log_ratios(runs: Sequence[LoadedRun], *, drawn: bool) -> dict[int, list[tuple[int, int, float]]]:

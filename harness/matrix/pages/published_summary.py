@@ -15,7 +15,7 @@ from sojourn.harness.matrix.pages import published_table
 from sojourn.harness.matrix.pages.published_table import PublishedTable, TableFigure, tables
 from sojourn.harness.matrix.results import MISSING, Results, column_head, figure_text
 from sojourn.harness.report.agreement_plot import Quantity, SourceDots, agreement_plot
-from sojourn.harness.report.markdown import markdown_row, write_between
+from sojourn.harness.report.markdown import markdown_table, write_between
 from sojourn.harness.report.picture import write_picture
 from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, FROZEN, PublishedComparison
@@ -112,21 +112,23 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     counted: list[Verdict] = []
     rows, fitted = [], 0
     for source, of_source in groupby(groups(), lambda one: one.source):
-        rows.append(markdown_row([f"**{source}**", *[""] * (len(_HEADS) - 1)]))
+        rows.append([f"**{source}**", *[""] * (len(_HEADS) - 1)])
         for group in of_source:
             figures = _figures(group, finished := _results(group, gathered))
             words = [verdict(one.compared, group) for one in figures if group.counts(one.compared.metric)]
             counted += words
             fitted += words.count("agrees") if group.fitted else 0
-            rows.append(markdown_row(_cells(group, finished, figures)))
+            rows.append([*_cells(group, finished, figures)])
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
         f"Of {len(counted)} independent published figures **{counts['agrees']} agree** ({fitted} of them *fitted*), "
         f"{counts['disagrees']} disagree for a known cause, **{counts['unexplained']} are unexplained**, "
         f"{counts['not run']} {'has' if counts['not run'] == 1 else 'have'} not run."
     )
-    lines += ["", markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, ""]
     lines += [
+        "",
+        markdown_table(_HEADS, rows),
+        "",
         "*Sojourn is*: median over the cells of Sojourn/published. *half within factor*: half of the cells differ by "
         "at most this factor, up or down; *90% within factor* likewise, and the last share is of the cells that differ "
         f"by at most {exp(AGREEING_SIZE) - 1:.0%}: the median says nothing about the other half. A "

@@ -20,7 +20,7 @@ from sojourn.harness.matrix.results import (
     left_out_text,
     results,
 )
-from sojourn.harness.report.markdown import markdown_row
+from sojourn.harness.report.markdown import markdown_table
 from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import PublishedComparison
 
@@ -91,9 +91,9 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     """Return the rows of all tables, folded by source; fields of several figures are in the same order."""
     parts = []
     for source, of_source in groupby(tables(), lambda one: one.source):
-        rows = [markdown_row(_cells(one, gathered.get(one.matrix))) for one in of_source]
+        rows = [_cells(one, gathered.get(one.matrix)) for one in of_source]
         lines = [f"<details><summary>{source}: {len(rows)} tables</summary>", ""]
-        lines += [markdown_row(_HEADS), markdown_row(["---"] * len(_HEADS)), *rows, "", "</details>"]
+        lines += [markdown_table(_HEADS, rows), "", "</details>"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
