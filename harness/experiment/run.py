@@ -122,26 +122,8 @@ def perform(
     with ended_by_sigterm(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
 
-    def fill(run: RunDirectory) -> Scores:
-        return fill_run(run, options, record, lambda text: console.print(Text(text)))
-
-    with ended_by_sigterm():
-        return keep_run(test, options, command_line, fill, begun)
-
-
-def keep_run(
-    test: str,
-    options: Options,
-    command_line: Sequence[str],
-    fill: Callable[[RunDirectory], Scores],
-    begun: Begun = lambda _: None,
-) -> Result:
-    """Create the directory of a run and pass it to `begun`, fill it as `fill_run` does, judge it, commit it.
-
-    Raises as `perform`, and SignatureError if the run was kept but could not be signed.
-    """
-    with new_run(test, options, command_line, begun) as run:
-        return finish_run(run, options, fill(run))
+    with ended_by_sigterm(), new_run(test, options, command_line, begun) as run:
+        return finish_run(run, options, fill_run(run, options, record, lambda text: console.print(Text(text))))
 
 
 def new_run(test: str, options: Options, command_line: Sequence[str], begun: Begun = lambda _: None) -> RunDirectory:
@@ -159,9 +141,10 @@ def new_run(test: str, options: Options, command_line: Sequence[str], begun: Beg
 
 
 def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
-    """Judge a run whose directory is filled, commit it, write its report and sign it. Raises as `keep_run`.
+    """Judge a run whose directory is filled, commit it, write its report and sign it.
 
-    The recording of a valid run is deleted first if the options require so; the manifest keeps its hash.
+    The recording of a valid run is deleted first if the options require so; the manifest keeps its hash. Raises as
+    `perform`, and SignatureError if the run was kept but could not be signed.
     """
     result = _commit(run, scores, retain=options.video != RETAIN_ON_FAILURE)
     if options.sign:

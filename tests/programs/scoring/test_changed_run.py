@@ -21,7 +21,7 @@ from sojourn.harness.bundle.archive import check
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.cli import app
 from sojourn.harness.experiment import score_check
-from sojourn.harness.experiment.run import fill_run, finish_unscored, keep_run, perform
+from sojourn.harness.experiment.run import fill_run, finish_run, finish_unscored, new_run, perform
 from sojourn.harness.experiment.score_check import NotComputedError, ScoreError, check_scores
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.manifest import (
@@ -62,7 +62,8 @@ def again(run: Path, place: Path, say: Callable[[str], None] = lambda _: None, *
         files = shutil.ignore_patterns("manifest.json*", "options.json", SCORES, "report.html")
         shutil.copytree(run, made.path, ignore=files, dirs_exist_ok=True)
 
-    return keep_run("video-harm", options, [], lambda made: fill_run(made, options, record, say)).path
+    with new_run("video-harm", options, []) as made:
+        return finish_run(made, options, fill_run(made, options, record, say)).path
 
 
 def test_a_valid_run_keeps_no_recording_where_only_those_of_failures_are_retained(
