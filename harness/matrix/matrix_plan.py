@@ -260,28 +260,34 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
 
     Raises MatrixError for other results that cannot be compared, before anything runs; otherwise as `prepare`.
     """
-    from sojourn.harness.matrix.pages.compare_runs import compare_folders, other_folder, other_results
-    from sojourn.harness.matrix.pages.matrix_page import summary, table, write, write_comparison
+    from sojourn.harness.matrix.pages.compare_runs import COMPARISON, compare_with, other_folder, other_runs
+    from sojourn.harness.matrix.pages.matrix_page import summary, table, write
     from sojourn.harness.matrix.results import results
+    from sojourn.harness.report.comparison_page import write_comparison
+    from sojourn.harness.report.terminal import print_comparison
 
-    other = plan.compare_with and other_results(plan.matrix, other_folder(plan.matrix, plan.folder, plan.compare_with))
+    other = plan.compare_with and other_folder(plan.matrix, plan.folder, plan.compare_with)
+    theirs = other_runs(plan.matrix, other, plan.cells) if other else None
     console, began = console_of(sys.stderr), time.monotonic()
     outcomes = run_matrix(plan, console)
     ran = time.monotonic() - began
     gathered = results(plan.matrix, plan.folder, outcomes[0].job.inputs)
     report = write(gathered)
-    both = other and compare_folders(gathered, other, plan.cells)
+    comparison = compare_with(other, theirs, gathered, plan.cells) if other and theirs else None
     counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}
     lab_s = sum(outcome.job.cell.seconds for outcome in outcomes if outcome.status == "ran")
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
     text = ", ".join(f"{count} {_STATUS_LABELS[status]}" for status, count in counts.items() if count)
     out = console_of()
-    out.print(table(both.compared if both else gathered))
-    for line in both.lines() if both else summary(gathered):
+    out.print(table(gathered))
+    for line in summary(gathered):
         out.print(Text(line))
+    if comparison:
+        print_comparison(comparison, out)
     out.print(Text(f"{text} in {time.monotonic() - began:.1f} s{speed}"))
-    for page in filter(None, (report, both and write_comparison(both))):
-        print(page)
+    print(report)
+    if comparison:
+        print(write_comparison(comparison, plan.folder / COMPARISON))
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     for outcome in failed:
         print(

@@ -52,10 +52,6 @@ class Results:
     paths: dict[str, dict[int, Path]] = field(default_factory=dict)
     left_out: int = 0
     """Finished runs with other inputs or other scorers, which are not comparable."""
-    theirs: str = "published"
-    """What the figures of the matrix's reference are called."""
-    other: Results | None = None
-    """The runs whose figures they are, if they are not published."""
 
     @property
     def cells(self) -> list[Cell]:
@@ -134,7 +130,7 @@ class Results:
     def _published_line(self, one: PublishedComparison) -> str:
         parts = [f"{len(one.pairs)} cell{'s' * (len(one.pairs) > 1)}{left_out_text(one)}"]
         if one.tolerance:
-            parts.append(f"{one.agreeing} within {one.tolerance} of the {self.theirs}")
+            parts.append(f"{one.agreeing} within {one.tolerance} of the published")
         parts += [
             f"{name} {figure_text(value, 3)}"
             for name, value in (

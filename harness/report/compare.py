@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from math import inf, log
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +27,7 @@ from sojourn.scoring.statistics.intervals import (
     Estimate,
     EstimatedDifference,
     difference,
+    estimate,
     holm,
     shows,
 )
@@ -105,6 +108,16 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Shift:
+    """How a measured metric differs in all pairs: the median of log(B/A) with its interval over the pairs."""
+
+    label: str
+    where: str
+    ratio: Estimate
+    """Its values are the pairs'."""
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Both sides, the compared pairs of experiments, and the titles of experiments without a counterpart."""
 
@@ -112,6 +125,20 @@ class Comparison:
     b: Side
     pairs: tuple[Pair, ...]
     alone: tuple[str, ...]
+
+    @cached_property
+    def shifts(self) -> list[Shift]:
+        """The shift of each metric above 0 of at least two pairs.
+
+        The resampled units are pairs: one run of each on both sides is enough to show what they have in common.
+        """
+        ratios: dict[tuple[str, str], list[float]] = {}
+        for pair in self.pairs:
+            for it in pair.compared:
+                if it.family == "measured" and 0 < it.a.value < inf and 0 < it.b.value < inf:
+                    key = it.label, pair.where(it.who)
+                    ratios.setdefault(key, []).append(log(it.b.value / it.a.value))
+        return [Shift(*key, estimate(given, "median")) for key, given in ratios.items() if len(given) > 1]
 
     def record(self) -> dict[str, Any]:
         """Return it as data for programs."""
@@ -126,25 +153,35 @@ class Comparison:
                 }
                 for pair in self.pairs
             ],
+            "shifts": self.shifts,
             "alone": self.alone,
         }
 
 
 def compare(a: Path, b: Path, relevance: Relevance = DEFAULT) -> Comparison:
-    """Compare two runs or two folders of runs by their valid runs.
+    """Compare two runs or two folders of runs by their valid runs; see `compare_sides`.
 
-    If each side has one experiment, they are compared whatever their options; otherwise, experiments with equal
-    options. A difference is a result only if it has the size in `relevance`. Raises ReportError if a place is neither,
-    if they are of different kinds, if a side has no valid run, or if no two experiments match.
+    Raises ReportError if a place is neither, or if they are of different kinds.
     """
     if a.resolve() == b.resolve():
         raise ReportError(f"A and B are the same path ({a}); give two different runs or folders", code="conflict")
     kinds = ["a run" if is_run(place) else "a folder" for place in (a, b)]
-    sides = _side("A", a), _side("B", b)
+    sides = _side_at("A", a), _side_at("B", b)
     if kinds[0] != kinds[1]:
         raise ReportError(
             f"{a} is {kinds[0]}, {b} is {kinds[1]}; give two runs or two folders of runs", code="conflict"
         )
+    return compare_sides(*sides, relevance)
+
+
+def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Comparison:
+    """Compare two sets of runs.
+
+    If each side has one experiment, they are compared whatever their options; otherwise, experiments with equal
+    options. A difference is a result only if it has the size in `relevance`. Raises ReportError if a side has no valid
+    run, or if no two experiments match.
+    """
+    sides = a, b
     for side in sides:
         if not side.runs:
             why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
@@ -156,7 +193,7 @@ def compare(a: Path, b: Path, relevance: Relevance = DEFAULT) -> Comparison:
         couples = [(one, theirs[key]) for key, one in ours.items() if key in theirs]
     if not couples:
         raise ReportError(
-            f"{a} has {len(ours)} experiments, {b} {len(theirs)}, and none of them have the same options; "
+            f"{a.place} has {len(ours)} experiments, {b.place} {len(theirs)}, and none of them have the same options; "
             "give folders with one experiment each, or two runs",
             code="conflict",
         )
@@ -170,7 +207,7 @@ def compare(a: Path, b: Path, relevance: Relevance = DEFAULT) -> Comparison:
     )
 
 
-def _side(name: str, place: Path) -> Side:
+def _side_at(name: str, place: Path) -> Side:
     if is_run(place):
         runs, left = [load_run(place).whole(REPORT)], list[Left]()
     else:
@@ -179,6 +216,11 @@ def _side(name: str, place: Path) -> Side:
             raise ReportError(
                 f"{place}: neither a run nor a folder with runs of experiments; give one of the two", code="not-a-run"
             )
+    return side_of(name, place, runs, left)
+
+
+def side_of(name: str, place: Path, runs: Iterable[LoadedRun], left: list[Left]) -> Side:
+    """Return A or B by its runs, valid and invalid, and the excluded ones."""
     valid = []
     for run in runs:
         if run.reasons:

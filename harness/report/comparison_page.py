@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from sojourn.harness.report import palette
-from sojourn.harness.report.compare import Compared, Comparison, Pair, families
+from sojourn.harness.report.compare import Compared, Comparison, Pair, Shift, families
 from sojourn.harness.report.experiments import distinct_names
 from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number
 from sojourn.harness.report.headline import Badge, badges
@@ -29,6 +29,8 @@ _NAMES = ("test", "cell")
 _TESTED = 4
 _TOO_SMALL = "n too small"
 _UNDECIDED = {_TOO_SMALL, "–"}
+MANY = 6
+"""Pairs up to which each is shown whole; of more, a terminal has the verdict, and a page folds them, without plots."""
 
 
 def lines(pair: Pair) -> list[str]:
@@ -53,6 +55,19 @@ def lines(pair: Pair) -> list[str]:
         if only := [who for who in one.summary.contenders if who not in other.summary.contenders]:
             sentences.append(f"With {', '.join(only)}: only in {name}.")
     return sentences
+
+
+def shift_line(shifts: Sequence[Shift]) -> str:
+    """Return which metrics are shifted in all pairs together."""
+    shifted = [
+        f"{it.label} {it.where} {it.ratio.value:+.3f} ({it.ratio.low:+.3f} to {it.ratio.high:+.3f})"
+        for it in shifts
+        if it.ratio.away_from_zero
+    ]
+    return (
+        f"Medians of log(B/A) whose {LEVEL:.0%} interval over the experiments excludes 0: {len(shifted)} of "
+        f"{len(shifts)}: {', '.join(shifted) or 'none'}"
+    )
 
 
 def verdict(pair: Pair) -> str:
@@ -131,6 +146,13 @@ def setup_grid(pair: Pair) -> Grid:
     )
 
 
+def common_setup(pairs: Sequence[Pair]) -> Grid:
+    """Return the differences that all pairs have in common."""
+    first, *others = (setup_grid(pair) for pair in pairs)
+    rows = [row for row in first.rows if all(row in other.rows for other in others)]
+    return Grid("Differences that all have in options, commit, scorer and versions", first.heads, rows)
+
+
 def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     """Return options and versions by name: every value that any run has."""
     facts: dict[str, set[str]] = {}
@@ -171,7 +193,8 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
         page = path / REPORT
         return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page.exists() else ""
 
-    sides = (comparison.a, comparison.b)
+    sides, shifts = (comparison.a, comparison.b), comparison.shifts
+    few = len(comparison.pairs) <= MANY
     names = {path: name for side in sides for path, name in distinct_names([run.path for run in side.runs]).items()}
     view = {
         "sides": [
@@ -188,10 +211,13 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
             for side in sides for it in side.left
         ],
         "alone": comparison.alone,
+        "few": few,
+        "shifts": shift_line(shifts) if shifts else "",
+        "ratios": list(map(_ratios, shifts)),
         "pairs": [
             {"title": pair.title, "verdict": verdict(pair), "lines": lines(pair), "badges": side_badges(pair),
              "setup": setup_grid(pair), "grids": grids(pair)[1:],
-             "plots": list(_plots(pair))}
+             "plots": list(_plots(pair)) if few else []}
             for pair in comparison.pairs
         ],
         "videos": [(side.name, video) for side in sides if (video := _recording(side.runs, folder))],
@@ -204,6 +230,12 @@ def _recording(runs: Sequence[LoadedRun], folder: Path) -> str:
     """Return the recording of a side's only run, relative to the page; empty without one."""
     video = runs[0].path / "screen.mp4"
     return quote(Path(os.path.relpath(video.resolve(), folder)).as_posix()) if len(runs) == 1 and video.exists() else ""
+
+
+def _ratios(shift: Shift) -> dict[str, Any]:
+    it, title = shift.ratio, f"{shift.label} {shift.where}"
+    dots = Dots("log(B/A)", "who-other-1", it.values, it.value, it.low, it.high)
+    return {"title": title, "svg": Markup(dot_plot([dots], title, zero=True))}
 
 
 def _plots(pair: Pair) -> Iterator[dict[str, Any]]:

@@ -104,7 +104,16 @@ def print_maps(groups: Sequence[Experiment], console: Console) -> None:
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the differences between A and B: options, then results."""
-    from sojourn.harness.report.comparison_page import grids, lines, method, side_badges
+    from sojourn.harness.report.comparison_page import (
+        MANY,
+        common_setup,
+        grids,
+        lines,
+        method,
+        shift_line,
+        side_badges,
+        verdict,
+    )
 
     for side in (comparison.a, comparison.b):
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
@@ -114,14 +123,22 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
             )
     for title in comparison.alone:
         console.print(Text(title), soft_wrap=True)
+    few = len(comparison.pairs) <= MANY
+    if not few and (common := common_setup(comparison.pairs)).rows:
+        console.print(_table(common))
     for pair in comparison.pairs:
         console.print(Text(pair.title, style="bold"), soft_wrap=True)
+        if not few:
+            console.print(Text(verdict(pair)), soft_wrap=True)
+            continue
         for name, given in side_badges(pair):
             console.print(Text(f"{name}: ") + _badges(given))
         for grid in grids(pair):
             console.print(_table(grid) if grid.rows else Text(grid.caption))
         for line in lines(pair):
             console.print(Text(line), soft_wrap=True)
+    if comparison.shifts:
+        console.print(Text(shift_line(comparison.shifts), style="bold"), soft_wrap=True)
     console.print(Text(method()), soft_wrap=True)
 
 

@@ -18,7 +18,6 @@ from sojourn.bottleneck.rig import EXACT, coverage
 from sojourn.harness.matrix.cells.cell_run import rig_of
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary, at
 from sojourn.harness.matrix.pages.cell_page import ccdf_points, cell_page
-from sojourn.harness.matrix.pages.compare_runs import FolderComparison
 from sojourn.harness.matrix.results import (
     FURTHEST,
     MISSING,
@@ -37,13 +36,11 @@ from sojourn.harness.report.scheme_plot import Scheme, scheme_plot
 from sojourn.harness.report.svg import (
     Bar,
     Dot,
-    Dots,
     Line,
     Panel,
     Points,
     bar_chart,
     ccdf_plot,
-    dot_plot,
     scatter_plot,
     time_plot,
 )
@@ -56,8 +53,6 @@ from sojourn.scoring.transport.delays import pooled_ccdf
 from sojourn.scoring.transport.rates import goodput_series
 
 REPORT, TABLE, CELL = "report.html", "table.csv", "cell.html"
-COMPARISON, COMPARISON_TABLE = "comparison.html", "comparison.csv"
-"""The same two files for a comparison with another folder's runs."""
 _THIN, _THEIRS = "thin", "who-published"  # classes in the style sheets
 _MOST_CURVES = 6
 
@@ -72,21 +67,6 @@ def write(finished: Results) -> Path:
     return write_page("matrix.html.j2", _content(finished), folder / REPORT)
 
 
-def write_comparison(comparison: FolderComparison) -> Path:
-    """Write page and table of the comparison with another folder's runs into this one; return the page's path."""
-    compared = comparison.compared
-    _write_table(compared, compared.folder / COMPARISON_TABLE)
-    view = _content(compared) | {
-        "state": "compared with other runs",
-        "bad": False,
-        "headlines": list(comparison.coverage()),
-        "reference": "",
-        "origins": comparison.differences(),
-        "ratios": _ratios(comparison),
-    }
-    return write_page("matrix.html.j2", view, compared.folder / COMPARISON)
-
-
 def table(finished: Results) -> FittedTable:
     """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure to compare it with."""
     matrix = finished.matrix
@@ -99,7 +79,7 @@ def table(finished: Results) -> FittedTable:
             cell_text = f"{text} ({figure_text(pair.theirs, column.digits, column.metric)})" if pair else text
             texts.append(Text(cell_text, "red" if pair and pair.agrees is False else ""))
         lines.append([Text(cell.name), *texts])
-    compared = f"in brackets: the {finished.theirs} figure; red: differs by more than the tolerance"
+    compared = "in brackets: the published figure; red: differs by more than the tolerance"
     return FittedTable(Text(matrix.title, "bold"), lines, compared if finished.comparisons() else "")
 
 
@@ -147,12 +127,7 @@ def _content(finished: Results) -> dict[str, Any]:
         "bad": bad,
         "headlines": [*_headlines(finished), *_about_rigs(finished), *broken],
         "notes": matrix.notes,
-        "origins": (),
-        "ratios": None,
-        "theirs": finished.theirs,
-        "reference": f"{finished.theirs.capitalize()}: {matrix.source}; {matrix.reference.csv}."
-        if matrix.reference
-        else "",
+        "reference": f"Published: {matrix.source}; {matrix.reference.csv}." if matrix.reference else "",
         "comparisons": [_comparison(matrix, one) for one in comparisons if one.pairs],
         "scatters": list(_scatters(finished, comparisons)),
         "disagreeing": [
@@ -169,12 +144,12 @@ def _content(finished: Results) -> dict[str, Any]:
         ],
         "summaries": [drawn for one in matrix.summaries for drawn in _summary(finished, one)],
         "charts": [drawn for chart in matrix.charts for drawn in _chart(finished, chart)],
-        "chart_note": f"Thick ticks: the {finished.theirs} figure. Thin lines: minimum to maximum of the seeds."
+        "chart_note": "Thick ticks: the published figure. Thin lines: minimum to maximum of the seeds."
         if matrix.reference
         else "Thin lines: minimum to maximum of the seeds.",
         "caption": seeds_text(seeds)
         + (", minimum to maximum next to it" if len(seeds) > 1 else "")
-        + (f". Red: differs from the {finished.theirs} figure by more than the tolerance." if comparisons else "."),
+        + (". Red: differs from the published figure by more than the tolerance." if comparisons else "."),
         "heads": ["cell", *_heads(finished)],
         "rows": [
             {"name": cell.name, "link": _link(finished, cell.name), "cells": list(_cells(finished, cell.name))}
@@ -193,7 +168,7 @@ def _heads(finished: Results) -> Iterator[str]:
     for column in finished.matrix.columns:
         yield column.head
         if column.metric in published:
-            yield finished.theirs
+            yield "published"
             yield "ratio"
 
 
@@ -232,21 +207,14 @@ def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> 
         dots = []
         for pair in one.pairs:
             if pair.log_ratio is not None:
-                tip = f"{pair.cell}: {pair.ours:.4g}, {finished.theirs} {pair.theirs:.6g}"
+                tip = f"{pair.cell}: {pair.ours:.4g}, published {pair.theirs:.6g}"
                 kind = "hurt hollow" if pair.agrees is False else "who-other-1"
                 dots.append(Dot(kind, pair.theirs, pair.ours, pair.low, pair.high, tip))
         if dots:
-            head, theirs = column_head(finished.matrix, one.metric), finished.theirs
-            svg = scatter_plot(dots, f"{head}, {theirs}", f"{head}, measured", f"{head}: measured against the {theirs}")
+            head = column_head(finished.matrix, one.metric)
+            axes = f"{head}, published", f"{head}, measured"
+            svg = scatter_plot(dots, *axes, f"{head}: measured against the published")
             yield {"title": head + left_out_text(one), "svg": Markup(svg)}
-
-
-def _ratios(comparison: FolderComparison) -> Markup | None:
-    """The ratios of these to the other figures: a row per metric, a dot per cell."""
-    rows = [
-        Dots(head, "who-other-1", one.values, one.value, one.low, one.high) for head, one in comparison.shifts().items()
-    ]
-    return Markup(dot_plot(rows, "log(these/other) of every cell", zero=True, width=760)) if rows else None
 
 
 def _chart(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
@@ -264,7 +232,7 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
                 pair, mean = finished.pair(cell, metric), fmean(values)
                 text = formatted(mean, ".3g", never := never_came(metric))
                 tip = f"{label}, {name}: {text} {chart.unit}" + (
-                    f", {finished.theirs} {formatted(pair.theirs, '.6g', never)}" if pair else ""
+                    f", published {formatted(pair.theirs, '.6g', never)}" if pair else ""
                 )
                 theirs = pair.theirs if pair else None
                 words = f"{name} {text}".strip()
@@ -313,9 +281,8 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         for name, metric in chart.series.items():
             probe = metric.removesuffix(".ccdf")
             if mine := _pooled(finished, cell, probe):
-                theirs = chart.published.get(label) if finished.other is None else _pooled(finished.other, cell, probe)
-                curves.append((" ".join(filter(None, (name, label))), mine, theirs))
-    if curves and finished.other is None:  # published ones alone are not a result
+                curves.append((" ".join(filter(None, (name, label))), mine, chart.published.get(label)))
+    if curves:  # published ones alone are not a result
         curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
     parts = [curves[n : n + _MOST_CURVES] for n in range(0, len(curves), _MOST_CURVES)]
     for n, part in enumerate(parts, 1):
@@ -325,7 +292,7 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             if mine is not None:
                 drawn.append((name, look, mine))
             if theirs is not None:
-                drawn.append((f"{name}, {finished.theirs}", f"{look.split()[0]} {_THIN}", theirs))
+                drawn.append((f"{name}, published", f"{look.split()[0]} {_THIN}", theirs))
         key = [(name, kind) for name, kind, _ in drawn]
         svg = ccdf_plot(drawn, title, axis=f"queue delay ({chart.unit})")
         yield {"title": title, "key": key, "svg": Markup(svg)}
@@ -362,7 +329,7 @@ def _write_table(finished: Results, path: Path) -> None:
     columns = _all_columns(finished.matrix)
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["cell", "metric", "seeds", "mean", "min", "max", finished.theirs, "ratio", "within_tolerance"])
+        out.writerow(["cell", "metric", "seeds", "mean", "min", "max", "published", "ratio", "within_tolerance"])
         for cell in finished.cells:
             for column in columns:
                 if values := finished.values(cell.name, column.metric):

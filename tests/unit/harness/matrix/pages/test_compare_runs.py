@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import csv
-import json
 import math
 import re
-from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import CellJob, perform
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
-from sojourn.harness.matrix.pages.compare_runs import compare_folders, origin, other_folder, other_results
-from sojourn.harness.matrix.pages.matrix_page import COMPARISON_TABLE, table, write_comparison
+from sojourn.harness.matrix.pages.compare_runs import compare_with, other_folder, other_runs
 from sojourn.harness.matrix.results import Results, results, run_folder
-from sojourn.harness.store.manifest import read_manifest, reseal, write_manifest
-from sojourn.scoring.schema.scores import SCORES
+from sojourn.harness.report.compare import Comparison
+from sojourn.harness.report.comparison_page import MANY, shift_line, write_comparison
+from sojourn.harness.report.terminal import print_comparison
+from sojourn.harness.store.manifest import read_manifest, write_manifest
+from tests.refusals import refusal
 from tests.unit.harness.matrix import cell_runs
 
 A, B, C = (cell_runs.cell(name) for name in ("a", "b", "c"))
@@ -37,7 +38,7 @@ def made(folder: Path, cell: Cell, seed: int, inputs: str, release: str = "7.2")
     run.mkdir(parents=True)
     perform(CellJob(cell, seed, MATRIX.window_s, MATRIX.tail_s, inputs, run=cell_runs.run), run)
     manifest = read_manifest(run)
-    write_manifest(run, manifest.model_copy(update={"versions": {"release": release, "kernel": inputs}}))
+    write_manifest(run, manifest.model_copy(update={"versions": {"kernel source": release, "kernel build": inputs}}))
     return run
 
 
@@ -56,77 +57,65 @@ def theirs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_figures_stand_beside_those_of_the_same_cells(ours: Results, tmp_path: Path) -> None:
-    both = compare_folders(ours, other_results(MATRIX, theirs(tmp_path)), MATRIX.cells)
-    (rate,) = both.compared.comparisons()
-    assert [(pair.cell, pair.ours, pair.theirs, pair.agrees) for pair in rate.pairs] == [("a", 24, 12, False)]
-    assert (both.ours_alone, both.theirs_alone, both.redefined) == (("b",), ("c",), ())
-    lines = list(both.lines())
-    assert "release: 7.3; other: 7.2" in lines and "kernel: new; other: old" in lines
-    assert "queues: fq_codel; other: fq_codel" in lines  # the same, and told
-    assert "runs: 2 of 2 cells, seeds 3; other: 3 of 2 cells, seeds 1, 2" in lines
-    assert any(line.startswith("CUBIC Mbit/s: 1 cell; 0 within 16% of the other;") for line in lines)
-    assert "1 cell not in the other folder: b" in lines and "1 cell in the other folder only: c" in lines
+RATE = "flow 1, D_SS (Mbit/s)"
 
 
-def test_a_shift_that_the_cells_share_is_told_with_its_interval(tmp_path: Path) -> None:
-    cells = [cell_runs.cell(f"cell {n}") for n in range(6)]
-    matrix = MATRIX.model_copy(update={"cells": tuple(cells)})
+def compared(ours: Results, other: Path, cells: tuple[Cell, ...] = MATRIX.cells) -> Comparison:
+    return compare_with(other, other_runs(ours.matrix, other, cells), ours, cells)
+
+
+def test_the_runs_of_each_cell_are_compared_with_those_of_the_same_cell(ours: Results, tmp_path: Path) -> None:
+    found = compared(ours, theirs(tmp_path))
+    (pair,) = found.pairs
+    (rate,) = [it for it in pair.compared if it.label == RATE]
+    assert (rate.a.values, rate.b.values) == ((8, 16), (24,))
+    assert sorted(found.alone) == ["cell: b: only in B", "cell: c: only in A"]
+    output = StringIO()
+    print_comparison(found, Console(file=output, width=200))
+    for word in ("kernel source", "7.2", "7.3", "kernel build", "cell: c: only in A", RATE, "12 (8 to 16)", "+12"):
+        assert word in output.getvalue()
+
+
+def test_a_shift_that_the_cells_share_is_named_with_its_interval(tmp_path: Path) -> None:
+    cells = tuple(cell_runs.cell(f"cell {n}") for n in range(MANY + 1))
+    matrix = MATRIX.model_copy(update={"cells": cells})
     sides = [tmp_path / name / "m" for name in ("ours", "alike", "base")]
     for n, cell in enumerate(cells):
         for folder, seed in zip(sides, (20 + n, 10 + (n % 2), 10), strict=True):
-            made(folder, cell, seed, "all")
-    ours, alike, base = (other_results(matrix, folder) for folder in sides)
-    shift = compare_folders(ours, base, cells).shifts()["CUBIC Mbit/s"]
-    assert shift.value == pytest.approx(math.log(2.25), abs=1e-3) and shift.away_from_zero
-    assert "excludes 0: 1 of 1: CUBIC Mbit/s +0.811 (+0." in "\n".join(compare_folders(ours, base, cells).coverage())
-    assert "excludes 0: 0 of 1: none" in "\n".join(compare_folders(alike, base, cells).coverage())
+            made(folder, cell, seed, folder.parent.name, "7.2")
+    mine, alike = (results(matrix, folder, folder.parent.name) for folder in sides[:2])
+    found = compared(mine, sides[2], cells)
+    (shift,) = [it for it in found.shifts if it.label == RATE]
+    assert shift.ratio.value == pytest.approx(math.log(2.3), abs=1e-3) and shift.ratio.away_from_zero
+    assert RATE not in shift_line(compared(alike, sides[2], cells).shifts)
+    output = StringIO()
+    print_comparison(found, Console(file=output, width=200))
+    page = write_comparison(found, tmp_path / "comparison.html").read_text()
+    for text in (output.getvalue(), page):
+        assert "excludes 0: " in text and f"{RATE} whole cell +0.833 (+0." in text
+    # Of many cells a terminal has a line each, and what they have in common once.
+    assert output.getvalue().count("kernel build") == 1 and output.getvalue().count(RATE) == 1
+    assert page.count("<details><summary><h2>") == len(cells)
 
 
 def test_only_the_cells_that_were_chosen_are_compared(ours: Results, tmp_path: Path) -> None:
-    both = compare_folders(ours, other_results(MATRIX, theirs(tmp_path)), [A])
-    assert (both.ours_alone, both.theirs_alone) == ((), ())
-    assert [cell.name for cell in both.compared.cells] == ["a"]
+    found = compared(ours, theirs(tmp_path), (A,))
+    assert len(found.pairs) == 1 and found.alone == ()
 
 
-def test_page_and_table_call_them_the_other_figures(ours: Results, tmp_path: Path) -> None:
-    both = compare_folders(ours, other_results(MATRIX, theirs(tmp_path)), MATRIX.cells)
-    page = write_comparison(both).read_text()
-    assert "Against the other figures" in page and "published" not in page.partition("</style>")[2].lower()
-    rows = list(csv.DictReader((ours.folder / COMPARISON_TABLE).open()))
-    assert [(row["cell"], row["other"], row["ratio"], row["within_tolerance"]) for row in rows] == [
-        ("a", "12", "2.0000", "false"), ("b", "", "", ""),
-    ]  # fmt: skip
-    assert [str(line[1]) for line in table(both.compared).lines[1:]] == ["24.00 (12.00)", "24.00"]
-
-
-def test_what_has_no_column_gets_one() -> None:
-    flows = tuple(A.flows[0].model_copy(update={"from_port": port}) for port in (None, None))
-    two = A.model_copy(update={"name": "two", "flows": flows})
-    matrix = MATRIX.model_copy(update={"cells": (two,)})
-    empty = Results(matrix, Path("here"))
-    columns = compare_folders(empty, replace(empty, folder=Path("there")), [two]).compared.matrix.columns
-    assert [column.metric for column in columns] == ["flows.0.d_ss_mbps", "flows.1.d_ss_mbps", "jain"]
-
-
-def test_the_build_with_most_runs_is_taken_and_the_rest_told(tmp_path: Path) -> None:
+def test_the_build_with_most_runs_is_taken_and_the_rest_named(tmp_path: Path) -> None:
     folder = theirs(tmp_path)
-    made(folder, B, 1, "older still")
+    older = made(folder, B, 1, "older still")
     changed = made(folder, B, 2, "old")
     (changed / "flows.csv").write_text((changed / "flows.csv").read_text() + "\n")
-    other = other_results(MATRIX, folder)
-    assert sorted(other.runs) == ["a", "c"]
-    assert origin(other)["excluded"] == "2 runs with other inputs, or changed"
-
-
-def test_scores_of_another_scorer_are_made_anew_and_not_stored(tmp_path: Path) -> None:
-    folder = theirs(tmp_path)
-    run = run_folder(folder, A, 1)
-    old = json.dumps({"flows": [{"d_ss_mbps": 99}]})
-    (run / SCORES).write_text(old)
-    reseal(run, SCORES, scoring="of an earlier version")
-    assert other_results(MATRIX, folder).values("a", "flows.0.d_ss_mbps") == [8, 16]
-    assert (run / SCORES).read_text() == old
+    chosen, left = other_runs(MATRIX, folder, MATRIX.cells)
+    assert sorted(run.parent.name[0] for run in chosen) == ["a", "a", "c"]
+    assert [(it.path, it.state) for it in left] == [(changed, "altered"), (older, "other inputs")]
+    for run in chosen:
+        (run / "flows.csv").write_text("")
+    (older / "flows.csv").write_text("")
+    with refusal(MatrixError, "altered", folder):
+        other_runs(MATRIX, folder, MATRIX.cells)
 
 
 def test_a_results_folder_or_the_matrix_in_it_is_taken(tmp_path: Path) -> None:
@@ -156,11 +145,3 @@ def test_what_cannot_stand_beside_is_refused_by_what_it_has(ours: Results, tmp_p
     assert refused(tmp_path / "empty").endswith("no finished run of matrix m; found none")
     made(tmp_path / "changed" / "m", A.model_copy(update={"seconds": 6}), 1, "old")
     assert "all of its cells have another definition, e.g. 'a': another version" in refused(tmp_path / "changed")
-
-
-def test_cells_that_are_asked_otherwise_there_are_named(ours: Results, tmp_path: Path) -> None:
-    folder = theirs(tmp_path)
-    made(folder, B.model_copy(update={"seconds": 6}), 1, "old")
-    both = compare_folders(ours, other_results(MATRIX, folder), MATRIX.cells)
-    assert both.redefined == ("b",)
-    assert "1 cell with another definition there, not compared: b" in both.lines()
