@@ -22,6 +22,7 @@ from types import MappingProxyType, TracebackType
 
 from sojourn.hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
 from sojourn.hardware.machine.signals import deferred_signals
+from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.manifest import (
     BALLAST,
     FORMER,
@@ -237,7 +238,7 @@ def check_space(folder: Path, floor: int = FLOOR_BYTES) -> None:
     """Raise StoreError when fewer than `floor` bytes are free in the directory of a run that is recorded."""
     if (free := shutil.disk_usage(folder).free) < floor:
         raise StoreError(
-            f"disk full: {_mb(free)} left at {folder}, recording stops below {_mb(floor)}; "
+            f"disk full: {size_words(free)} left at {folder}, recording stops below {size_words(floor)}; "
             "recorded files are kept; free some space or give another --results",
             code="disk-full",
         )
@@ -262,8 +263,9 @@ class RunStore:
             raise _explained(error, self.results) from error
         if free < needed:
             raise StoreError(
-                f"--results {self.results}: {_mb(free)} free, but {f'{runs} runs need' if runs > 1 else 'a run needs'} "
-                f"{_mb(needed)}; free some space or give another folder",
+                f"--results {self.results}: {size_words(free)} free, "
+                f"but {f'{runs} runs need' if runs > 1 else 'a run needs'} {size_words(needed)}; "
+                "free some space or give another folder",
                 code="disk-full",
             )
         return free
@@ -377,10 +379,6 @@ def git_state(checkout: Path = CHECKOUT) -> GitState | None:
         return GitState(commit=git("rev-parse", "HEAD"), dirty=bool(git("status", "--porcelain")))
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.0f} MB"
 
 
 def _explained(error: OSError, where: Path) -> StoreError:
