@@ -74,8 +74,9 @@ def _row(it: Placed, folder: Path, pictured: bool) -> OverviewRow:
     run = (valid or one.victims)[0]
     page = run.path / REPORT
     phases = {phase.name for phase in run.scores.phases if phase.contender == it.contender}
-    span = between(outcome.over_runs)
-    n, void = outcome.over_runs.n if outcome.over_runs else len(valid), len(summary.void)
+    over = outcome.over_runs
+    span = between(over) if over and over.low != over.high else ""
+    n, void = over.n if over else len(valid), len(summary.void)
     counted = [f"{void} invalid"] * bool(void) + [f"{ENOUGH} needed"] * (n < ENOUGH)
     return OverviewRow(
         head=it.head,
