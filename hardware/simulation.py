@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sojourn.hardware.confine.confinement import Confinement, ConfinementError, Jail, memory_room
+from sojourn.hardware.images import own_tc
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine.cores import Lease
 from sojourn.hardware.machine.descriptors import DescriptorError, ensure
@@ -129,6 +130,9 @@ def run(
         untrusted=untrusted,
         extra=("time-travel=inf-cpu", f"time-travel-start={start_ns}", "sj_job=job/.", ANY_PROCESSOR),
     )
+    if kernel.tc:
+        own_tc.use_in(folder / "run")
+        reads = {**(reads or {}), own_tc.NAME: kernel.tc}
     jail = Jail(
         {"linux": kernel.linux, "root": guest.root, **(reads or {})}, {"job": folder, **(mounts or {})},
         memory_bytes(memory), trace=untrusted, kind=confinement,

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.plugins import merge_with_builtin, offered
@@ -96,4 +98,37 @@ OURS = {
     )
 }
 _THEIRS = {contender.name: contender for contender in offered("sojourn.contenders", Contender)}
-CONTENDERS = merge_with_builtin(OURS, _THEIRS, "sojourn.contenders")
+PREFIX = "tcp_"
+"""Begins the name of a contender by a congestion control of the user's own kernel: `tcp_NAME`, as its module."""
+#: What is added to that name for another ECN mode than classic ECN.
+_MODES = {
+    "": (CLASSIC_ECN, False),
+    "noecn": (NO_ECN, False),
+    "accecn": (ACCURATE_ECN, False),
+    "l4s": (ACCURATE_ECN, True),
+}
+_OWN = re.compile(rf"{PREFIX}(?P<cc>[a-z0-9_][a-z0-9_-]{{0,14}}?)(?:-(?P<mode>noecn|accecn|l4s))?")
+
+
+class _Contenders(dict[str, Contender]):
+    """The contenders by name; of the user's own kernel any `tcp_NAME`, which iterations do not list."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or _own(name) is not None
+
+    def __missing__(self, name: str) -> Contender:
+        if own := _own(name):
+            return own
+        raise KeyError(name)
+
+
+def _own(name: Any) -> Contender | None:
+    if not (isinstance(name, str) and (match := _OWN.fullmatch(name))):
+        return None
+    tcp_ecn, ect1 = _MODES[match["mode"] or ""]
+    return Contender(name, match["cc"], tcp_ecn, ect1)
+
+
+CONTENDERS = _Contenders(merge_with_builtin(OURS, _THEIRS, "sojourn.contenders"))
+"""The contenders by name. `tcp_NAME`, of the user's own kernel, is one too, with -noecn, -accecn (accurate ECN) or -l4s
+(accurate ECN and ECT(1)) after it for another mode than classic ECN."""

@@ -19,7 +19,7 @@ APPLICATIONS = {
 }
 """Contenders other than bulk flows."""
 KNOWN = (*CONTENDERS, *APPLICATIONS)
-"""Names allowed in a load."""
+"""Names allowed in a load, besides those of the user's own kernel."""
 #: Maximum length of a load in characters: a third-party run may contain anything.
 _LONGEST = 2000
 _TERM = re.compile(r"(?P<contender>[a-z0-9_.-]+)(?P<up>@up)?(?:\*(?P<count>[1-9]\d{0,3}))?", re.IGNORECASE)
@@ -55,7 +55,7 @@ def parse_load(text: str) -> tuple[LoadFlow, ...]:
                 "cubic, cubic*4, prague+cubic@up*2"
             )
         name = match["contender"]
-        if name not in KNOWN:
+        if name not in CONTENDERS and name not in APPLICATIONS:
             hint = did_you_mean(name, KNOWN)
             raise ValueError(f"unknown contender {name!r}; {f'{hint}; ' if hint else ''}known: {', '.join(KNOWN)}")
         if match["up"] and name in APPLICATIONS:

@@ -45,7 +45,8 @@ class Flow(Specified):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.contender not in (known := (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)):
+        if not any(self.contender in known for known in (CONTENDERS, PROGRAMS, UNRESPONSIVE)):
+            known = (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)
             raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
         if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
             raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need rate_bps, others take none")

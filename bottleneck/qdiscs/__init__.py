@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue disciplines for a bottleneck. Each is one file here, or comes with another package."""
+"""The queue disciplines for a bottleneck. Each is one file here, or comes with another package or the user's kernel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sojourn.bottleneck.qdiscs.base import Qdisc, QdiscError
+from sojourn.bottleneck.qdiscs.own import PREFIX, OwnQdisc
 from sojourn.hardware.machine.discovery import defined_in
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.plugins import merge_with_builtin, offered
@@ -14,7 +15,7 @@ from sojourn.hardware.machine.plugins import merge_with_builtin, offered
 _OURS: dict[str, type[Qdisc]] = {
     qdisc.kind: qdisc
     for qdisc in defined_in(__name__, __path__)
-    if isinstance(qdisc, type) and issubclass(qdisc, Qdisc) and "kind" in vars(qdisc)
+    if isinstance(qdisc, type) and issubclass(qdisc, Qdisc) and isinstance(vars(qdisc).get("kind"), str)
 }
 _THEIRS: dict[str, type[Qdisc]] = {
     qdisc.kind: qdisc for qdisc in offered("sojourn.qdiscs", type) if issubclass(qdisc, Qdisc)
@@ -31,9 +32,12 @@ __all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc", "
 
 
 def marks(statistics: Mapping[str, Any]) -> int | None:
-    """Return the packets that a queue has marked CE, from its object in `tc -s -j qdisc`; None if not shown."""
+    """Return the packets that a queue has marked CE, from its object in `tc -s -j qdisc`; None if not shown.
+
+    A queue of the user's kernel shows them as most do, by `ecn_mark`.
+    """
     kind = KINDS.get(statistics.get("kind", ""))
-    return kind.marks(statistics) if kind else None
+    return kind.marks(statistics) if kind else statistics.get("ecn_mark")
 
 
 def sce_marks(statistics: Mapping[str, Any]) -> int | None:
@@ -49,17 +53,17 @@ def unknown_kind(name: str) -> str:
 
 
 def parse_qdisc(text: str, option: str = "--qdisc") -> Qdisc:
-    """Parse a qdisc in tc's syntax, such as `fq_codel flows 1`.
+    """Parse a qdisc in tc's syntax, such as `fq_codel flows 1`; `sch_NAME …` is one of the user's own kernel.
 
     Raises `QdiscError` with one line that names `option` (unless empty), what is wrong and what would be right.
     """
     words, named = text.split(), f"{option}: " if option else ""
     if not words:
         raise QdiscError(f"{named}no qdisc given; known: {', '.join(KINDS)}")
-    kind = KINDS.get(words[0])
-    if kind is None:
+    kind, own = KINDS.get(words[0]), words[0].startswith(PREFIX)
+    if kind is None and not own:
         raise QdiscError(named + unknown_kind(words[0]))
     try:
-        return kind.from_words(words[1:])
+        return kind.from_words(words[1:]) if kind else OwnQdisc.from_words(words)
     except QdiscError as wrong:
         raise QdiscError(f"{named}{wrong}") from None

@@ -68,6 +68,8 @@ def ensure_board_kernel(board: Board, source: Path | None = None, progress: Prog
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile.
     """
     given = identify(source) if source else None
+    if given and given.own:
+        raise BuildError(f"--kernel-source: {source}: an image needs a whole Linux; give its tree", code="unsupported")
     digest = kbuild.digest_with_modules(board.recipe, given)
     report = progress or (lambda _what, _fraction: None)
     folder = cache.root() / "board-kernel"

@@ -8,9 +8,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from sojourn.hardware.images import own_tc
 from sojourn.hardware.images.guest import ensure_guest
-from sojourn.hardware.kernel_build import kbuild, kconfig, training
-from sojourn.hardware.kernel_build.kbuild import Recipe
+from sojourn.hardware.kernel_build import kbuild, kconfig, kept_tree, training
+from sojourn.hardware.kernel_build.kbuild import Recipe, Tree
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
 from sojourn.hardware.kernel_build.self_check import self_check
@@ -26,8 +27,9 @@ def ensure_kernel(source: Path | None = None, progress: Progress | None = None, 
     """Return the kernel of a recipe, built now if it is not in the cache.
 
     Args:
-        source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree; by default the newest
-            linux-source-7.x of the archive. With a cached build of the same recipe, the archive is not queried.
+        source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree of Linux, or a folder of own files
+            (`sojourn.hardware.kernel_build.own_files`), for which tc learns the words of its `q_*.c`; by default the
+            newest linux-source-7.x of the archive. With a cached build of the same recipe, the archive is not queried.
         progress: receives the current step and the fraction done.
         recipe: RECIPE, or SANITIZED.
 
@@ -41,7 +43,11 @@ def ensure_kernel(source: Path | None = None, progress: Progress | None = None, 
         cache.root() / "kernel" / digest, lambda scratch: _build(recipe, scratch, given, digest, report)
     )
     made = json.loads((entry / "kernel.json").read_text())
-    return Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
+    kernel = Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
+    if source and own_tc.has_own_tc(source):
+        tc = own_tc.ensure_tc(source, ensure_guest().root)
+        return replace(kernel, tc=tc, digest=cache.digest([("kernel", digest.encode()), ("tc", tc.name.encode())]))
+    return kernel
 
 
 def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, report: Progress) -> None:
@@ -51,14 +57,25 @@ def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: st
     def train(linux: Path, profile: Path) -> None:
         training.train(Kernel(linux, scratch / "config", "", "", digest), guest, profile)
 
-    tree = kbuild.compile_kernel(recipe, scratch, given, log, report, train)
-    shutil.copy(tree.objects / "linux", scratch / "linux")
-    shutil.copy(tree.objects / ".config", scratch / "config")
+    own = given.own if given else None
+    if own:
+        with kept_tree.compiled_with(recipe, own, log, report, train) as tree:
+            _take(tree, scratch)
+    else:
+        tree = kbuild.compile_kernel(recipe, scratch, given, log, report, train)
+        _take(tree, scratch)
     report("trying the kernel", 0.98)
     kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
     # Only a kernel that passes enters the cache, so a warm start needs no check.
-    self_check(Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest), guest)
+    kernel = Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest)
+    self_check(kernel, guest, qdiscs=own.qdiscs if own else (), controls=own.controls if own else ())
     (scratch / "kernel.json").write_text(json.dumps({"version": tree.version, "source": tree.name}, indent=1) + "\n")
-    tree.remove()
+    if not own:
+        tree.remove()
     log.unlink()
     report("kernel ready", 1.0)
+
+
+def _take(tree: Tree, scratch: Path) -> None:
+    shutil.copy(tree.objects / "linux", scratch / "linux")
+    shutil.copy(tree.objects / ".config", scratch / "config")

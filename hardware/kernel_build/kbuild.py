@@ -140,16 +140,55 @@ def compile_kernel(
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile.
     """
+    with log.open("wb") as out:
+        prepared = prepare(recipe, scratch, given, log, report)
+        compile_prepared(recipe, prepared, out, report, train)
+    version = (prepared.objects / "include/config/kernel.release").read_text().strip()
+    return Tree(prepared.source, prepared.objects, version, prepared.name)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel tree that is ready to compile."""
+
+    source: Path
+    objects: Path
+    name: str
+    """As `Tree.name`."""
+    make: tuple[str, ...]
+    """The command that every step begins with."""
+
+    @property
+    def tools(self) -> Path:
+        """The folder of the compiler `cc`, its list of hot files and their profile."""
+        return self.source / "sojourn"
+
+
+def prepared_in(recipe: Recipe, scratch: Path, name: str) -> Prepared:
+    """Return the tree that `prepare` made in `scratch`."""
+    tree, objects = scratch / "source", scratch / "objects"
+    make = ["make", "-C", str(tree), f"O={objects}", f"ARCH={recipe.arch}"]
+    if recipe.headers_once:
+        make.append(f"CC={tree / 'sojourn' / COMPILER.name}")
+    return Prepared(tree, objects, name, tuple(make))
+
+
+def prepare(recipe: Recipe, scratch: Path, given: KernelSource | None, log: Path, report: Progress) -> Prepared:
+    """Unpack, patch and configure a kernel source in `scratch`; the tools' output is appended to `log`.
+
+    Raises BuildError as `compile_kernel` does.
+    """
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if recipe.header and not recipe.header.is_file():
         missing.append(str(recipe.header))
     if missing:
         raise BuildError(f"not installed: {', '.join(missing)}; as root: {recipe.apt_line}", code="missing-program")
-    with _tarball(given, scratch, report) as (tarball, name), log.open("wb") as out:
+    with _tarball(given, scratch, report) as (tarball, name):
+        prepared = prepared_in(recipe, scratch, name)
+        tree, make = prepared.source, list(prepared.make)
         report("unpacking the kernel source", 0.07)
-        tree, objects = scratch / "source", scratch / "objects"
         tree.mkdir()
-        objects.mkdir()
+        prepared.objects.mkdir()
         unpack = ["tar", "-C", str(tree), "--strip-components=1", *(f"--exclude={files}" for files in UNUSED)]
         call([*unpack, "-xf", str(tarball)], log)
         if given and was_built_in(given.path):
@@ -161,34 +200,51 @@ def compile_kernel(
         report("configuring the kernel", 0.12)
         wanted = scratch / "wanted.config"
         wanted.write_text(kconfig.fragment(recipe.fragments))
-        make = ["make", "-C", str(tree), f"O={objects}", f"ARCH={recipe.arch}"]
         if recipe.headers_once:
-            compiler = tree / "sojourn" / COMPILER.name
-            compiler.parent.mkdir()
-            shutil.copy(COMPILER, compiler)
-            make.append(f"CC={compiler}")
+            prepared.tools.mkdir()
+            shutil.copy(COMPILER, prepared.tools)
         call([*make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"], log)
-        if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), kconfig.parse((objects / ".config").read_text())):
+        got = kconfig.parse((prepared.objects / ".config").read_text())
+        if unmet := kconfig.unmet(kconfig.parse(wanted.read_text()), got):
             raise BuildError(f"{name} does not accept these options: {', '.join(unmet)}", code="unsupported")
-
         if recipe.headers_once:  # these include headers that make generates first
             call([*make, "prepare"], log)
-            shutil.copy(COMMON_HEADERS, compiler.parent)
-        jobs = [*make, f"-j{len(os.sched_getaffinity(0))}", *recipe.goals]
-        if recipe.hot and train:
-            (compiler.parent / "hot").write_text("".join(f"{file}.o\n" for file in recipe.hot))
-            try:
-                _compile(recipe, jobs, out, report, "generate")
-                report("training the compiler", 0.9)
-                train(objects / "linux", compiler.parent / "profile")
-                _compile_again(recipe, jobs, objects, out, report, "use")
-            except BuildError as failed:
-                print(f"the kernel will be slower, compiled without a profile: {failed}", file=sys.stderr)
-                _compile_again(recipe, jobs, objects, out, report)
-        else:
-            _compile(recipe, jobs, out, report)
-    version = (objects / "include/config/kernel.release").read_text().strip()
-    return Tree(tree, objects, version, name)
+            shutil.copy(COMMON_HEADERS, prepared.tools)
+    return prepared
+
+
+def compile_prepared(
+    recipe: Recipe,
+    prepared: Prepared,
+    out: IO[bytes],
+    report: Progress,
+    train: Callable[[Path, Path], None] | None = None,
+) -> None:
+    """Compile a prepared tree; see `compile_kernel`."""
+    jobs = [*prepared.make, _parallel(), *recipe.goals]
+    if not (recipe.hot and train):
+        _compile(recipe, jobs, out, report)
+        return
+    objects = prepared.objects
+    (prepared.tools / "hot").write_text("".join(f"{file}.o\n" for file in recipe.hot))
+    try:
+        _compile(recipe, jobs, out, report, "generate")
+        report("training the compiler", 0.9)
+        train(objects / "linux", prepared.tools / "profile")
+        _compile_again(recipe, jobs, objects, out, report, "use")
+    except BuildError as failed:
+        print(f"the kernel will be slower, compiled without a profile: {failed}", file=sys.stderr)
+        _compile_again(recipe, jobs, objects, out, report)
+
+
+def make_again(recipe: Recipe, prepared: Prepared, out: IO[bytes], *goals: str) -> None:
+    """Compile what has changed in a compiled tree, or only `goals`. Raises BuildError."""
+    goals = goals or recipe.goals
+    _compile(recipe, [*prepared.make, _parallel(), *goals], out, lambda _what, _fraction: None, "use")
+
+
+def _parallel() -> str:
+    return f"-j{len(os.sched_getaffinity(0))}"
 
 
 def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: Progress, profile: str = "") -> None:

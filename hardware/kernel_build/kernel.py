@@ -20,4 +20,6 @@ class Kernel:
     source: str
     """Debian package and version with the tarball's sha256, or the name of the given source (`KernelSource.name`)."""
     digest: str
-    """Digest of the inputs: fragments, TCP Prague, patches, training, compiler, a given source."""
+    """Digest of the inputs: fragments, TCP Prague, patches, training, compiler, a given source, its tc."""
+    tc: Path | None = None
+    """A folder that a machine uses in place of the guest's tc objects, see `sojourn.hardware.images.own_tc`."""

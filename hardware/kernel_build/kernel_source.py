@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's kernel source: a tar file, a folder or a git tree of Linux; its identity, and a copy to build from."""
+"""A user's kernel source: a tar file, a folder or a git tree of Linux, or own files; its identity, and a copy of it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from fnmatch import translate
 from pathlib import Path
 
 from sojourn.hardware.build_tool import call
+from sojourn.hardware.kernel_build import own_files
+from sojourn.hardware.kernel_build.own_files import OwnFiles
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.place import ENVIRONMENT
 
-WANTED = "a linux-*.tar.xz, or the top folder of a Linux tree"
+WANTED = "a linux-*.tar.xz, the top folder of a Linux tree, or a folder with your sch_*.c or tcp_*.c"
 UNUSED = ("*.rst", "*.dts", "*.dtsi", *(f"*/{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "sound")))
 """Files of the source that no recipe compiles: half of its bytes."""
 #: Files of a Linux tree from which User-Mode Linux can be built.
@@ -38,13 +40,19 @@ class KernelSource:
     """For the evidence: `linux-7.3.tar.xz sha256:…`, `linux git:COMMIT changes sha256:…` or `linux files sha256:…`."""
     key: str
     """Identifies the content, wherever it is stored."""
+    own: OwnFiles | None = None
+    """The files that are built into Sojourn's kernel, if it is no Linux itself."""
 
 
 def checked(path: Path) -> Path:
     """Return `path` if it can be a source. Raises ValueError with what is wrong and what would be right."""
     if path.is_dir():
-        if absent := next((name for name in _LINUX if not (path / name).exists()), None):
-            raise ValueError(f"{path} has no {absent}, so it is not a Linux tree; give {WANTED}")
+        if own_files.has_own_files(path):
+            own_files.read(path)
+        elif absent := next((name for name in _LINUX if not (path / name).exists()), None):
+            raise ValueError(
+                f"{path} has no {absent}, so it is not a Linux tree, and no sch_*.c or tcp_*.c; give {WANTED}"
+            )
     elif not path.is_file():
         raise ValueError(f"no such file or folder: {path}; give {WANTED}")
     return path
@@ -62,6 +70,9 @@ def identify(path: Path) -> KernelSource:
                 sha = hashlib.file_digest(file, "sha256").hexdigest()
             return KernelSource(path, f"{path.name} sha256:{sha}", sha)
         called = path.resolve().name
+        if own_files.has_own_files(path):
+            own = own_files.read(path)
+            return KernelSource(path, f"{called} sha256:{own.digest}", f"own {own.digest}", own)
         if not _is_git(path):
             sha = _digest(path, files(path))
             return KernelSource(path, f"{called} files sha256:{sha}", f"files {sha}")

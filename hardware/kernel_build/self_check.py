@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a new kernel in one boot: its congestion controls, dualpi2, and Prague's signals."""
+"""The check of a new kernel in one boot: its congestion controls, its qdiscs, and Prague's signals."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from sojourn.hardware.confine.confinement import ConfinementError, Jail
@@ -16,6 +17,7 @@ from sojourn.hardware.node import MEMORY, node_command
 from sojourn.hardware.simulation import memory_bytes
 
 CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "prague", "prague-2020", "reno-sce", "dctcp-sce", "cubic-sce")
+QDISCS = ("dualpi2",)
 TIMEOUT_S = 30.0
 _CONSOLE_END = 300
 # A flow over loopback, its own packets counted; AE, CWR and ECE in a SYN ask for AccECN (RFC 9768).
@@ -23,8 +25,11 @@ JOB = r"""#!/bin/sh
 set -e
 echo "controls: $(cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
 # The sysctl takes only the name of a queue that is registered.
-echo dualpi2 >/proc/sys/net/core/default_qdisc || true
-echo "qdisc: $(cat /proc/sys/net/core/default_qdisc)"
+for kind in QDISCS; do
+    echo $kind >/proc/sys/net/core/default_qdisc 2>/dev/null || true
+    known="$known $(cat /proc/sys/net/core/default_qdisc)"
+done
+echo "qdiscs:$known"
 echo 3 >/proc/sys/net/ipv4/tcp_ecn
 iperf3 -s -1 --forceflush >/tmp/server &
 tcpdump -i lo -s 96 -U --immediate-mode -w /tmp/wire 2>/tmp/dump &
@@ -40,15 +45,24 @@ kill $!
 """
 
 
-def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
+def self_check(
+    kernel: Kernel,
+    guest: Guest,
+    control: str = "prague",
+    *,
+    qdiscs: Collection[str] = (),
+    controls: Collection[str] = (),
+) -> None:
     """Boot a node once, send 1 MiB with `control` over its loopback and judge its report.
+
+    It must have `qdiscs` and congestion `controls` in addition to Sojourn's.
 
     Raises:
         BuildError: the kernel does not boot or end within TIMEOUT_S, or a feature that the labs need does not work.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "run").write_text(JOB.replace("CONTROL", control))
+        (folder / "run").write_text(JOB.replace("CONTROL", control).replace("QDISCS", " ".join((*QDISCS, *qdiscs))))
         (folder / "run").chmod(0o755)
         words = node_command(name="check", interfaces=(), extra=("sj_job=job/.",))
         jail = Jail({"linux": kernel.linux, "root": guest.root}, {"job": folder}, memory_bytes(MEMORY))
@@ -66,17 +80,16 @@ def self_check(kernel: Kernel, guest: Guest, control: str = "prague") -> None:
         except ConfinementError as refused:
             raise BuildError(str(refused), code=refused.code) from refused
         out, err = ((folder / file).read_text() if (folder / file).exists() else "" for file in ("out", "err"))
-    if "qdisc: " not in out:
+    if "qdiscs: " not in out:
         raise BuildError(f"the built kernel does not boot: {_end(console)!r}", code="not-started")
-    judge(out, err)
+    judge(out, err, qdiscs, controls)
 
 
-def judge(out: str, err: str = "") -> None:
+def judge(out: str, err: str = "", qdiscs: Collection[str] = (), controls: Collection[str] = ()) -> None:
     """Raise BuildError unless the job's output (`name: value` lines) shows every feature that the labs need."""
     values = dict(re.findall(r"^(\w+): ?(.*)$", out, re.MULTILINE))
-    missing = [name for name in CONGESTION_CONTROLS if name not in values.get("controls", "").split()]
-    if values.get("qdisc") != "dualpi2":
-        missing.append("dualpi2")
+    wanted = {"controls": (*CONGESTION_CONTROLS, *controls), "qdiscs": (*QDISCS, *qdiscs)}
+    missing = [name for what, names in wanted.items() for name in names if name not in values.get(what, "").split()]
     if missing:
         raise BuildError(f"missing in the built kernel: {', '.join(missing)}", code="missing")
     if "data_ect1" not in values:

@@ -72,6 +72,7 @@ def matrix(
     from sojourn.harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from sojourn.harness.matrix.matrix import MatrixError, matrices, named
     from sojourn.harness.matrix.matrix_plan import MatrixPlan, endpoints_named, lab_named, run_and_report, seeds
+    from sojourn.harness.options.own_names import own_names
     from sojourn.scoring.validity import Limits
 
     if beside is not None:
@@ -92,9 +93,10 @@ def matrix(
             raise MatrixError("--compare-with applies to one matrix; give its name", code="conflict")
         print_json(matrices_list(known.values())) if as_json else console_of().print(matrices_table(known.values()))
         return
-    chosen = scenario_matrix(Path(name)) if name.endswith(".toml") else named(name, known)
+    source = value_of("kernel-source", kernel_source).absolute() if kernel_source else None
+    chosen = scenario_matrix(Path(name), kernel_source) if name.endswith(".toml") else named(name, known)
     if swap:
-        chosen = chosen.swapped(swap)
+        chosen = chosen.swapped(own_names(source).spelled_load(swap))
     if trace:
         chosen = chosen.traced(trace)
     plan = MatrixPlan(
@@ -110,7 +112,7 @@ def matrix(
         lab_file if lab == "apu" else None,
         Limits(jitter_ms=value_of("jitter-gate", jitter_gate)),
         pcap,
-        value_of("kernel-source", kernel_source).absolute() if kernel_source else None,
+        source,
         exact,
         ("sojourn", *sys.argv[1:]),
         compare_with,

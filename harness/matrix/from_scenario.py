@@ -28,15 +28,17 @@ _WAYS = ((0, "down"), (1, "up"))
 _FCT = (("P50", "median"), ("P95", "p95"))
 
 
-def scenario_matrix(file: Path) -> Matrix:
+def scenario_matrix(file: Path, kernel_source: str | None = None) -> Matrix:
     """Return the matrix of a scenario file: a cell for each of its loads and each combination of its lists.
 
     A cell has the bulk flows of a phase, its web users as short flows, a call if the phase has one or the victim is
     one, and the probes of a run. A video's player has no counterpart in a matrix: a cell that needs a second one cannot
-    run. Rates step as in the timeline, the phase's start being the cell's. Raises MatrixError.
+    run. Rates step as in the timeline, the phase's start being the cell's. `kernel_source` is that option, which may
+    add qdiscs and contenders. Raises MatrixError.
     """
     try:
-        every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given)]
+        kernel = {"kernel-source": kernel_source} if kernel_source else {}
+        every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given | kernel)]
         unique = {cell.name: cell for cell in every}  # phases of one load are one cell, the first
         flows = max(len(cell.flows) for cell in every)
         fetched, calls = any(cell.short_flows for cell in every), any(cell.call for cell in every)

@@ -234,9 +234,10 @@ class Matrix(_Frozen):
         """
         old, _, new = text.partition("=")
         for name in (old, new):
-            if name not in (known := (*CONTENDERS, *PROGRAMS)):
+            if name not in CONTENDERS and name not in PROGRAMS:
+                known = ", ".join((*CONTENDERS, *PROGRAMS))
                 raise MatrixError(
-                    f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(known)}", code="unknown-value"
+                    f"--swap: unknown contender {name!r} in {text!r}; known: {known}", code="unknown-value"
                 )
         try:
             cells = tuple(cell.swapped(old, new) for cell in self.cells)

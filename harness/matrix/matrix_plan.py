@@ -31,6 +31,7 @@ from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedI
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.progress import MatrixProgress
+from sojourn.harness.options.own_names import own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.terminal import console_of, named, steps
 from sojourn.scoring.validity import Limits
@@ -116,7 +117,7 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
         and any(cell.call for cell in cells)
         and not any(missing_capability(cell, "virtual") for cell in cells)
     )
-    _refuse(plan, real_calls=real_calls)
+    _refuse(plan, cells, real_calls=real_calls)
     require_programs_of_cells(plan.lab, calls=any(cell.call for cell in cells) and (plan.lab != "sim" or real_calls))
     if plan.lab not in PHYSICAL and plan.engine == LOCAL:
         confinement()
@@ -133,7 +134,7 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     return jobs, engine()
 
 
-def _refuse(plan: MatrixPlan, *, real_calls: bool) -> None:
+def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, real_calls: bool) -> None:
     """Raise EngineError for an option that such cells do not accept."""
     real_time = plan.lab != "sim"
     if plan.engine != LOCAL and real_time:
@@ -146,6 +147,12 @@ def _refuse(plan: MatrixPlan, *, real_calls: bool) -> None:
     if plan.pcap and (real_time or real_calls):
         which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with browser calls,"
         raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it", code="no-effect")
+    own = own_names(plan.kernel_source)
+    ways = (way for cell in cells for hop in cell.hops for way in (hop.down, hop.up) if way)
+    flows = (flow.contender for cell in cells for flow in cell.flows)
+    unknown = [*filter(None, map(own.unknown_qdisc, (way.qdisc for way in ways))), own.unknown_contender(flows)]
+    if plan.lab not in PHYSICAL and any(unknown):
+        raise EngineError(f"matrix {plan.matrix.name}: {unknown[0]}", code="unknown-value")
     if plan.kernel_source and plan.lab == "apu":
         raise EngineError("--kernel-source: a physical router has its own kernel; omit it", code="no-effect")
 

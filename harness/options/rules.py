@@ -18,6 +18,7 @@ from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, FORMER, OPTIONS, Options
+from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
 from sojourn.traffic.load import parse_load
@@ -232,6 +233,7 @@ def parse_options(
     raw = RawOptions(given, services, defaults)
     reset_inapplicable(raw)
     apply_conditional_defaults(raw)
+    own = _spell_own_names(raw)
     fields = raw.fields(BY_NAME["engine"])
     for rule in _RULES:
         if rule.when(raw):
@@ -242,6 +244,8 @@ def parse_options(
     for option in OPTIONS:
         if option.stored and option.field not in fields:
             fields |= raw.fields(option)
+    if raw.lab not in PHYSICAL:
+        _require_own_names(raw, own, fields)
     return Options(**fields | _dependent(raw, fields, sum(phase.seconds for phase in phases)))
 
 
@@ -291,6 +295,32 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
         raw.raw["qdisc-up"] = raw.raw["qdisc-up"] or raw.raw["qdisc"]
     if raw.lab not in PHYSICAL:
         raw.raw["ip-version"] = raw.raw["ip-version"] or "4"
+
+
+def _spell_own_names(raw: RawOptions) -> OwnNames:
+    """Give qdiscs and contenders of the user's own kernel the names that records have. Raises OptionsError."""
+    if not raw.raw["kernel-source"]:
+        return OwnNames()
+    own = raw.parsed("kernel-source", lambda text: own_names(BY_NAME["kernel-source"].parse(text)))
+    for spelled, names in (
+        (own.spelled_qdisc, ("qdisc", "qdisc-up")),
+        (own.spelled_load, ("contenders", "timeline")),
+    ):
+        for name in names:
+            if text := raw.raw[name]:
+                changed = spelled(str(text))
+                raw.raw[name] = FromFile(changed, text.file) if isinstance(text, FromFile) else changed
+    return own
+
+
+def _require_own_names(raw: RawOptions, own: OwnNames, fields: Mapping[str, Any]) -> None:
+    """Raise OptionsError for a qdisc or a contender of the user's own kernel that this kernel does not have."""
+    wrong = {name: own.unknown_qdisc(fields.get(BY_NAME[name].field)) for name in ("qdisc", "qdisc-up")}
+    loads = "timeline" if names_loads(raw.raw["timeline"]) else "contenders"
+    wrong[loads] = own.unknown_contender(flow.contender for phase in fields["phases"] for flow in phase.load)
+    for name, why in wrong.items():
+        if why:
+            raise raw.refused(name, why, BadValue("unknown-value", why))
 
 
 def names_loads(timeline: Any) -> bool:

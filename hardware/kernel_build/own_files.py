@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder with a user's own `sch_*.c` and `tcp_*.c`: what it defines, and its place in a kernel tree."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import BuildError
+
+BUILT = ("sch_*.c", "tcp_*.c")
+"""The files that are compiled; they may include the headers and other C files next to them."""
+PLACE = "net/sojourn"
+"""Where a kernel tree has them, except those that replace a file of the tree."""
+#: A file of the tree with this name is replaced, and where it is.
+_HOMES = {"sch": "net/sched", "tcp": "net/ipv4"}
+#: The structure that a file registers, and its field with the name, by the file's prefix.
+_OPERATIONS = {"sch": ("Qdisc_ops", "id"), "tcp": ("tcp_congestion_ops", "name")}
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+#: As tc and iperf3 take them in Sojourn's texts; the kernel's limit is 15 characters.
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_-]{0,14}")
+_MAKEFILE = "ccflags-y += -I$(srctree)/net/sched -I$(srctree)/net/ipv4\nobj-y := {objects}\n"
+#: In place of a file of the tree. Its definition keeps `cc` from parsing headers before the file.
+_REPLACEMENT = '#define SOJOURN_REPLACED\n#include "{file}"\n'
+#: Where a tree keeps its files that these replace.
+_ORIGINALS = "sojourn/originals"
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """A folder's own files at the time when they were read."""
+
+    folder: Path
+    contents: Mapping[str, bytes]
+    """Every C file and header directly in the folder, by name, except tc's `q_*.c`."""
+    qdiscs: Mapping[str, str]
+    """The names that tc has for its qdiscs → the file that registers each."""
+    controls: Mapping[str, str]
+    """The names of its congestion controls → the file that registers each."""
+
+    @property
+    def built(self) -> list[str]:
+        """The names of the files that are compiled."""
+        return [name for name in self.contents if _is_built(name)]
+
+    @property
+    def digest(self) -> str:
+        """Identifies names and contents, wherever the folder is."""
+        return cache.digest(self.contents.items())
+
+
+def has_own_files(folder: Path) -> bool:
+    """Return whether a folder has files of this kind; the top folder of a Linux tree has none."""
+    return any(any(folder.glob(pattern)) for pattern in BUILT)
+
+
+def read(folder: Path) -> OwnFiles:
+    """Return the files of a folder and what they register. Raises ValueError that names the file, and OSError."""
+    paths = sorted(path for path in folder.glob("*.[ch]") if path.is_file() and not path.name.startswith("q_"))
+    contents = {path.name: path.read_bytes() for path in paths}
+    found: dict[str, dict[str, str]] = {prefix: {} for prefix in _OPERATIONS}
+    for file, content in contents.items():
+        if not _is_built(file):
+            continue
+        names, (structure, field) = found[_prefix(file)], _OPERATIONS[_prefix(file)]
+        registered = list(names_in(content.decode(errors="replace"), _prefix(file)))
+        if not registered:
+            raise ValueError(f'{folder / file}: no struct {structure} with .{field} = "NAME"')
+        for name in registered:
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"{folder / file}: .{field} = {name!r}; give 1 to 15 lower-case letters, digits, _ and -"
+                )
+            if name in names:
+                raise ValueError(f"{folder / file}: registers {name!r}, as {names[name]} does; rename one")
+            names[name] = file
+    return OwnFiles(folder, contents, found["sch"], found["tcp"])
+
+
+def names_in(source: str, prefix: str) -> Iterator[str]:
+    """Yield the names of the qdiscs (`sch`) or congestion controls (`tcp`) that a C source defines."""
+    structure, field = _OPERATIONS[prefix]
+    for body in re.findall(
+        rf"struct\s+{structure}\s+\w+[^=;{{]*=\s*{{(.*?)}}\s*;", _COMMENT.sub("", source), re.DOTALL
+    ):
+        if name := re.search(rf'\.{field}\s*=\s*"([^"]*)"', body):
+            yield name[1]
+
+
+def place(own: OwnFiles | None, tree: Path) -> list[str]:
+    """Make a kernel tree's own files those of `own`, and no others; return the files of the tree that they replace.
+
+    Only what differs is written, so that make compiles no more than that. Raises BuildError if a name is taken.
+    """
+    contents = own.contents if own else {}
+    replaced = [_home(name) for name in contents if _is_built(name) and _original(tree, _home(name)).exists()]
+    if own:
+        _refuse_taken(own, tree, replaced)
+    originals = tree / _ORIGINALS
+    for kept in [path for path in originals.rglob("*.c") if str(path.relative_to(originals)) not in replaced]:
+        _write(tree / kept.relative_to(originals), kept.read_bytes())
+        kept.unlink()
+    for file in replaced:
+        if not (kept := originals / file).exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(tree / file, kept)
+        _write(tree / file, _REPLACEMENT.format(file=f"../../{PLACE}/{Path(file).name}").encode())
+    objects = [f"{Path(name).stem}.o" for name in contents if _is_built(name) and _home(name) not in replaced]
+    wanted = {**contents, "Makefile": _MAKEFILE.format(objects=" ".join(objects)).encode()}
+    for name, content in wanted.items():
+        _write(tree / PLACE / name, content)
+    for path in (tree / PLACE).iterdir():
+        if path.name not in wanted:
+            path.unlink()
+    makefile, line = tree / "net/Makefile", f"obj-y += {Path(PLACE).name}/\n"
+    if line not in (text := makefile.read_text()):
+        makefile.write_text(text + line)
+    return replaced
+
+
+def first_error(said: str, own: OwnFiles) -> str:
+    """Return the first error that a build printed about these files, with the user's path; else empty."""
+    names = "|".join(map(re.escape, own.contents))
+    error = re.search(rf"^\S*?{PLACE}/({names})(:\d+(?::\d+)?: (?:fatal )?error: .*)$", said, re.MULTILINE)
+    if error:
+        return f"{own.folder / error[1]}{error[2]}"
+    link = re.search(r"^.*(?:undefined reference to|multiple definition of) .*$", said, re.MULTILINE)
+    return link[0].strip() if link else ""
+
+
+def _is_built(name: str) -> bool:
+    return any(Path(name).match(pattern) for pattern in BUILT)
+
+
+def _prefix(name: str) -> str:
+    return name.partition("_")[0]
+
+
+def _home(name: str) -> str:
+    return f"{_HOMES.get(_prefix(name), '')}/{name}"
+
+
+def _original(tree: Path, file: str) -> Path:
+    """Return where a file of the tree itself is now."""
+    kept = tree / _ORIGINALS / file
+    return kept if kept.exists() else tree / file
+
+
+def _refuse_taken(own: OwnFiles, tree: Path, replaced: list[str]) -> None:
+    for prefix, names in (("sch", own.qdiscs), ("tcp", own.controls)):
+        for path in sorted((tree / _HOMES[prefix]).glob(f"{prefix}_*.c")):
+            file = f"{_HOMES[prefix]}/{path.name}"
+            if file in replaced:
+                continue
+            for name in names_in(path.read_text(errors="replace"), prefix):
+                if name in names:
+                    raise BuildError(
+                        f"--kernel-source: {own.folder / names[name]}: {name!r} is the name of {file} of the kernel; "
+                        f"rename yours, or name the file {path.name} to replace the kernel's", code="conflict",
+                    )  # fmt: skip
+
+
+def _write(path: Path, content: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

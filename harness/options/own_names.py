@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The qdiscs and congestion controls of a user's own kernel: what options call them, and which ones there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.bottleneck.qdiscs import KINDS, Qdisc
+from sojourn.bottleneck.qdiscs.own import PREFIX as QDISC
+from sojourn.bottleneck.qdiscs.own import OwnQdisc
+from sojourn.hardware.kernel_build import own_files
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.contender import PREFIX as CONTENDER
+
+_LOAD_WORD = re.compile(r"[a-z0-9_.-]+")
+_MODE = re.compile(r"-(noecn|accecn|l4s)$")
+
+
+@dataclass(frozen=True)
+class OwnNames:
+    """What a kernel has in addition to Sojourn's."""
+
+    source: Path | None = None
+    """None: Sojourn's kernel."""
+    qdiscs: Collection[str] | None = ()
+    """None: unknown, as of a whole Linux."""
+    controls: Collection[str] | None = ()
+
+    def spelled_qdisc(self, text: str) -> str:
+        """Return tc's words with the name that records have: `sch_mine limit 100` for `mine limit 100`."""
+        first, *rest = text.split(maxsplit=1) or [""]
+        return " ".join([f"{QDISC}{first}", *rest]) if self.qdiscs and first in self.qdiscs else text
+
+    def spelled_load(self, text: str) -> str:
+        """Return contenders or a timeline with the names that records have: `tcp_mine*2,cubic` for `mine*2,cubic`."""
+        controls = self.controls or ()
+        return _LOAD_WORD.sub(
+            lambda word: f"{CONTENDER}{word[0]}" if _MODE.sub("", word[0]) in controls else word[0], text
+        )
+
+    def unknown_qdisc(self, qdisc: Qdisc | None) -> str:
+        """Return why this kernel does not have a qdisc; empty if it has."""
+        if not isinstance(qdisc, OwnQdisc):
+            return ""
+        return self._unknown(f"{QDISC}{qdisc.name}", qdisc.name, self.qdiscs, "qdisc")
+
+    def unknown_contender(self, names: Iterable[str]) -> str:
+        """Return why this kernel does not have the first of these contenders that it does not have; empty if none."""
+        own = (name for name in names if name.startswith(CONTENDER) and name in CONTENDERS)
+        why = (self._unknown(name, CONTENDERS[name].cc, self.controls, "congestion control") for name in own)
+        return next(filter(None, why), "")
+
+    def _unknown(self, name: str, bare: str, known: Collection[str] | None, what: str) -> str:
+        if known is None or bare in known:
+            return ""
+        if not self.source:
+            return f"{name} is a {what} of your own kernel; add --kernel-source=FOLDER (docs/your-qdisc.md)"
+        return f"{self.source} has no {what} {bare!r}; it has: {', '.join(known) or 'none'}"
+
+
+def own_names(source: Path | None) -> OwnNames:
+    """Return the names that a kernel source adds. Raises ValueError, OSError."""
+    if not source:
+        return OwnNames()
+    if not own_files.has_own_files(source):
+        return OwnNames(source, None, None)
+    own = own_files.read(source)
+    return OwnNames(
+        source,
+        [name for name in own.qdiscs if name not in KINDS],
+        [name for name in own.controls if name not in CONTENDERS],
+    )
