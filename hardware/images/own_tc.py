@@ -23,12 +23,12 @@ _PATTERN = "q_*.c"
 _OBJECT = ("gcc", "-shared", "-fPIC", "-O2", "-Wall", "-D_GNU_SOURCE")
 _NEEDS = ("gcc", "make", "bison", "flex")
 _APT_LINE = "apt-get install --no-install-recommends bison flex gcc libc6-dev make"
-#: Mounts the folder over the guest's own objects, and its tc over the guest's. {name} is NAME.
-_USE = """busybox mkdir /run/{name}
-busybox mount -t hostfs -o ro,{name}/. none /run/{name}
-for folder in /usr/lib/*/tc; do busybox mount -o bind /run/{name}/objects $folder; done
-[ ! -e /run/{name}/tc ] || busybox mount -o bind /run/{name}/tc /usr/sbin/tc
+USE = f"""busybox mkdir /run/{NAME}
+busybox mount -t hostfs -o ro,{NAME}/. none /run/{NAME}
+for folder in /usr/lib/*/tc; do busybox mount -o bind /run/{NAME}/objects $folder; done
+[ ! -e /run/{NAME}/tc ] || busybox mount -o bind /run/{NAME}/tc /usr/sbin/tc
 """
+"""Shell commands that put the mounted folder over a machine's own objects, and its tc over the machine's."""
 
 
 def has_own_tc(folder: Path) -> bool:
@@ -70,7 +70,7 @@ def ensure_tc(folder: Path, root: Path) -> Path:
 def use_in(job: Path) -> None:
     """Have a machine's job, a shell script, begin with the folder's tc in place of the guest's."""
     first, _, rest = job.read_text().partition("\n")
-    job.write_text(f"{first}\n{_USE.format(name=NAME)}{rest}")
+    job.write_text(f"{first}\n{USE}{rest}")
 
 
 def _is_tree(folder: Path) -> bool:

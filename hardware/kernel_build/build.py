@@ -15,6 +15,7 @@ from sojourn.hardware.kernel_build.kbuild import Recipe, Tree
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
 from sojourn.hardware.kernel_build.self_check import self_check
+from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import Progress
 
@@ -23,20 +24,23 @@ SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), 
 """The same with KASAN, UBSAN and further self-checks of the kernel; several times slower."""
 
 
-def ensure_kernel(source: Path | None = None, progress: Progress | None = None, recipe: Recipe = RECIPE) -> Kernel:
+def ensure_kernel(
+    sources: Sources = OURS,
+    progress: Progress | None = None,
+    recipe: Recipe = RECIPE,
+) -> Kernel:
     """Return the kernel of a recipe, built now if it is not in the cache.
 
     Args:
-        source: a kernel tarball (.tar.xz, .tar.gz), a folder or a git tree of Linux, or a folder of own files
-            (`sojourn.hardware.kernel_build.own_files`), for which tc learns the words of its `q_*.c`; by default the
-            newest linux-source-7.x of the archive. With a cached build of the same recipe, the archive is not queried.
+        sources: the user's; by default the newest linux-source-7.x of the archive. With a cached build of the same
+            recipe, the archive is not queried.
         progress: receives the current step and the fraction done.
         recipe: RECIPE, or SANITIZED.
 
     Raises:
         BuildError: a tool, an option or the source is missing, or the kernel fails to compile or to work.
     """
-    given = identify(source) if source else None
+    given = identify(sources.kernel) if sources.kernel else None
     digest = kbuild.digest(recipe, given)
     report = progress or (lambda _what, _fraction: None)
     entry = cache.build_once(
@@ -44,8 +48,9 @@ def ensure_kernel(source: Path | None = None, progress: Progress | None = None, 
     )
     made = json.loads((entry / "kernel.json").read_text())
     kernel = Kernel(entry / "linux", entry / "config", made["version"], made["source"], digest)
-    if source and own_tc.has_own_tc(source):
-        tc = own_tc.ensure_tc(source, ensure_guest().root)
+    folder = sources.iproute2 or (given.own.folder if given and given.own else None)
+    if folder and (sources.iproute2 or own_tc.has_own_tc(folder)):
+        tc = own_tc.ensure_tc(folder, ensure_guest().root)
         return replace(kernel, tc=tc, digest=cache.digest([("kernel", digest.encode()), ("tc", tc.name.encode())]))
     return kernel
 

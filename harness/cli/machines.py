@@ -36,7 +36,13 @@ _STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "r
 def build(
     kernel_source: Annotated[
         Path | None,
-        typer.Option(help="Linux to build: a tar file, a folder or a git tree; default: Debian's newest 7.x."),
+        typer.Option(
+            help="Linux to build: a tar file, a folder or a git tree; default: Debian's newest 7.x; or a folder with "
+            "your sch_*.c or tcp_*.c."
+        ),
+    ] = None,
+    iproute2_source: Annotated[
+        Path | None, typer.Option(help="tc to build: an iproute2 tree, or a folder with a q_NAME.c for each qdisc.")
     ] = None,
     taken: Annotated[
         str,
@@ -64,6 +70,7 @@ def build(
     from sojourn.hardware.images.desktop import ensure_desktop
     from sojourn.hardware.images.guest import ensure_guest
     from sojourn.hardware.kernel_build.build import ensure_kernel
+    from sojourn.hardware.kernel_build.sources import Sources
     from sojourn.harness.bundle import prebuilt
     from sojourn.harness.experiment.simulated import all_at_once
     from sojourn.harness.lab.needs import require_npm
@@ -85,7 +92,7 @@ def build(
         # A node's root has keys of its own, so it is not packed: only labs in real time need one.
         rest = [] if taken or packed else [lambda: ensure_guest(progress=named(step("guest root")))]
         kernel, desktop, (player, clip), *_ = all_at_once(
-            lambda: ensure_kernel(kernel_source, progress=named(step("kernel"))),
+            lambda: ensure_kernel(Sources(kernel_source, iproute2_source), progress=named(step("kernel"))),
             lambda: ensure_desktop(progress=named(step("guest with browser"))),
             lambda: (ensure_player(), ensure_clip(step("film"))),
             *rest,

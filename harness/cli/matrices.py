@@ -55,6 +55,7 @@ def matrix(
         Path | None, typer.Option(metavar="FILE", help="Delivery trace (a time in ms per line) for the matrix.")
     ] = None,
     kernel_source: Annotated[str | None, declared(BY_NAME["kernel-source"])] = None,
+    iproute2_source: Annotated[str | None, declared(BY_NAME["iproute2-source"])] = None,
     compare_with: Annotated[
         Path | None,
         typer.Option(metavar="RESULTS", help="Compare the figures with the same cells in another results folder."),
@@ -63,6 +64,13 @@ def matrix(
         Path | None,
         typer.Option(metavar="FILE", help="Write a comparison with every published table to a Markdown file."),
     ] = None,
+    watching: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Run again after every change in the folder of --kernel-source, and compare with the run before.",
+        ),
+    ] = False,
     beside: Annotated[str | None, typer.Option("--beside", hidden=True)] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cells without running them.")] = False,
     as_json: AsJson = False,
@@ -72,6 +80,7 @@ def matrix(
     from sojourn.harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from sojourn.harness.matrix.matrix import MatrixError, matrices, named
     from sojourn.harness.matrix.matrix_plan import MatrixPlan, endpoints_named, lab_named, run_and_report, seeds
+    from sojourn.harness.matrix.watch import watch
     from sojourn.harness.options.own_names import own_names
     from sojourn.scoring.validity import Limits
 
@@ -80,6 +89,8 @@ def matrix(
     known = matrices()
     if as_json and name and not listed:
         raise MatrixError("--json applies to lists; add --list, or omit the matrix", code="conflict")
+    if watching and (listed or not name):
+        raise MatrixError("--watch runs one matrix; give its name, and omit --list", code="conflict")
     if table:
         if name or listed or as_json:
             raise MatrixError("--table covers all matrices; omit the matrix, --list and --json", code="conflict")
@@ -113,6 +124,7 @@ def matrix(
         Limits(jitter_ms=value_of("jitter-gate", jitter_gate)),
         pcap,
         source,
+        value_of("iproute2-source", iproute2_source).absolute() if iproute2_source else None,
         exact,
         ("sojourn", *sys.argv[1:]),
         compare_with,
@@ -123,7 +135,7 @@ def matrix(
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
     try:
-        failed = run_and_report(plan)
+        failed = watch(plan) if watching else run_and_report(plan)
     except KeyboardInterrupt as stop:
         leave(stopped(stop, f"finished runs are kept in {plan.folder}; the same command resumes the matrix"))
     if failed:

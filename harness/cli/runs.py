@@ -85,6 +85,7 @@ def rerun(
     run: Run,
     results: Annotated[Path | None, typer.Option(help="Folder for the new run (default: next to the old one).")] = None,
     kernel_source: Annotated[Path | None, _Repeated] = None,
+    iproute2_source: Annotated[Path | None, _Repeated] = None,
     clip: Annotated[Path | None, _Repeated] = None,
     url: Annotated[Path | None, _Repeated] = None,
     script: Annotated[Path | None, _Repeated] = None,
@@ -97,7 +98,8 @@ def rerun(
     from sojourn.harness.store.manifest import read_manifest
     from sojourn.scoring.schema.files import CELL
 
-    given = {"kernel-source": kernel_source, "clip": clip, "url": url, "script": script}
+    given = {"kernel-source": kernel_source, "iproute2-source": iproute2_source, "clip": clip, "url": url}
+    given |= {"script": script}
     yours = {name: path for name, path in given.items() if path}
     if CELL in read_manifest(run).files:
         path, files, unlike = rerun_cell(run, results, yours)

@@ -33,7 +33,7 @@ from sojourn.scoring.schema.scores import SCORES
 
 NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
 """Files that depend on where and when a run was executed, or that a bundle added."""
-YOURS = ("kernel-source", "clip", "url", "script")
+YOURS = ("kernel-source", "iproute2-source", "clip", "url", "script")
 """Path options of a simulated run. Only the command line may determine which files are read, built or run."""
 IN_REAL_TIME = "was executed in the {lab} lab: only simulated time can reproduce the bytes"
 """Why a run of a lab in real time is refused."""

@@ -303,6 +303,6 @@ def _lab_maker(
 ) -> Callable[[Path], LabFactory]:
     rates = [rate for rate in (options.rate_down_bps, options.rate_up_bps) if rate]
     return lab_maker(
-        machines, rates, lambda text: console.print(Text(text)), kernel_source=options.kernel_source,
+        machines, rates, lambda text: console.print(Text(text)), sources=options.sources,
         version=options.ip_version or 4, uplink=options.uplink, step=step,
     )  # fmt: skip

@@ -51,7 +51,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
     except ConfinementError as refused:
         raise BuildError(str(refused), code=refused.code) from refused
     kernel, desktop, *_films = all_at_once(
-        lambda: ensure_kernel(options.kernel_source, named(step("kernel"))),
+        lambda: ensure_kernel(options.sources, named(step("kernel"))),
         lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
         lambda: service.prepare(step("film")),
         *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
@@ -66,7 +66,7 @@ def untrusted(options: Options) -> bool:
 
 def machine_of(options: Options, step: Callable[[str], ProgressCallback] | None = None) -> Machine:
     """Return what such a run needs except its film, built if necessary. Raises BuildError."""
-    kernel = ensure_kernel(options.kernel_source, step and named(step("kernel")))
+    kernel = ensure_kernel(options.sources, step and named(step("kernel")))
     desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
     return Machine(kernel, desktop, untrusted=untrusted(options))
 

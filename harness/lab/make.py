@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.lab.lab_file import LabFile
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.harness.lab.contract import Lab, LabFactory
@@ -26,7 +27,7 @@ def lab_maker(
     rates_bps: Iterable[int],
     notify: Callable[[str], None],
     *,
-    kernel_source: Path | None = None,
+    sources: Sources = OURS,
     uplink: str | None = None,
     version: IpVersion = 4,
     step: Step = lambda _: lambda *_: None,
@@ -37,6 +38,7 @@ def lab_maker(
         machines: the machines of the physical lab; None: the virtual lab.
         rates_bps: of all its bottlenecks.
         notify: receives lines about what the physical lab does or finds.
+        sources: of the virtual lab's kernel and tc.
         uplink: see VirtualLab.
         version: IP version of the virtual lab; the physical lab has that of its addresses.
 
@@ -47,7 +49,7 @@ def lab_maker(
     if uplink:
         check_uplink()
     guest = ensure_guest(named(step("guest root")))
-    kernel = ensure_kernel(kernel_source, named(step("kernel")))
+    kernel = ensure_kernel(sources, named(step("kernel")))
     one_core = max(rates_bps, default=0) <= ONE_CORE_BPS
     return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core, version=version, uplink=uplink)
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from sojourn.bottleneck.router import Router
 from sojourn.hardware.confine.confinement import Confinement, Jail
+from sojourn.hardware.images import own_tc
 from sojourn.hardware.images.guest import Guest
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine.cores import HOSTS, PROBES, ROUTER, Cores
@@ -81,7 +82,7 @@ class VirtualLab(MadeLab):
                 self.ways_out = open_uplink(spaces, self._plan, self._uplink, self._run, stack, wrap)
             ssh = {name: _ssh(spaces[HUB], name, self._guest, scratch) for name in _MGMT}
             with ThreadPoolExecutor() as pool:
-                list(pool.map(lambda name: _greet(self.nodes[name], ssh[name]), _MGMT))
+                list(pool.map(lambda name: _greet(self.nodes[name], ssh[name], self._kernel), _MGMT))
             lab = Lab(
                 name="virtual",
                 client=spaces["client"],
@@ -134,16 +135,16 @@ class VirtualLab(MadeLab):
             )
             self.nodes[name] = Process.start(
                 spaces[name],
-                stack.enter_context(node_jail(kernel.linux, guest.root)).argv(words, {"TMPDIR": "memory"}),
+                stack.enter_context(node_jail(kernel.linux, guest.root, kernel.tc)).argv(words, {"TMPDIR": "memory"}),
                 stdout=log_file(self._run, f"node-{name}"),
                 wrap=self._cores.realtime(ROUTER if name == "router" else HOSTS),
             )
             stack.callback(self.nodes[name].stop, signal.SIGKILL)
 
 
-def node_jail(linux: Path, root: Path) -> Jail:
+def node_jail(linux: Path, root: Path, tc: Path | None = None) -> Jail:
     """Return the jail of a node: in a lab's namespaces, further namespaces are always available."""
-    shown = {"linux": linux, "root": root}
+    shown = {"linux": linux, "root": root, **({own_tc.NAME: tc} if tc else {})}
     return Jail(shown, {}, memory_bytes(MEMORY), packets=True, kind=Confinement.NAMESPACES)
 
 
@@ -162,7 +163,7 @@ def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
     return Place(name, (*hub.prefix, "ssh", "-F", str(config), name), remote=True)
 
 
-def _greet(node: Process, ssh: Place) -> None:
+def _greet(node: Process, ssh: Place, kernel: Kernel) -> None:
     """Wait until the node is up, and open the ssh connection that all later commands share."""
     node.await_ready(READY, "stdout")
-    ssh.run(["true"])
+    ssh.run(["sh", "-ec", own_tc.USE] if kernel.tc else ["true"])

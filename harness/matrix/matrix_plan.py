@@ -19,6 +19,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.kernel_build.kernel_source import short_name
+from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.simulation import memory_bytes
 from sojourn.harness.engine.job import Engine, EngineError
@@ -64,7 +65,8 @@ class MatrixPlan:
     pcap: bool = False
     """Whether to capture at both ends of simulated-time runs."""
     kernel_source: Path | None = None
-    """Another Linux instead of Debian's newest, see `sojourn.hardware.kernel_build.build.ensure_kernel`."""
+    """Another Linux instead of Debian's newest, or own files, see `sojourn.hardware.kernel_build.sources`."""
+    iproute2_source: Path | None = None
     exact: bool = False
     """Whether all seeds have the exact RTT, start and release of packets that the cells specify."""
     command_line: Sequence[str] = ()
@@ -79,8 +81,14 @@ class MatrixPlan:
         """
         apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
         kernel = short_name(self.kernel_source) if self.kernel_source else ""
+        tc = self.iproute2_source.resolve().name if self.iproute2_source else ""
         exact = "exact" if self.exact and not self.matrix.exact else ""
-        return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel, exact)))
+        return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel, tc, exact)))
+
+    @property
+    def sources(self) -> Sources:
+        """The sources of the machines' kernel and tc."""
+        return Sources(self.kernel_source, self.iproute2_source)
 
     def rig(self, cell: Cell, seed: int) -> Rig:
         """Return the laboratory in which a cell runs."""
@@ -124,7 +132,7 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     way = _in_real_time if plan.lab != "sim" else _with_browsers if real_calls else _simulated
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
-    fields |= {"pcap": plan.pcap, "kernel_source": plan.kernel_source, "matrix": matrix.name}
+    fields |= {"pcap": plan.pcap, "sources": plan.sources, "matrix": matrix.name}
     fields["command_line"] = tuple(plan.command_line)
     jobs = [
         CellJob(cell, seed, *matrix.window_of(cell), rig=plan.rig(cell, seed), **fields)
@@ -147,14 +155,18 @@ def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, real_calls: bool) -> Non
     if plan.pcap and (real_time or real_calls):
         which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with browser calls,"
         raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it", code="no-effect")
-    own = own_names(plan.kernel_source)
+    try:
+        own = own_names(plan.kernel_source)
+    except ValueError as wrong:
+        raise EngineError(f"--kernel-source: {wrong}", code="invalid-value") from wrong
     ways = (way for cell in cells for hop in cell.hops for way in (hop.down, hop.up) if way)
     flows = (flow.contender for cell in cells for flow in cell.flows)
     unknown = [*filter(None, map(own.unknown_qdisc, (way.qdisc for way in ways))), own.unknown_contender(flows)]
     if plan.lab not in PHYSICAL and any(unknown):
         raise EngineError(f"matrix {plan.matrix.name}: {unknown[0]}", code="unknown-value")
-    if plan.kernel_source and plan.lab == "apu":
-        raise EngineError("--kernel-source: a physical router has its own kernel; omit it", code="no-effect")
+    for name, given in (("kernel-source", plan.kernel_source), ("iproute2-source", plan.iproute2_source)):
+        if given and plan.lab == "apu":
+            raise EngineError(f"--{name}: a physical router has its own; omit it", code="no-effect")
 
 
 _Way = tuple[dict[str, Any], Callable[[], Engine]]
@@ -165,7 +177,7 @@ def _simulated(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None)
     from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 
     _build(plan, console)
-    digest = SimulatedInputs(plan.endpoints, plan.kernel_source)
+    digest = SimulatedInputs(plan.endpoints, plan.sources)
     inputs = digest()
     return {"inputs": inputs, "endpoints": plan.endpoints}, partial(_engine, plan, inputs, digest, MEMORY_BYTES)
 
@@ -175,7 +187,7 @@ def _with_browsers(plan: MatrixPlan, cells: Sequence[Cell], console: Console | N
     from sojourn.harness.matrix.cells import simulated_call
 
     _build(plan, console)
-    digest = partial(simulated_call.inputs, plan.kernel_source)
+    digest = partial(simulated_call.inputs, plan.sources)
     inputs = digest()
     fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
     return fields, partial(_engine, plan, inputs, digest, memory_bytes(MEMORY))
@@ -187,7 +199,7 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
 
     if plan.lab == "virtual":
         _build(plan, console)
-    inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.kernel_source)
+    inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.sources)
     for cell in cells:
         if cell.call:
             browsers(cell.call)  # renders the cameras' film if it is missing
@@ -231,9 +243,7 @@ def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
             code="conflict",
         )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
-    make = lab_maker(
-        machines, rates, lambda text: print(text, file=sys.stderr), kernel_source=plan.kernel_source, version=version
-    )
+    make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr), sources=plan.sources, version=version)
     return lambda: make(plan.folder)
 
 
@@ -243,7 +253,7 @@ def _build(plan: MatrixPlan, console: Console | None) -> None:
 
     with steps(console) as step:
         ensure_guest(progress=named(step("guest root")))
-        ensure_kernel(plan.kernel_source, named(step("kernel")))
+        ensure_kernel(plan.sources, named(step("kernel")))
 
 
 def run_matrix(plan: MatrixPlan, console: Console | None = None) -> list[JobOutcome]:

@@ -93,6 +93,7 @@ class MatrixSession:
             lab_file=options.lab_file,
             limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
             kernel_source=options.kernel_source,
+            iproute2_source=options.iproute2_source,
             exact=options.exact,
             command_line=self._command_line,
         )

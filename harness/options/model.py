@@ -17,7 +17,9 @@ from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.bottleneck.units import format_rate, format_time, parse_time, rtt_option
+from sojourn.hardware.images import own_tc
 from sojourn.hardware.kernel_build import kernel_source
+from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.machine.files import expanded
 from sojourn.hardware.machine.ip import IP_VERSIONS
 from sojourn.harness.options import parsing
@@ -170,8 +172,19 @@ class Options(ServiceOptions):
         Path | None,
         Option(
             "lab", "who",
-            "Linux for the simulated or virtual APU: a tar file, a folder or a git tree (default: Debian's newest 7.x)",
+            "Linux for the simulated or virtual APU: a tar file, a folder or a git tree (default: Debian's newest 7.x);"
+            " or a folder with your sch_*.c or tcp_*.c, which are built into it (docs/your-qdisc.md)",
             parse=lambda text: kernel_source.checked(expanded(text)), guest=False,
+        ),
+    ] = None  # fmt: skip
+    iproute2_source: Annotated[
+        Path | None,
+        Field(exclude_if=lambda folder: folder is None),  # as in the records of earlier versions
+        Option(
+            "lab", "who",
+            "tc for the simulated or virtual APU: an iproute2 tree, or a folder with a q_NAME.c for each of your qdiscs"
+            " (default: the q_*.c next to your sch_*.c)",
+            parse=lambda text: own_tc.checked(expanded(text)), guest=False,
         ),
     ] = None  # fmt: skip
     seed: Annotated[
@@ -227,6 +240,11 @@ class Options(ServiceOptions):
         ),
     ] = None  # fmt: skip
     """The key belongs to the person, not to the experiment, and so is in no record."""
+
+    @property
+    def sources(self) -> Sources:
+        """The sources of the machines' kernel and tc."""
+        return Sources(self.kernel_source, self.iproute2_source)
 
     @property
     def seconds(self) -> float:

@@ -159,6 +159,10 @@ _RULES = (
         "kernel-source", lambda it: "kernel-source" in it.named and it.lab in PHYSICAL,
         "a physical router has its own kernel; omit --kernel-source",
     ),
+    _Rule(
+        "iproute2-source", lambda it: "iproute2-source" in it.named and it.lab in PHYSICAL,
+        "a physical router has its own tc; omit --iproute2-source",
+    ),
     *(
         _Rule(
             name, lambda it, name=name: it.lab == BOX_LAB and name in it.named,  # type: ignore[misc]

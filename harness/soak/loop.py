@@ -330,7 +330,7 @@ class Soak:
         cluster.
         """
         self._notify(f"checking the lab {when}")
-        makers = attrgetter("lab", "lab_file", "kernel_source", "ip_version", "uplink", "engine")
+        makers = attrgetter("lab", "lab_file", "sources", "ip_version", "uplink", "engine")
         labs = {makers(cell.options): cell for cell in self._plan.cells}
         for cell in labs.values():
             end = time.monotonic() + (back_s if cell.options.lab in PHYSICAL or cell.options.engine != LOCAL else 0)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.rig import EXACT, Rig
+from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.machine.cache import digest
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.engine import provenance
@@ -64,8 +65,8 @@ class CellJob:
     timeout_s: float = 300
     pcap: bool = False
     """Whether to capture at both ends; the run is the same with and without."""
-    kernel_source: Path | None = None
-    """The tarball of its kernel; None: Debian's newest. The kernel built from it is part of `inputs`."""
+    sources: Sources = OURS
+    """The sources of its kernel and tc. What is built from them is part of `inputs`."""
     run: Callable[..., None] | None = None
     """Runs it instead of `sojourn.harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
     matrix: str = ""
@@ -88,7 +89,7 @@ class CellJob:
 
 
 @functools.cache
-def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source: Path | None = None) -> str:
+def real_time_inputs_digest(lab_file: Path | None, limits: Limits, sources: Sources) -> str:
     """Return a digest of what determines a real-time run: the nodes' kernel and guest or a physical lab's file, the
     gates.
 
@@ -97,9 +98,7 @@ def real_time_inputs_digest(lab_file: Path | None, limits: Limits, kernel_source
     from sojourn.hardware.images.guest import ensure_guest
     from sojourn.hardware.kernel_build.build import ensure_kernel
 
-    lab = (
-        lab_file.read_bytes() if lab_file else f"{ensure_kernel(kernel_source).digest} {ensure_guest().digest}".encode()
-    )
+    lab = lab_file.read_bytes() if lab_file else f"{ensure_kernel(sources).digest} {ensure_guest().digest}".encode()
     return digest([("lab", lab), ("limits", limits.model_dump_json().encode()), *source_files(*_REAL_TIME).contents()])
 
 
@@ -111,8 +110,8 @@ class SimulatedInputs:
     """
 
     endpoints: Endpoints = "bulk"
-    kernel_source: Path | None = None
-    sources: SourceFiles = field(default_factory=lambda: source_files(*_SIMULATED))
+    sources: Sources = OURS
+    files: SourceFiles = field(default_factory=lambda: source_files(*_SIMULATED))
 
     def __call__(self) -> str:
         return _digest_here(self)
@@ -122,8 +121,8 @@ class SimulatedInputs:
 def _digest_here(named: SimulatedInputs) -> str:
     from sojourn.harness.matrix.cells.simulated import versions
 
-    parts = {**versions(named.kernel_source), "endpoints": named.endpoints}.items()
-    return digest([(name, text.encode()) for name, text in parts] + list(named.sources.contents()))
+    parts = {**versions(named.sources), "endpoints": named.endpoints}.items()
+    return digest([(name, text.encode()) for name, text in parts] + list(named.files.contents()))
 
 
 def scoring_digest(job: CellJob) -> str:
@@ -143,7 +142,7 @@ def perform(job: CellJob, folder: Path) -> None:
     created = time.time()
     run(
         job.rig.applied(job.cell), folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s,
-        pcap=job.pcap, kernel_source=job.kernel_source,
+        pcap=job.pcap, sources=job.sources,
     )  # fmt: skip
     made = _write_specification(job, folder, job.rig)
     write_scores(job, folder)

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.experiment.rerun import IN_REAL_TIME, FileComparison, RerunError, commits, compared, repeatable
 from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, rig_of
@@ -22,24 +23,25 @@ from sojourn.harness.store.runs import run_name
 def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tuple[Path, FileComparison, list[str]]:
     """Repeat a run of a cell on this machine in the folder `results` (default: next to it).
 
-    `yours` may have the path of the option `kernel-source`. Returns where, how the files compare, and what of the
-    machine is not the same, each in words. Raises RerunError, BundleError, BuildError, SimulationError.
+    `yours` may have the paths of the options `kernel-source` and `iproute2-source`. Returns where, how the files
+    compare, and what of the machine is not the same, each in words. Raises RerunError, BundleError, BuildError,
+    SimulationError.
     """
     from sojourn.harness.matrix.cells import simulated_call
 
     manifest, made = repeatable(run), cell_of(run)
     if (lab := str(made.get("lab", "sim"))) != "sim":
         raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}", code="real-time")
-    if without := [name for name in yours if name != "kernel-source"]:
+    if without := [name for name in yours if not name.endswith("-source")]:
         raise RerunError(f"{run}: was recorded without --{without[0]}; omit it", code="no-effect")
     if not {"window_s", "tail_s"} <= made.keys() or manifest.seed is None:
         raise RerunError(
             f"{run}: was recorded by an earlier version; `sojourn matrix` repeats it", code="other-version"
         )
-    kernel = yours.get("kernel-source")
+    sources = Sources(yours.get("kernel-source"), yours.get("iproute2-source"))
     endpoints: Endpoints = "iperf3" if made.get("endpoints") == "iperf3" else "bulk"
     browsers = "lab" in made  # recorded by the code of the labs in real time
-    inputs = simulated_call.inputs(kernel) if browsers else SimulatedInputs(endpoints, kernel)()
+    inputs = simulated_call.inputs(sources) if browsers else SimulatedInputs(endpoints, sources)()
     try:
         cell = Cell.model_validate(made["cell"])
     except ValidationError as wrong:
@@ -48,7 +50,7 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
         ) from wrong
     job = CellJob(
         cell, manifest.seed, float(made["window_s"]), float(made["tail_s"]), inputs, rig_of(run), endpoints,
-        pcap="client.pcapng.zst" in manifest.files, kernel_source=kernel, matrix=manifest.test,
+        pcap="client.pcapng.zst" in manifest.files, sources=sources, matrix=manifest.test,
         run=simulated_call.run_cell if browsers else None, command_line=("sojourn", "rerun", manifest.run),
     )  # fmt: skip
     name = run_name(time.time(), manifest.test, f"{cell.name} seed {manifest.seed}")

@@ -20,6 +20,7 @@ from sojourn.hardware import simulation
 from sojourn.hardware.images.guest import Guest, ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.kernel import Kernel
+from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.guest import measured, plan, queues, script
@@ -39,17 +40,17 @@ CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
 
 
 @cache
-def parts(kernel_source: Path | None = None) -> tuple[Kernel, Guest, Path]:
+def parts(sources: Sources = OURS) -> tuple[Kernel, Guest, Path]:
     """Return kernel, guest and the program of all endpoints, built if missing; once per process.
 
     Raises `sojourn.hardware.machine.cache.BuildError`.
     """
-    return ensure_kernel(kernel_source), ensure_guest(), ensure_endpoints()
+    return ensure_kernel(sources), ensure_guest(), ensure_endpoints()
 
 
-def versions(kernel_source: Path | None = None) -> dict[str, str]:
+def versions(sources: Sources = OURS) -> dict[str, str]:
     """Return digests of what determines results besides cell and seed: kernel, guest, the program of all endpoints."""
-    kernel, guest, program = parts(kernel_source)
+    kernel, guest, program = parts(sources)
     return {
         "kernel": kernel.digest,
         "release": kernel.version,
@@ -67,7 +68,7 @@ def run_cell(
     endpoints: Endpoints = "bulk",
     timeout_s: float = 300,
     pcap: bool = False,
-    kernel_source: Path | None = None,
+    sources: Sources = OURS,
 ) -> None:
     """Run `cell` in simulated time and write its results to `folder`, which exists and is empty.
 
@@ -76,7 +77,7 @@ def run_cell(
     Args:
         timeout_s: wall time, s.
         pcap: whether to write `CAPTURES` too; it changes nothing else.
-        kernel_source: see `sojourn.hardware.kernel_build.build.ensure_kernel`.
+        sources: of its kernel and tc.
 
     Raises:
         SimulationError: the cell cannot run here, the node hung or failed, or its configuration is not the one
@@ -89,7 +90,7 @@ def run_cell(
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: this cell has no bulk flows", code="no-effect")
     if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP only, not {odd[0]}", code="unsupported")
-    kernel, guest, program = parts(kernel_source)
+    kernel, guest, program = parts(sources)
     job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(job)
     (folder / "run").chmod(0o755)
@@ -125,7 +126,7 @@ def run_cell(
         for side in plan.captured(cell):
             compress(folder / plan.capture_name(side))
     made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints}
-    made["kernel"] = versions(kernel_source)
+    made["kernel"] = versions(sources)
     if programs := {name: hash_file(folder / name).sha256 for name in brought if name in PROGRAMS}:
         made["programs"] = programs
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")

@@ -11,6 +11,7 @@ from typing import Any
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.machine import Machine, memory_slot, start
 from sojourn.harness.matrix.cells.call_guest import write_cell
@@ -21,17 +22,17 @@ _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
 
 
 @functools.cache
-def machine(kernel_source: Path | None = None) -> Machine:
+def machine(sources: Sources = OURS) -> Machine:
     """Return the machine that such cells run in, built if missing; once per process. Raises BuildError."""
-    return Machine(ensure_kernel(kernel_source), ensure_desktop())
+    return Machine(ensure_kernel(sources), ensure_desktop())
 
 
-def inputs(kernel_source: Path | None = None) -> str:
+def inputs(sources: Sources = OURS) -> str:
     """Return a digest of what determines such a cell's results: kernel, guest, Sojourn's sources. Raises BuildError."""
-    return machine(kernel_source).digest
+    return machine(sources).digest
 
 
-def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None = None, **_: Any) -> None:
+def run_cell(cell: Cell, folder: Path, *, seed: int, sources: Sources = OURS, **_: Any) -> None:
     """Run `cell` and write to `folder` the files of `sojourn.harness.matrix.cells.real_time.run_cell`.
 
     The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
@@ -41,9 +42,9 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, kernel_source: Path | None 
     job = scratch_folder("-job")
     try:
         write_cell(job, cell, seed)
-        with memory_slot(machine(kernel_source)):
+        with memory_slot(machine(sources)):
             start(
-                machine(kernel_source), job, "exec python3 -m sojourn.harness.matrix.cells.call_guest /job",
+                machine(sources), job, "exec python3 -m sojourn.harness.matrix.cells.call_guest /job",
                 evidence=folder, seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
             )  # fmt: skip
     finally:
