@@ -50,9 +50,7 @@ def checked(path: Path) -> Path:
         if own_files.has_own_files(path):
             own_files.read(path)
         elif absent := next((name for name in _LINUX if not (path / name).exists()), None):
-            raise ValueError(
-                f"{path} has no {absent}, so it is not a Linux tree, and no sch_*.c or tcp_*.c; give {WANTED}"
-            )
+            raise ValueError(f"{path} has no sch_*.c or tcp_*.c and is not a Linux tree (no {absent}); give {WANTED}")
     elif not path.is_file():
         raise ValueError(f"no such file or folder: {path}; give {WANTED}")
     return path

@@ -15,6 +15,7 @@ import pytest
 from distributed.comm import CommClosedError
 from rich.console import Console
 
+from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.engine import dask
@@ -128,7 +129,7 @@ def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     address, inputs, digest, needed = cast(tuple[str, str, Callable[[], str], int], engine)
     assert (address, inputs, digest(), needed) == ("tls://far:8786", machine, machine, 4 << 30)
     assert {(job.inputs, job.run, job.endpoints) for job in jobs} == {(machine, simulated_call.run_cell, "iperf3")}
-    assert {job.kernel_source for job in jobs} == {Path(__file__)}
+    assert {job.sources for job in jobs} == {Sources(Path(__file__))}
 
 
 @pytest.fixture(scope="module")

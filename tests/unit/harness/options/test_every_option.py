@@ -30,6 +30,7 @@ VALUES: dict[str, Any] = {
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",
     "video": "retain-on-failure",
     "jitter-gate": "9ms", "lab": "virtual", "lab-file": "FOLDER/lab.toml", "kernel-source": "FOLDER/linux-7.tar.xz",
+    "iproute2-source": "FOLDER/tc",
     "engine": "tls://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
     "sign": "FOLDER/key",
 }  # fmt: skip
@@ -54,6 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).chmod(0o600)
     (folder / "chrome").touch(0o700)
     (folder / "profile").mkdir()
+    (folder / "tc").mkdir()
+    (folder / "tc/q_mine.c").touch()
     ends = (("client", 1), ("receiver", 3), ("sender", 2))
     hosts = "".join(f'[{name}]\naddress = "10.0.0.{end}"\n' for name, end in ends)
     (folder / "lab.toml").write_text(
