@@ -113,7 +113,7 @@ def _build_tree(folder: Path, scratch: Path, libraries: Path) -> None:
     environment = {**os.environ, "MAKEFLAGS": ""}
     libdir = f"/{libraries.relative_to(libraries.parents[2])}"
     for command in (
-        ["./configure"],
+        [str(tree / "configure")],
         ["make", f"-j{len(os.sched_getaffinity(0))}", f"LIBDIR={libdir}", "SUBDIRS=lib tc"],
     ):
         done = ended(command, env=environment, cwd=tree)

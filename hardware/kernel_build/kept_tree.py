@@ -50,7 +50,7 @@ def compiled_with(
         report(f"linking {', '.join(own.built)}", 0.95)
         _make(recipe, prepared, own, log)
         version = (prepared.objects / "include/config/kernel.release").read_text().strip()
-        name = f"{prepared.name} with {own.folder.resolve().name} sha256:{own.digest}"
+        name = f"{prepared.name} with {', '.join(own.built)} sha256:{own.digest}"
         yield Tree(prepared.source, prepared.objects, version, name)
 
 

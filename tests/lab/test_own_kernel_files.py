@@ -32,7 +32,7 @@ def test_a_cell_runs_with_the_example_which_tc_sets_up_and_shows(tmp_path: Path)
     assert any(line.get("marks") for line in seen), seen[-1]
     assert '"threshold":5000' in (tmp_path / "setup.log").read_text().replace(" ", "")
     made = json.loads((tmp_path / "cell.json").read_text())["kernel"]
-    assert " with kernel sha256:" in made["source"]
+    assert " with sch_step.c, tcp_gentle.c sha256:" in made["source"]
 
 
 def test_a_file_that_does_not_compile_is_named_and_one_that_is_mended_builds(tmp_path: Path) -> None:
