@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
+from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.scoring.gates.base import covers, gate, gate_of_runs
 from sojourn.scoring.validity import Gate
 
@@ -38,7 +39,7 @@ def read_back(dev: str, requested: str, samples: Iterable[Sequence[Mapping[str, 
 
     All other parameters are compared once, when the router is set up; this check shows that nothing changed.
     """
-    kind, *words = requested.split()
+    kind, *words = parse_qdisc(requested).tc_args()
     sizes = {key: int(value) for key, value in pairwise(words) if key in _SIZES and value.isdigit()}
     count, wrong = 0, ""
     for qdiscs in samples:

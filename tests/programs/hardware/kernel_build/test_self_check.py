@@ -15,7 +15,7 @@ from tests.refusals import refusal
 
 # A node's own words: Linux 7.2 with TCP Prague; and with DCTCP in its place, whose data leaves as ECT(0).
 PRAGUE = """controls: reno bbr cubic prague prague-2020 dctcp reno-sce dctcp-sce cubic-sce
-qdisc: dualpi2
+qdiscs: dualpi2
 accecn_syn: 1
 data: 20
 data_ect1: 20
