@@ -303,7 +303,7 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
 
 def _spell_own_names(raw: RawOptions) -> OwnNames:
     """Give qdiscs and contenders of the user's own kernel the names that records have. Raises OptionsError."""
-    if not raw.raw["kernel-source"]:
+    if not raw.raw["kernel-source"] or raw.lab in PHYSICAL:
         return OwnNames()
     own = raw.parsed("kernel-source", lambda text: own_names(BY_NAME["kernel-source"].parse(text)))
     for spelled, names in (

@@ -145,12 +145,10 @@ def test_a_tree_that_changes_while_it_is_copied_is_told(
 
 def test_what_is_no_source_is_refused_with_what_would_be_one(folder: Path, tmp_path: Path) -> None:
     (old := folder / "arch/um").rename(folder / "arch/mu")
-    with pytest.raises(
-        ValueError, match=r"mine has no arch/um, so it is not a Linux tree; give a linux-\*\.tar\.xz, or"
-    ):
+    with pytest.raises(ValueError, match=r"mine .* is not a Linux tree \(no arch/um\); give a linux-\*\.tar\.xz, the"):
         checked(folder)
     old.mkdir()
-    with pytest.raises(ValueError, match=r"net has no Makefile"):
+    with pytest.raises(ValueError, match=r"net has no sch_.* \(no Makefile\)"):
         checked(folder / "net")
     with refusal(BuildError, "invalid-value", "--kernel-source: ", "missing.tar.xz"):
         identify(tmp_path / "missing.tar.xz")

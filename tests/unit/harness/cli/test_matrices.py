@@ -28,7 +28,7 @@ def test_a_value_that_is_none_is_one_line_that_names_the_option(option: str) -> 
 def test_a_kernel_that_cannot_be_had_is_refused_before_anything_starts(tmp_path: Path) -> None:
     options = ["--kernel-source=/no/linux-7.3.tar.xz", f"--results={tmp_path / 'results'}"]
     done = CliRunner().invoke(app, ["matrix", "one-flow", *options])
-    says = "--kernel-source: no such file or folder: /no/linux-7.3.tar.xz; give a linux-*.tar.xz, or the top"
+    says = "--kernel-source: no such file or folder: /no/linux-7.3.tar.xz; give a linux-*.tar.xz, the top"
     assert done.exit_code == 1 and done.stderr.startswith(f"sojourn: {says}"), done.output
     assert not (tmp_path / "results").exists()
 

@@ -119,7 +119,7 @@ def test_a_matrix_of_calls_is_made_by_workers_with_its_own_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(matrix_plan, "_build", lambda *_: None)
-    monkeypatch.setattr(simulated_call, "inputs", lambda source: f"machine of {source}")
+    monkeypatch.setattr(simulated_call, "inputs", lambda sources: f"machine of {sources.kernel}")
     monkeypatch.setattr("sojourn.harness.engine.dask.DaskEngine", lambda *given, **_: given)
     (scenario := tmp_path / "call.toml").write_text('service = "call"\ncontenders = "cubic,prague"\n')
     matrix = scenario_matrix(scenario)

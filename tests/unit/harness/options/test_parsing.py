@@ -14,7 +14,7 @@ PARSED = [
     for option in OPTIONS
     if option.stored
     and not option.flag
-    and option.name not in ("service", "timeline", "clip", "browser", "sign", "kernel-source")
+    and option.name not in ("service", "timeline", "clip", "browser", "sign", "kernel-source", "iproute2-source")
 ]
 
 

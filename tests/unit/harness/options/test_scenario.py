@@ -193,7 +193,7 @@ def test_it_has_what_is_measured_and_no_other_option(tmp_path: Path, option: Opt
 def test_what_names_a_file_or_an_address_of_the_users_is_no_scenarios() -> None:
     """An option that is parsed to a path is a program, an account or a machine, unless it is played or written."""
     paths = [option for option in OPTIONS if "Path" in str(Options.model_fields[option.field].annotation)]
-    assert len(paths) == 10
+    assert len(paths) == 11
     assert {option.name for option in paths if option.subject != "who"} == {"clip", "results", "scenario"}
     assert {option.subject for option in OPTIONS if option.group == "lab"} == {"who"}
 
