@@ -30,7 +30,7 @@ def proven(run: RunEvidence) -> Iterable[Gate]:
     for part in run.contenders:
         if part.load.bulk:
             row = part.flow.model_dump() if part.flow else None
-            controls = {sample["cc"] for sample in part.sockets}
+            controls = {sample.get("cc") or "" for sample in part.sockets}
             yield contender_proven(part.name, part.load.contender, row, controls, part.qdisc, run.limits)
         else:
             yield application_proven(
@@ -63,13 +63,14 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
     `samples` are its socket's in order of time (ss.jsonl). The utilisation of the bottleneck proves nothing: a queue
     that makes CUBIC back off early stays below its rate next to a video that needs no more.
     """
-    sampled = [sample for sample in samples if "busy_ms" in sample]
+    times = "busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms"
+    sampled = [sample for sample in samples if all(key in sample for key in times)]
     code, name = "contender-limited", f"contender never limited ({phase})"
     limit = f"in at most {limits.limited_share:.0%} of the time by anything but its congestion control"
     if len(sampled) < 2 or sampled[0]["t"] >= sampled[-1]["t"]:
         return gate(code, name, False, "its socket was not sampled", limit)
     first, last = sampled[0], sampled[-1]
-    grown = {key: (last[key] - first[key]) / 1e3 for key in ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")}
+    grown = {key: (last[key] - first[key]) / 1e3 for key in times}
     spent = last["t"] - first["t"]
     idle_share = max(spent - grown["busy_ms"] + grown["rwnd_limited_ms"] + grown["sndbuf_limited_ms"], 0.0) / spent
     # Old runs did not record it. BBR reports it while it probes the RTT, with data waiting.

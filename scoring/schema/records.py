@@ -111,6 +111,12 @@ def _known(queue: str) -> str:
 Queue = Annotated[str, AfterValidator(_known)]
 
 
+def _of_all_hosts(addresses: dict[str, str]) -> dict[str, str]:
+    if missing := {"client", "receiver", "server", "sender"} - {*addresses}:
+        raise ValueError(f"no address of the {min(missing)}")
+    return addresses
+
+
 class ClockRecord(_Record):
     seconds: float
     error: Annotated[float, Field(ge=0)]
@@ -129,7 +135,7 @@ class LabRecord(_Record):
     rate_up_bps: NotRequired[float | None]
     qdisc_down: Queue | None
     qdisc_up: Queue | None
-    addresses: NotRequired[dict[str, str]]
+    addresses: NotRequired[Annotated[dict[str, str], AfterValidator(_of_all_hosts)]]
     ports: NotRequired[dict[str, int]]
     interfaces: NotRequired[dict[str, str]]
     clip: NotRequired[ClipRecord | None]

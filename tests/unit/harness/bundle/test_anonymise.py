@@ -67,7 +67,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _plant(run: Path) -> None:
     (run / "logs").mkdir()
-    addresses = {"client": frames.CLIENT, "server": "10.42.2.10", "karelbox": frames.SITE6, "sender": "nat64box"}
+    addresses = {
+        "client": frames.CLIENT, "receiver": frames.CLIENT, "server": "10.42.2.10", "karelbox": frames.SITE6,
+        "sender": "nat64box",
+    }  # fmt: skip
     lab = {
         "name": "karelbox", "rtt_ms": 20.0, "rate_down_bps": 1e7, "qdisc_down": "fq_codel flows 1", "qdisc_up": "pfifo",
         "addresses": addresses, "ports": {"bulk": 5201, "labrouter7": 2}, "interfaces": {"lan": "enx3c970e112233"},

@@ -227,7 +227,10 @@ def test_a_writer_that_is_slow_is_found_though_its_data_is_always_out(starved: i
     assert never_limited("bbr", waiting, LIMITS).ok
 
 
-@pytest.mark.parametrize("samples", [[], [{"t": 1.0, "busy_ms": 5}], [{"t": 1.0}, {"t": 9.0}]])
+@pytest.mark.parametrize(
+    "samples",
+    [[], [{"t": 1.0, "busy_ms": 5}], [{"t": 1.0}, {"t": 9.0}], [{"t": 1.0, "busy_ms": 5}, {"t": 9.0, "busy_ms": 9}]],
+)
 def test_a_contender_whose_socket_nobody_saw_is_not_trusted(samples: list[dict[str, float]]) -> None:
     assert not never_limited("cubic", samples, LIMITS).ok
 
