@@ -18,9 +18,27 @@ from sojourn.harness.soak.state import nights
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import HARMED, Scores
+from sojourn.scoring.statistics import intervals
 from sojourn.scoring.statistics.harm import harm
 
 _T0 = 1_700_000_000.0
+_drawn: dict[tuple[object, ...], tuple[float, float]] = {}
+
+
+@pytest.fixture(autouse=True)
+def values_are_resampled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resample equal values once in a session: most tests summarise the same runs, and draw from a fixed seed."""
+    resampled = intervals._resampled
+
+    def once(series: tuple[Any, ...], take: Callable[..., Any], tail: float, finite: bool) -> tuple[float, float]:
+        if len(series) > 1:
+            return resampled(series, take, tail, finite)
+        key = (series[0].tobytes(), take, float(tail), finite, intervals.RESAMPLES)
+        if key not in _drawn:
+            _drawn[key] = resampled(series, take, tail, finite)
+        return _drawn[key]
+
+    monkeypatch.setattr(intervals, "_resampled", once)
 
 
 @pytest.fixture
