@@ -31,7 +31,7 @@ harm:
 test unit: export SOJOURN_DEFAULTS :=
 
 test: setup lint
-	$(PYTEST) -m "not experiment and not nightly and not live" $(SIDE_BY_SIDE)
+	$(PYTEST) tests/lab tests/programs tests/unit -m "not nightly and not live" $(SIDE_BY_SIDE)
 
 check: environment lint unit
 

@@ -106,7 +106,7 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     "mos": lambda run, _: ["mos", run, "--inputs", run.parent / "inputs"],
     "quality": lambda run, _: ["quality", run],
     "ecn": lambda run, _: ["ecn", run],
-    "film": lambda run, _: ["film", run, "-o", run.parent / "film.mp4"],
+    "film": lambda run, _: ["film", run, "--from=9", "--to=10", "-o", run.parent / "film.mp4"],
     "rescore": lambda run, _: ["rescore", run, "--write"],
     "rerun": lambda run, _: ["rerun", run],
     "bundle export": lambda run, _: ["bundle", "export", run, "-o", run.parent / "packed"],

@@ -10,9 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.harness.bundle.archive import verify
+from sojourn.harness.cli import app
 from sojourn.harness.soak import leaks, state
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.store.manifest import PARTIAL
@@ -116,8 +118,8 @@ def ended_from(first: int, number: signal.Signals, where: Path, every: int = EVE
                 break
             code, printed = soaked(place)
             assert code == 0, (told, printed)
-        command = [sys.executable, "-m", "sojourn.harness.cli", "soak", "summary", str(place / "soak")]
-        subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True)
+        summary = CliRunner().invoke(app, ["soak", "summary", str(place / "soak")])
+        assert summary.exit_code == 0, (told, summary.output)
         whole(place)
 
 

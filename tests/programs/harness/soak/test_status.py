@@ -27,7 +27,7 @@ from sojourn.harness.soak.serve import Address, AddressError, StatusPage, addres
 from sojourn.harness.soak.state import Night, NightDirectory, held, nights
 from sojourn.harness.soak.status import memory, print_status, status
 from sojourn.harness.soak.summary import COMPARISON, JUNIT, write_summary
-from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
+from tests.programs.harness.soak.soaks import CHILD, HEAD, in_this_process, soak
 from tests.refusals import refusal
 
 CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"
@@ -256,7 +256,8 @@ def test_what_nobody_thought_of_ends_the_night_in_order(
     monkeypatch.setattr(loop, "sweep", fail)
     (cached := soak_place / "cache").mkdir()
     monkeypatch.setenv("SOJOURN_CACHE", str(cached))
-    assert night.night(plan, 1) == code
+    with in_this_process():
+        assert night.night(plan, 1) == code
     assert (cached / ".doubt").exists()  # what it takes from the cache is compared before its runs
     (folder,) = nights(soak_place / "soak")
     assert folder.night.ended and folder.night.code == code and type(wrong).__name__ in folder.night.cause
