@@ -205,7 +205,7 @@ def watch():
         print("up", flush=told.append("up") is None)
 try:
     simulation.run(
-        SimpleNamespace(linux=Path(linux)), SimpleNamespace(root=folder.parent / "root"), folder, memory="4M",
+        SimpleNamespace(linux=Path(linux), tc=None), SimpleNamespace(root=folder.parent / "root"), folder, memory="4M",
         environment={"STAY": stay}, start_ns=int(start), timeout=float(timeout), watch=watch,
         confinement=Confinement(kind),
     )
@@ -414,7 +414,7 @@ def test_a_job_that_fills_the_disk_ends(attack: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(simulation, "_FLOOR_BYTES", 1 << 60)
     with refusal(simulation.SimulationError, "disk-full", "/job: "):
         simulation.run(
-            SimpleNamespace(linux=attack), SimpleNamespace(root=tmp_path / "root"), tmp_path / "job", memory="4M",  # type: ignore[arg-type]
+            SimpleNamespace(linux=attack, tc=None), SimpleNamespace(root=tmp_path / "root"), tmp_path / "job", memory="4M",  # type: ignore[arg-type]
             environment={"STAY": "stay"}, timeout=30,
         )  # fmt: skip
 

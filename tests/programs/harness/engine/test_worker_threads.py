@@ -53,7 +53,7 @@ sys.exit(f"{{failed}} of {TIMES} workers failed" if failed else 0)
 
 def test_eight_new_threads_at_once_fifty_times(tmp_path: Path) -> None:
     job = cell_runs.job("one")
-    shipped = pickle.dumps((job, SimulatedInputs().sources, scoring_digest(job)))
+    shipped = pickle.dumps((job, SimulatedInputs().files, scoring_digest(job)))
     command = [sys.executable, "-c", WORKERS]
     done = subprocess.run(command, input=shipped, cwd=CHECKOUT, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
