@@ -414,8 +414,8 @@ def test_a_job_that_fills_the_disk_ends(attack: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(simulation, "_FLOOR_BYTES", 1 << 60)
     with refusal(simulation.SimulationError, "disk-full", "/job: "):
         simulation.run(
-            SimpleNamespace(linux=attack, tc=None), SimpleNamespace(root=tmp_path / "root"), tmp_path / "job", memory="4M",  # type: ignore[arg-type]
-            environment={"STAY": "stay"}, timeout=30,
+            SimpleNamespace(linux=attack, tc=None), SimpleNamespace(root=tmp_path / "root"), tmp_path / "job",  # type: ignore[arg-type]
+            memory="4M", environment={"STAY": "stay"}, timeout=30,
         )  # fmt: skip
 
 

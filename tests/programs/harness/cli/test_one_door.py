@@ -103,7 +103,8 @@ OTHERS = {
     "rescore": "judges from the raw files", "rerun": "compares bytes", "matrix": "cells, not runs",
     "map": "reads by index and experiments, as report and summary do", "paper": "by experiments, as summary",
     "flent": "cells, not runs", "bundle verify": "compares hashes", "bundle import": "compares hashes",
-    "bundle crate": "of a bundle", "rm": "deletes runs", "ecn": "counts packets, no figure of the scores", "film": "a film, stamped with what the run is (test_film)",
+    "bundle crate": "of a bundle", "rm": "deletes runs", "film": "a film, stamped with what the run is (test_film)",
+    "ecn": "counts packets, no figure of the scores",
 }  # fmt: skip
 
 
