@@ -18,7 +18,6 @@ from sojourn.scoring.packets.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NO
 from sojourn.scoring.packets.per_flow import FLOW
 
 _FIELD: Final = AE | CWR | ECE
-_BACK: Final = {"src": "dst", "sport": "dport", "dst": "src", "dport": "sport", "proto": "proto"}
 _FIRST_ACE: Final = 5
 """The receiver's counter of CE packets starts at 5 (RFC 9768, 3.2.1)."""
 _KEY: Final = "key"
@@ -32,7 +31,7 @@ _ACCEPTS: Final = frozenset({CWR, CWR | ECE, AE, AE | CWR})
 class EcnFlow:
     """One direction of a connection, with ECN as offered, negotiated, sent, marked, echoed and answered.
 
-    Numbers are of packets with payload, except `echoes`. None: not captured, or not a thing of this protocol.
+    Numbers are of packets with payload, except `echoed`. None: not captured, or not a thing of this protocol.
     """
 
     flow: tuple[int, int, int, int, int]

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLE, tmp_path / "mine"))
 
 
-def test_the_example_is_built_once_beside_the_guests_objects(folder: Path, root: Path) -> None:
+def test_the_example_is_built_once_with_the_guests_objects(folder: Path, root: Path) -> None:
     made = ensure_tc(folder, root)
     assert sorted(path.name for path in (made / "objects").iterdir()) == ["q_deltic.so", "q_step.so", "sojourn.so"]
     (folder / "sch_step.c").write_text("the kernel's alone")
