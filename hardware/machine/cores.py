@@ -18,24 +18,28 @@ LATENCY = "/dev/cpu_dma_latency"
 #: The router has priority over the probes that measure it, and these over the hosts that fill it.
 ROUTER, PROBES, HOSTS = 30, 25, 20
 _RECORDERS = 10
+#: Leases of one core that are told apart.
+_SHARERS = 16
 
 
 class Lease:
     """One of `cores` (default: those that this process may use) that no other process here has leased.
 
-    If all are taken, one is shared. The lease is the name of an abstract socket, so it ends with the process at the
-    latest.
+    If all are taken, the one with the fewest leases is shared: two machines on one core while another has one take
+    turns, and the second core's idle time helps neither. The lease is the name of an abstract socket, so it ends with
+    the process at the latest.
     """
 
     def __init__(self, cores: list[int] | None = None) -> None:
         mine = sorted(os.sched_getaffinity(0)) if cores is None else cores
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        for self.core in mine:
-            try:
-                self._socket.bind(f"\0sojourn-core-{self.core}")
-                return
-            except OSError:
-                continue
+        for sharer in range(_SHARERS):
+            for self.core in mine:
+                try:
+                    self._socket.bind(f"\0sojourn-core-{self.core}" + f"-{sharer}" * (sharer > 0))
+                    return
+                except OSError:
+                    continue
         self.core = mine[os.getpid() % len(mine)]
 
     def end(self) -> None:

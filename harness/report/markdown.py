@@ -26,10 +26,17 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
 
 def write_between(texts: Mapping[tuple[str, str], str], file: Path) -> None:
     """Put each text between its two marks, which are lines of a Markdown file. Raises MarksError if it has none."""
-    page = file.read_text() if file.is_file() else ""
+    page = with_marks(file, texts)
     for (begin, end), text in texts.items():
-        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
-            raise MarksError(f"{file}: does not contain the line `{begin}`, followed by `{end}`", code="missing")
         before, after = page.partition(begin)[0], page.partition(end)[2]
         page = f"{before}{begin}\n\n{text}\n{end}{after}"
     replace_file(file, page.encode())
+
+
+def with_marks(file: Path, marks: Iterable[tuple[str, str]]) -> str:
+    """Return the text of a Markdown file that has all these pairs of marks. Raises MarksError if it has not."""
+    page = file.read_text() if file.is_file() else ""
+    for begin, end in marks:
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            raise MarksError(f"{file}: does not contain the line `{begin}`, followed by `{end}`", code="missing")
+    return page

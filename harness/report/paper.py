@@ -31,7 +31,7 @@ from sojourn.harness.report.experiments import Experiment, experiments, find_run
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, heat_maps
-from sojourn.harness.report.markdown import markdown_table, write_between
+from sojourn.harness.report.markdown import markdown_table, with_marks, write_between
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.picture import write_picture
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun
@@ -376,6 +376,8 @@ def renew(
     code are kept. `published` writes the published tables from a folder of runs into a page and returns what it wrote.
     Raises PaperError, also if a run failed or too few are valid; MarksError, ReportError.
     """
+    for table in tables:  # before hours of runs
+        with_marks(CHECKOUT / table.page, [table.marks])
     made = [(table, parts, folder, _runs(table, folder)) for table in tables for parts, folder in [_at(table, results)]]
     for table, parts, folder, runs in made:
         text, page = stamped(table, runs, parts), CHECKOUT / table.page

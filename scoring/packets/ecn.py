@@ -67,7 +67,7 @@ class EcnFlow:
                 ("ECT(1) without accurate ECN", self.ect1 > 0 and self.negotiated == "ECN"),
                 ("both ECT(0) and ECT(1)", min(self.ect0, self.ect1) > _BLEACHED * self.packets),
                 ("negotiated, but data is Not-ECT", self.negotiated in ("ECN", "AccECN") and not capable),
-                ("offered, but not accepted", self.offered != "none" and self.negotiated == "none"),
+                ("offered, but not accepted", self.offered in ("ECN", "AccECN") and self.negotiated == "none"),
                 ("bleached", self.bleached > _BLEACHED * capable > 0),
                 ("marks are not echoed", self.marked > 0 and self.echoed == 0),
                 ("no answer to echoes", self.negotiated == "ECN" and bool(self.echoed) and self.answered == 0),

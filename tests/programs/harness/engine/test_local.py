@@ -136,8 +136,11 @@ def test_no_job_begins_while_memory_is_short(monkeypatch: pytest.MonkeyPatch) ->
         LocalEngine(_BYTES)
 
 
-def test_processors_are_leased_to_one_at_a_time() -> None:
-    with Lease([1000, 1001]) as first, Lease([1000, 1001]) as second, Lease([1000, 1001]) as shared:
-        assert {first, second} == {1000, 1001} and shared in (1000, 1001)
-    with Lease([1000, 1001]) as again:
+def test_processors_are_leased_to_one_at_a_time_and_then_shared_evenly() -> None:
+    both = [1000, 1001]
+    with Lease(both) as first, Lease(both) as second:
+        assert (first, second) == (1000, 1001)
+        with Lease(both) as third, Lease(both) as fourth:
+            assert (third, fourth) == (1000, 1001)
+    with Lease(both) as again:
         assert again == 1000

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.report import paper
 from sojourn.harness.report.experiments import experiments, find_runs
+from sojourn.harness.report.markdown import MarksError
 from sojourn.harness.report.paper import (
     PARTS,
     PaperError,
@@ -231,6 +232,15 @@ def test_a_picture_of_a_run_has_only_its_stamp_in_the_page(
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "p.md").read_text()
     assert "*1 run; commit 1234abcd" in page and "|" not in page
+
+
+def test_a_page_without_marks_is_refused_before_any_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(paper, "_runs", lambda table, folder: pytest.fail("runs were made"))
+    (tmp_path / "page.md").write_text("no marks")
+    table = PaperTable(name="one", page="page.md", commands=("harm",), table="harm")
+    with refusal(MarksError, "missing", "page.md", "one"):
+        list(paper.renew([table], tmp_path, lambda *_: ()))
 
 
 def test_the_published_tables_have_a_folder_per_matrix(series: Callable[..., list[Path]], tmp_path: Path) -> None:

@@ -94,6 +94,12 @@ def test_what_contradicts_the_rfcs_is_named(found: EcnFlow, finding: str) -> Non
     assert found.findings == (finding,)
 
 
+def test_a_connection_older_than_the_capture_has_no_offer_that_was_refused() -> None:
+    packets = [capture([(True, ACK, 1000, NOT_ECT), (False, SYN | ACK, 0, NOT_ECT)]) for _side in range(2)]
+    (found,) = ecn_flows(*packets, [SENDER])
+    assert (found.offered, found.negotiated, found.findings) == (None, "none", ())
+
+
 def test_a_real_prague_negotiates_accurate_ecn_over_ipv6() -> None:
     packets = pcapng.read(Path(__file__).parents[1] / "data" / "ipv6.pcapng.zst").packets
     down = packets.filter(pl.col("payload") > 0).group_by("src").len().sort("len")["src"][-1]
