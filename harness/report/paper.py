@@ -267,7 +267,7 @@ def harm_table(one: Experiment) -> str:
 
     rows = [row("harm", "–", harm.contended)]
     if harm.beyond:
-        rows.append(row("above the bar (below 0: below it)", "–", harm.beyond))
+        rows.append(row("harm minus the bar", "–", harm.beyond))
     for metric in ("played_height", "victim_mbps", "recovery_s"):
         if figure := summary.figure(metric):
             rows.append(row(label_of(metric), interval(figure.alone), figure.contended))

@@ -215,10 +215,10 @@ def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
     if own not in summary.contenders:
         yield f"No bar: {own}, the victim's own congestion control, did not compete."
         return
-    beyond = [f"{name} by {interval(less)}" for name, less in harm.beyond.items()]
+    beyond = [f"{name} {interval(less)}" for name, less in harm.beyond.items()]
     label, _ = named(harm.metric)
     bar = f"Bar, the harm by {own}, the victim's own congestion control ({label}): {interval(harm.contended.get(own))}"
-    yield bar + (f"; above the bar (below 0: below it): {', '.join(beyond)}." if beyond else ".")
+    yield bar + (f"; harm minus the bar: {', '.join(beyond)}." if beyond else ".")
 
 
 def method() -> str:

@@ -81,7 +81,7 @@ def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
 def test_the_victims_own_kind_is_the_bar(series: Series) -> None:
     (one,) = experiments(find_runs(series([1, 2, 3, 4, 5])))
     (bar,) = [line for line in lines(one) if line.startswith("Bar")]
-    assert bar.startswith("Bar, the harm by cubic, the victim's own") and "prague by 0.65 (0.56" in bar
+    assert bar.startswith("Bar, the harm by cubic, the victim's own") and "prague 0.65 (0.56" in bar
     (harm,) = [figure for figure in one.summary.harm if figure.primary]
     assert list(harm.beyond) == ["prague"] and harm.beyond["prague"].value == 0.65
 
