@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from sojourn.harness.store.loaded import load_victim_run
+from sojourn.harness.store.loaded import LoadError, load_victim_run
 from sojourn.scoring.evidence import Setting, capture_file, read_capture
 from sojourn.scoring.packets.ecn import EcnFlow, ecn_flows
 from sojourn.scoring.packets.pcapng import TCP
@@ -35,14 +35,16 @@ class EcnRow:
 def ecn_rows(run: Path) -> list[EcnRow]:
     """Return the flows of a victim's run, the most packets first.
 
-    Raises LoadError for another kind of run or without its captures; CaptureError, RecordError.
+    Raises LoadError for another kind of run, without its captures or with altered ones; CaptureError, RecordError.
     """
-    load_victim_run(run, "ecn").require_raw_files("lab.json", "timeline.json")
-    setting = Setting.read(run)
+    loaded = load_victim_run(run, "ecn")
     files = {side: capture_file(run, side) for side in ("server", "client")}
-    near, far = (
-        read_capture(file or run / f"{side}.pcapng.zst", side, setting).packets for side, file in files.items()
-    )
+    if lacks := [side for side, file in files.items() if file is None]:
+        raise LoadError(f"{run}: no capture of the {' and the '.join(lacks)}; ecn needs both", code="missing")
+    captured = {side: file for side, file in files.items() if file}
+    loaded.require_unaltered("lab.json", "timeline.json", *(file.name for file in captured.values()))
+    setting = Setting.read(run)
+    near, far = (read_capture(file, side, setting).packets for side, file in captured.items())
     names = {address(text): name for name, text in setting.lab["addresses"].items()}
     sources = [number for number, name in names.items() if name in _FAR_SIDE]
     return [_row(flow, names) for flow in ecn_flows(near, far, sources)]

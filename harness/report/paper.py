@@ -21,11 +21,13 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sojourn.apps import SERVICES
 from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
-from sojourn.hardware.machine.files import CHECKOUT
+from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.options.model import OPTIONS, omitted_from_records
+from sojourn.harness.options.sources import scenario_file
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.film import write_film
@@ -85,6 +87,8 @@ DECIDING: Mapping[Form, Sequence[str]] = {
 }
 #: Tables whose commands run matrices, each in a folder of its own.
 _OF_MATRICES = frozenset({"published", "rigs", "shares"})
+#: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
+_RESUMING = frozenset({*_OF_MATRICES, "map", "overview"})
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
 #: Marks a folder whose command has made all its runs.
@@ -125,18 +129,19 @@ class PaperTable(BaseModel):
         return self
 
     @property
-    def _words(self) -> list[str]:
+    def words(self) -> list[str]:
+        """The shell words of its commands."""
         return [word for command in self.commands for word in shlex.split(command)]
 
     @property
     def repeats(self) -> int:
         """The number of runs of every experiment."""
-        return next((int(word.partition("=")[2]) for word in self._words if word.startswith("--repeat=")), 1)
+        return next((int(word.partition("=")[2]) for word in self.words if word.startswith("--repeat=")), 1)
 
     @property
     def decided_by(self) -> tuple[str, ...]:
         """The parts of the code that decide it."""
-        call = "--service=call" in self._words
+        call = "--service=call" in self.words
         return tuple("call" if part == "player" and call else part for part in DECIDING[self.table])
 
     @property
@@ -199,16 +204,21 @@ def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
 
 
 def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
-    """Return a digest of each part of the code that decides a table: its command and the options' defaults too.
+    """Return a digest of each part of the code that decides a table.
 
-    A default that no record of a run has, because earlier versions had no such option, does not count.
+    Its command, with the scenarios that it names, and the defaults of options and services are parts too. A default
+    that no record of a run has, because earlier versions had no such option, does not count. The code that carries the
+    parts out (`harness/`, the router's set-up) does not count either: the tests hold it to the same bytes.
     """
     defaults = {it.name: it.default for it in OPTIONS if it.subject == "what" and not omitted_from_records(it)}
     known = {
         "scores": SCORER,
-        "command": _digest([("command", "\n".join(table.commands).encode())]),
+        "command": _digest([("command", "\n".join(table.commands).encode()), *_scenarios(table, checkout)]),
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
+    if table.table not in _OF_MATRICES:
+        services = {name: dict(service.defaults) for name, service in SERVICES.items()}
+        known["services"] = _digest([("services", json.dumps(services, sort_keys=True).encode())])
     for part in table.decided_by:
         of_matrices = _experiments(table, checkout) if part == "cells" else set()
         # What the names of the contenders stand for, not the code that finds them.
@@ -217,6 +227,11 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
         texts = ((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
         known[part] = _digest([*senders, *texts])
     return known
+
+
+def _scenarios(table: PaperTable, checkout: Path) -> list[tuple[str, bytes]]:
+    named = [word.partition("=")[2] for word in table.words if word.startswith("--scenario=")]
+    return [(name, scenario_file(name, checkout).read_bytes()) for name in named]
 
 
 def _experiments(table: PaperTable, checkout: Path) -> set[Path]:
@@ -314,6 +329,8 @@ def _share(pairs: Sequence[Sequence[float]]) -> str:
     if not pairs:
         return "–"
     means = " : ".join(f"{fmean(flow):.2f}" for flow in zip(*pairs, strict=True))
+    if not all(min(flow) > 0 for flow in pairs):  # one of the flows got nothing
+        return means
     ratio = estimate([log(first / second) for first, second in pairs])
     bounds = "" if ratio.low is None or ratio.high is None else f" ({exp(ratio.low):.2f} to {exp(ratio.high):.2f})"
     return f"{means}<br>× {exp(ratio.value):.2f}{bounds}"
@@ -356,13 +373,18 @@ def rigs_table(runs: Sequence[LoadedRun]) -> str:
 
 
 def _log_ratios(runs: Sequence[LoadedRun], *, drawn: bool) -> dict[int, list[tuple[int, int, float]]]:
-    """Return, by rate in bit/s, (RTT in µs, seed, log(D_SS of flow 0 / flow 1)) of the cells' runs of one kind."""
+    """Return, by rate in bit/s, (RTT in µs, seed, log(D_SS of flow 0 / flow 1)) of the cells' runs of one kind.
+
+    Raises PaperError for a flow without a rate.
+    """
     found: dict[int, list[tuple[int, int, float]]] = {}
     for run in runs:
         if isinstance(run, CellRun) and bool(run.manifest.drawn) == drawn and run.seed is not None:
             cell = run.options["cell"]
             rates = [flow["d_ss_mbps"] for flow in run.scores["flows"]]
             rate = int(cell["hops"][0]["down"]["rate_bps"])
+            if min(rates) <= 0:
+                raise PaperError(f"{run.path}: a flow got nothing, so no ratio", code="invalid-run")
             found.setdefault(rate, []).append((int(cell["flows"][0]["rtt_us"]), run.seed, log(rates[0] / rates[1])))
     return found
 
@@ -397,9 +419,10 @@ def _at(table: PaperTable, results: Path) -> tuple[dict[str, str], Path]:
 
 
 def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
-    # Maps and matrices keep finished runs themselves.
     of_matrices = table.table in _OF_MATRICES
-    if not (folder / _DONE).exists() and (table.table == "map" or of_matrices or not RunStore(folder).runs()):
+    if not (folder / _DONE).exists():
+        if table.table not in _RESUMING and RunStore(folder).runs():
+            raise PaperError(f"{table.name}: {folder} has runs of an interrupted series; remove it", code="conflict")
         for command in table.commands:
             words = [sys.executable, "-m", "sojourn.harness.cli", *shlex.split(command), f"--results={folder}"]
             # A matrix that misses its expectations has its figures all the same.
@@ -416,8 +439,10 @@ def _draw(table: PaperTable, runs: Sequence[LoadedRun], picture: Path) -> Path:
         ((path, scores),) = shown
         write_picture(timeline.figure(scores, path), picture)
     else:
-        picture.unlink(missing_ok=True)
-        write_film(shown, picture, lambda *_: None, *table.part, gif=True)
+        fresh = picture.with_name(f"{picture.stem}{FRESH}{picture.suffix}")
+        fresh.unlink(missing_ok=True)
+        write_film(shown, fresh, lambda *_: None, *table.part, gif=True)
+        fresh.replace(picture)
     return picture
 
 
@@ -428,6 +453,8 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         raise PaperError(f"{table.name}: fewer than {table.repeats} valid runs of {short}; remove and repeat them")
     if table.table in ("harm", "picture") and len(groups) != 1:
         raise PaperError(f"{table.name}: runs of {len(groups)} experiments instead of one", code="conflict")
+    if table.table == "film" and len(groups) != len(table.commands):
+        raise PaperError(f"{table.name}: runs of {len(groups)} of {len(table.commands)} commands", code="missing")
     forms = {
         "harm": lambda: harm_table(groups[0]),
         "map": lambda: map_table(groups),

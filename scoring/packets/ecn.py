@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from sojourn.scoring.packets.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, SYN, TCP
+from sojourn.scoring.packets.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, RST, SYN, TCP
 from sojourn.scoring.packets.per_flow import FLOW
 
 _FIELD: Final = AE | CWR | ECE
@@ -178,14 +178,14 @@ def _echoes(back: pl.DataFrame) -> dict[tuple[int, ...], dict[str, int]]:
     """Return, by the flow of the acknowledgements, how far the ACE counter advanced and how many have ECE.
 
     ACE has three bits, so each acknowledgement can report up to seven packets. In the opener's first one, which ends
-    the handshake, it has another meaning (RFC 9768, Table 3).
+    the handshake, it has another meaning (RFC 9768, Table 3); a reset's is not the counter.
     """
     bits = ((AE, 4), (CWR, 2), (ECE, 1))
     ace = sum((pl.when(pl.col("flags") & flag != 0).then(value).otherwise(0) for flag, value in bits), pl.lit(0))
     of_tcp = back.filter(pl.col("proto") == TCP)
     opened = of_tcp.filter(pl.col("flags") & (SYN | ACK) == SYN).select(FLOW).unique().with_columns(opened=True)
     acks = (
-        of_tcp.filter(pl.col("flags") & (SYN | ACK) == ACK)
+        of_tcp.filter(pl.col("flags") & (SYN | RST | ACK) == ACK)
         .with_columns(ace=ace, nth=pl.int_range(pl.len()).over(FLOW))
         .join(opened, on=FLOW, how="left", maintain_order="left")
         .filter((pl.col("nth") > 0) | pl.col("opened").is_null())

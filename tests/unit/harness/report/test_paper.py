@@ -85,6 +85,20 @@ def test_a_contender_that_is_another_makes_a_table_out_of_date(checkout: Path, m
     assert out_of_date([TABLE], checkout) == {"harm-here": ["senders"]}
 
 
+def test_a_service_or_a_scenario_that_is_another_makes_a_table_out_of_date(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scenario := checkout / "home.toml").write_text('qdisc = "cake"\n')
+    table = TABLE.model_copy(update={"commands": (*TABLE.commands, "harm --scenario=home.toml")})
+    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown("harm-here", 6))
+    assert out_of_date([table], checkout) == {}
+    scenario.write_text('qdisc = "pie"\n')
+    assert out_of_date([table], checkout) == {"harm-here": ["command"]}
+    scenario.write_text('qdisc = "cake"\n')
+    monkeypatch.setattr(paper.SERVICES["o2tv"], "defaults", {"rate": "1gbit"})
+    assert out_of_date([table], checkout) == {"harm-here": ["services"]}
+
+
 def test_a_table_without_a_stamp_was_never_made(checkout: Path) -> None:
     (checkout / "page.md").write_text("no table")
     assert out_of_date([TABLE], checkout) == {"harm-here": ["never made"]}
@@ -177,6 +191,64 @@ def test_the_table_of_shares_has_rates_by_queue_and_the_ratio_with_its_interval(
     assert fast.startswith("| 20 Mbit/s | 28.29 : 1.00<br>× 27.92 (") and fast.endswith("| – |")
     low, high = (float(it) for it in fast.split("(")[1].split(")")[0].split(" to "))
     assert 20 < low < 27.92 < high < 36
+
+
+def test_a_flow_that_got_nothing_has_a_rate_and_no_share() -> None:
+    runs = [cell_run(20, 20_000, seed, 0, drawn=True) for seed in (1, 2)]
+    assert shares_table(runs).splitlines()[-1] == "| 20 Mbit/s | 0.00 : 1.00 |"
+    with refusal(PaperError, "invalid-run", "no ratio"):
+        rigs_table(runs)
+
+
+@pytest.mark.parametrize(
+    ("form", "command", "ends", "again"),
+    [
+        ("map", "map rtt=10ms,20ms", [1], None),
+        ("overview", "harm --scenario=access-line", [1], None),
+        ("published", "matrix s1", [2], None),
+        ("film", "harm", [0, 1], "interrupted"),
+        ("harm", "harm --repeat=6", [1], "interrupted"),
+    ],
+)
+def test_a_series_that_was_interrupted_is_continued_or_refused(
+    form: Any, command: str, ends: list[int], again: str | None, series: Series, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    further = {"picture": "a.gif", "part": (0, 1)} if form == "film" else {}
+    table = PaperTable(name="one", page="p.md", commands=(command,) * len(ends), table=form, **further)
+    folder, left = series([1])[0].parent, list(ends)
+    shutil.rmtree(tmp_path / "made", ignore_errors=True)
+
+    def run(words: list[str], check: bool) -> SimpleNamespace:
+        assert words[3:] == [*command.split(), f"--results={tmp_path / 'made'}"]
+        shutil.copytree(folder, tmp_path / "made", dirs_exist_ok=True)
+        return SimpleNamespace(returncode=left.pop(0))
+
+    monkeypatch.setattr(paper.subprocess, "run", run)
+    with refusal(PaperError, "failed", command, f"ended with {ends[-1]}"):
+        paper._runs(table, tmp_path / "made")
+    left = [0] * len(ends)
+    if again:
+        with refusal(PaperError, "conflict", str(tmp_path / "made"), again):
+            paper._runs(table, tmp_path / "made")
+    else:
+        paper._runs(table, tmp_path / "made")
+        assert not left
+        paper._runs(table, tmp_path / "made")  # done: no command
+
+
+def test_a_matrix_that_misses_its_expectations_has_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = PaperTable(name="one", page="p.md", commands=("matrix s1",), table="published")
+    (tmp_path / "made").mkdir()
+    monkeypatch.setattr(paper.subprocess, "run", lambda *_, check: SimpleNamespace(returncode=1))
+    assert paper._runs(table, tmp_path / "made") == []
+
+
+def test_a_film_of_two_queues_has_both(series: Series) -> None:
+    runs = find_runs([series([1])[0].parent])
+    film = PaperTable(name="one", page="p.md", commands=("harm", "harm"), table="film", picture="a.gif", part=(0, 1))
+    with refusal(PaperError, "missing", "1 of 2 commands"):
+        stamped(film, runs, {})
 
 
 def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:

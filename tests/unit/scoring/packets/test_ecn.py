@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.packets.ecn import EcnFlow, ecn_flows
-from sojourn.scoring.packets.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, SYN
+from sojourn.scoring.packets.pcapng import ACK, AE, CE, CWR, ECE, ECT0, ECT1, NOT_ECT, RST, SYN
 
 SENDER, RECEIVER = 1, 2
 #: ACE of 0 to 7 as flags.
@@ -92,6 +92,11 @@ def test_the_handshake_is_read_as_the_rfcs_table_has_it(syn: int, syn_ack: int, 
 )
 def test_what_contradicts_the_rfcs_is_named(found: EcnFlow, finding: str) -> None:
     assert found.findings == (finding,)
+
+
+def test_a_reset_reports_no_marks() -> None:
+    found = flow(AE | CWR | ECE, CWR, [(ECT1, CE)] * 5, [ACE[5], ACE[5], RST])
+    assert (found.marked, found.echoed, found.findings) == (5, 0, ("marks are not echoed",))
 
 
 def test_a_connection_older_than_the_capture_has_no_offer_that_was_refused() -> None:
