@@ -18,6 +18,8 @@
  *   packet, since StartProbeBW_DOWN() forgets that the round had a loss.
  * - A tail loss that a loss probe repaired counts as a loss in its round: the
  *   core enters CWR for it.
+ * - A precautionary probe (5.3.3.4.2) ends when inflight was inflight_longterm
+ *   before the ACK: after it, a flow whose cwnd is inflight_longterm is below.
  * - probe_rtt_min_delay starts as min_rtt, probe_rtt_min_stamp as Now().
  */
 
@@ -156,6 +158,7 @@ struct bbr3_sample {
 	u32	prior_delivered;
 	u32	newly_acked;
 	u32	tx_in_flight;
+	u32	prior_in_flight;	/* before this ACK */
 	u32	lost;			/* with CE marks */
 	s64	rtt;			/* -1: none */
 };
@@ -679,7 +682,7 @@ static bool bbr3_is_time_to_go_down(struct sock *sk, const struct bbr3_sample *r
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct bbr3 *ca = inet_csk_ca(sk);
 
-	if (ca->prev_probe_too_high && bbr3_inflight(sk) >= ca->inflight_longterm) {
+	if (ca->prev_probe_too_high && rs->prior_in_flight >= ca->inflight_longterm) {
 		ca->prev_probe_precautionary = true;
 		return true;
 	}
@@ -922,6 +925,7 @@ static struct bbr3_sample bbr3_sample_of(const struct sock *sk, const struct rat
 	sample.delivered = rs->delivered;
 	sample.prior_delivered = rs->prior_delivered;
 	sample.tx_in_flight = rs->tx_in_flight;
+	sample.prior_in_flight = rs->prior_in_flight;
 	sample.lost = rs->lost + rs->delivered_ce;
 	if (rs->interval_us > 0)
 		sample.delivery_rate = div_u64((u64)rs->delivered * tcp_sk(sk)->mss_cache * USEC_PER_SEC,

@@ -15,6 +15,7 @@
 #define MSS		1000U
 #define RING		(1U << 16)
 #define NSEC		1000000000ULL
+#define BEGIN		(10 * NSEC)	/* of a connection */
 
 struct packet {
 	struct sk_buff skb;
@@ -63,7 +64,7 @@ static struct tcp_sock tp;
 static struct sock *const sk = &tp.sk;
 static struct packet ring[RING];
 static struct on_wire queue[RING], acks[RING];
-static u32 queue_head, queued, acks_out;
+static u32 queue_head, queued, acks_head, acks_out;
 static u64 now, link_done, next_send, next_write, rto_at, random_state;
 static u32 snd_nxt, snd_una, high_seq, cwnd_usage_seq, tx_count, newest_tx, lost_waiting, marks, spurious, rtt_us;
 static u64 sent_packets, dropped, rtos, undone;
@@ -138,10 +139,9 @@ static void leave_link(void)
 	}
 	if (path.aggregate_us)
 		entry.ns = DIV_ROUND_UP(entry.ns, path.aggregate_us * 1000ULL) * path.aggregate_us * 1000ULL;
-	for (at = acks_out++; at && acks[at - 1].ns <= entry.ns; at--)	/* the last is the next to arrive */
-		;
-	memmove(&acks[at + 1], &acks[at], (acks_out - 1 - at) * sizeof(entry));
-	acks[at] = entry;
+	for (at = acks_head + acks_out++; at != acks_head && acks[(at - 1) % RING].ns > entry.ns; at--)
+		acks[at % RING] = acks[(at - 1) % RING];
+	acks[at % RING] = entry;
 }
 
 /* 4.1.2.2 OnPacketSent(). */
@@ -293,7 +293,7 @@ static void deliver(const struct on_wire *ack, struct rate_sample *rs, u32 *last
 		tp.in_flight--;
 	else
 		lost_waiting -= p->lost;
-	p->outstanding = false;
+	p->outstanding = p->lost = false;
 	tp.delivered++;
 	tp.delivered_ce += ack->ce;
 	rs->acked_sacked++;
@@ -315,13 +315,13 @@ static void deliver(const struct on_wire *ack, struct rate_sample *rs, u32 *last
 
 static void acknowledge(void)
 {
-	struct rate_sample rs = { .rtt_us = -1 };
-	u64 arrived = acks[acks_out - 1].ns;
+	struct rate_sample rs = { .rtt_us = -1, .prior_in_flight = tp.in_flight };
+	u64 arrived = acks[acks_head % RING].ns;
 	u32 last_seq = 0;
 
 	check_if_application_limited();
-	while (acks_out && acks[acks_out - 1].ns == arrived)
-		deliver(&acks[--acks_out], &rs, &last_seq);
+	for (; acks_out && acks[acks_head % RING].ns == arrived; acks_out--)
+		deliver(&acks[acks_head++ % RING], &rs, &last_seq);
 	while (snd_una != snd_nxt && packet(snd_una)->delivered)
 		snd_una++;
 	if (!rs.acked_sacked)
@@ -370,18 +370,16 @@ static void look(void)
 	};
 }
 
-/* Advances to the next event and handles it. */
-static void step(void)
+/* Advances to the next event and handles it, or to `until_us` if there is none before. */
+static void step(u64 until_us)
 {
 	u64 next = min(link_done, rto_at);
-	u64 ack = acks_out ? acks[acks_out - 1].ns : U64_MAX;
+	u64 ack = acks_out ? acks[acks_head % RING].ns : U64_MAX;
 	u64 send = has_data() && tp.in_flight < tp.snd_cwnd ? max(next_send, now) : U64_MAX;
-	u64 write = path.app_rate && !path.paused ? next_write : U64_MAX;
+	u64 write = path.app_rate && !path.paused ? max(next_write, now) : U64_MAX;
 
 	next = min(min(next, ack), min(send, write));
-	if (next == U64_MAX)
-		next = now + NSEC / 1000;	/* an idle connection */
-	now = next;
+	now = min(next, until_us * 1000);
 	tp.tcp_mstamp = now / 1000;
 	if (now == link_done)
 		leave_link();
@@ -403,10 +401,10 @@ void path_begin(void)
 	tp = (struct tcp_sock){ .mss_cache = MSS, .snd_cwnd = 10, .snd_cwnd_clamp = U32_MAX, .snd_ssthresh = S32_MAX };
 	sk->sk_max_pacing_rate = U64_MAX;
 	tp.srtt_us = path.rtt_us * 8;
-	queue_head = queued = acks_out = sent_head = sent_tail = 0;
+	queue_head = queued = acks_head = acks_out = sent_head = sent_tail = 0;
 	snd_nxt = snd_una = high_seq = cwnd_usage_seq = tx_count = newest_tx = lost_waiting = marks = spurious = rtt_us = 0;
 	sent_packets = dropped = rtos = undone = writable = 0;
-	now = next_send = next_write = NSEC;
+	now = next_send = next_write = BEGIN;
 	link_done = rto_at = U64_MAX;
 	random_state = path.seed;
 	tokens = path.bucket;
@@ -425,7 +423,7 @@ bool path_run(u64 until_us, u32 states, bool round)
 	while (now < until_us * 1000) {
 		u32 state = ca->state, rounds = ca->round_count;
 
-		step();
+		step(until_us);
 		if ((ca->state != state && states & 1U << ca->state) || (round && ca->round_count != rounds)) {
 			look();
 			return true;
@@ -449,7 +447,7 @@ void path_expire_probe_rtt(void)
 {
 	struct bbr3 *ca = inet_csk_ca(sk);
 
-	ca->probe_rtt_min_stamp = tp.tcp_mstamp > PROBE_RTT_INTERVAL ? tp.tcp_mstamp - PROBE_RTT_INTERVAL - 1 : 0;
+	ca->probe_rtt_min_stamp = tp.tcp_mstamp - PROBE_RTT_INTERVAL - 1;
 }
 
 u32 path_inflight_at_loss(u32 tx_in_flight, u32 lost, u32 size)

@@ -139,7 +139,7 @@ struct sk_buff {
 
 struct rate_sample {
 	u64 prior_mstamp;
-	u32 prior_delivered, prior_delivered_ce, acked_sacked, prior_lost, lost, tx_in_flight;
+	u32 prior_delivered, prior_delivered_ce, acked_sacked, prior_lost, lost, tx_in_flight, prior_in_flight;
 	s32 delivered, delivered_ce;
 	s64 interval_us, rtt_us;
 	bool is_app_limited;
