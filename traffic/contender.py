@@ -110,13 +110,19 @@ _MODES = {
 _OWN = re.compile(rf"{PREFIX}(?P<cc>[a-z0-9_][a-z0-9_-]{{0,14}}?)(?:-(?P<mode>noecn|accecn|l4s))?")
 
 
+OPTIONAL = {"bbr3": Contender("bbr3", "bbr3", NO_ECN)}
+"""Contenders that Sojourn has and its default kernel lacks: --kernel-source=hardware/kernel/NAME builds one with it."""
+
+
 class _Contenders(dict[str, Contender]):
-    """The contenders by name; of the user's own kernel any `tcp_NAME`, which iterations do not list."""
+    """The contenders by name; also OPTIONAL and, of the user's own kernel, `tcp_NAME`, which iterations do not list."""
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or _own(name) is not None
+        return super().__contains__(name) or name in OPTIONAL or _own(name) is not None
 
     def __missing__(self, name: str) -> Contender:
+        if name in OPTIONAL:
+            return OPTIONAL[name]
         if own := _own(name):
             return own
         raise KeyError(name)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from sojourn.hardware.kernel_build import kbuild, own_files
 from sojourn.hardware.kernel_build.kbuild import Prepared, Recipe, Tree
-from sojourn.hardware.kernel_build.own_files import OwnFiles
+from sojourn.hardware.kernel_build.own_files import OwnFiles, Placed
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError, Progress
 
@@ -34,23 +34,25 @@ def compiled_with(
     with cache.locked(folder.with_name(f".{folder.name}.lock")):
         log.write_bytes(b"")
         prepared = _prepared(recipe, folder, log, report)
-        replaced = own_files.place(own, prepared.source)
-        for file in replaced:
+        placed = own_files.place(own, prepared.source)
+        for file in placed.replaced:
             print(f"{own.folder / Path(file).name} replaces the kernel's {file}", file=sys.stderr)
-        _be_hot(recipe, prepared, replaced)
-        report(f"compiling {', '.join(own.built)}", 0.13)
-        _make(recipe, prepared, own, log, f"{own_files.PLACE}/", *(f"{file[:-2]}.o" for file in replaced))
+        _be_hot(recipe, prepared, placed)
+        report(f"compiling {own.names}", 0.13)
+        objects = [f"{file[:-2]}.o" for file in (*placed.replaced, *placed.patched) if file.endswith(".c")]
+        _make(recipe, prepared, own, log, placed.patched, f"{own_files.PLACE}/", *objects)
+        _refuse_common_headers(prepared, own, placed.patched)
         if not (folder / _COMPILED).exists():
             own_files.place(None, prepared.source)  # the training is of the kernel without them
             with log.open("ab") as out:
                 kbuild.compile_prepared(recipe, prepared, out, report, train)
             (folder / _COMPILED).touch()
             own_files.place(own, prepared.source)
-            _be_hot(recipe, prepared, replaced)
-        report(f"linking {', '.join(own.built)}", 0.95)
-        _make(recipe, prepared, own, log)
+            _be_hot(recipe, prepared, placed)
+        report(f"linking {own.names}", 0.95)
+        _make(recipe, prepared, own, log, placed.patched)
         version = (prepared.objects / "include/config/kernel.release").read_text().strip()
-        name = f"{prepared.name} with {', '.join(own.built)} sha256:{own.digest}"
+        name = f"{prepared.name} with {own.names} sha256:{own.digest}"
         yield Tree(prepared.source, prepared.objects, version, name)
 
 
@@ -64,13 +66,40 @@ def _prepared(recipe: Recipe, folder: Path, log: Path, report: Progress) -> Prep
     return prepared
 
 
-def _be_hot(recipe: Recipe, prepared: Prepared, replaced: list[str]) -> None:
+def _be_hot(recipe: Recipe, prepared: Prepared, placed: Placed) -> None:
     """Have the recipe's hot files compiled by their profile, except those of which the code has changed."""
-    names = (f"{file}.o\n" for file in recipe.hot if f"{file}.c" not in replaced)
+    changed = {*placed.replaced, *placed.patched}
+    names = (f"{file}.o\n" for file in recipe.hot if f"{file}.c" not in changed and not _uses(prepared, file, changed))
     (prepared.tools / "hot").write_text("".join(names))
 
 
-def _make(recipe: Recipe, prepared: Prepared, own: OwnFiles, log: Path, *goals: str) -> None:
+def _uses(prepared: Prepared, file: str, changed: set[str]) -> bool:
+    """Whether a file, compiled before, includes one of the changed headers: its counts are then of other lines."""
+    headers = [name for name in changed if name.endswith(".h")]
+    commands = (prepared.objects / file).with_name(f".{Path(file).name}.o.cmd")
+    used = commands.read_text() if headers and commands.is_file() else ""
+    return any(f"/{name}" in used for name in headers)
+
+
+def _refuse_common_headers(prepared: Prepared, own: OwnFiles, patched: Mapping[str, str]) -> None:
+    """Raise BuildError for a patch of a header that nearly every file includes: kernel/cc compiles these only once."""
+    common = prepared.tools / f"{kbuild.COMMON_HEADERS.name}.gch"
+    headers = [name for name in patched if name.endswith(".h")]
+    if not (headers and common.exists()):
+        return
+    compiled = common.read_bytes()
+    if wrong := next((name for name in headers if f"/{name}\0".encode() in compiled), None):
+        own_files.place(None, prepared.source)
+        common.unlink()
+        raise BuildError(
+            f"--kernel-source: {own.folder / patched[wrong]}: changes {wrong}, which nearly every file includes; "
+            "give a whole Linux tree instead", code="unsupported",
+        )  # fmt: skip
+
+
+def _make(
+    recipe: Recipe, prepared: Prepared, own: OwnFiles, log: Path, patched: Mapping[str, str], *goals: str
+) -> None:
     begins = log.stat().st_size
     try:
         with log.open("ab") as out:
@@ -78,7 +107,7 @@ def _make(recipe: Recipe, prepared: Prepared, own: OwnFiles, log: Path, *goals: 
     except BuildError as failed:
         with log.open("rb") as said:
             said.seek(begins)
-            error = own_files.first_error(said.read().decode(errors="replace"), own)
+            error = own_files.first_error(said.read().decode(errors="replace"), own, patched)
         if not error:
             raise
         raise BuildError(f"--kernel-source: {error} (all output: {log})", code="invalid-value") from failed

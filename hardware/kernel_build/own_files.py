@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder with a user's own `sch_*.c` and `tcp_*.c`: what it defines, and its place in a kernel tree."""
+"""A folder with a user's own `sch_*.c`, `tcp_*.c` and patches: what it defines, and its place in a kernel tree."""
 
 from __future__ import annotations
 
 import re
-import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from sojourn.hardware import patches
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 
 BUILT = ("sch_*.c", "tcp_*.c")
 """The files that are compiled; they may include the headers and other C files next to them."""
+PATCH = "*.patch"
+"""Changes of files of the tree, applied in the order of their names after Sojourn's own."""
 PLACE = "net/sojourn"
 """Where a kernel tree has them, except those that replace a file of the tree."""
 #: A file of the tree with this name is replaced, and where it is.
@@ -26,8 +29,10 @@ _NAME = re.compile(r"[a-z0-9_][a-z0-9_-]{0,14}")
 _MAKEFILE = "ccflags-y += -I$(srctree)/net/sched -I$(srctree)/net/ipv4\nobj-y := {objects}\n"
 #: In place of a file of the tree. Its definition keeps `cc` from parsing headers before the file.
 _REPLACEMENT = '#define SOJOURN_REPLACED\n#include "{file}"\n'
-#: Where a tree keeps its files that these replace.
+#: Where a tree keeps its files that these replace or change.
 _ORIGINALS = "sojourn/originals"
+#: Not to be changed by a patch: they configure the kernel, which is done before, or are Sojourn's.
+_UNCHANGEABLE = re.compile(rf"(.*/)?Kconfig[^/]*|(sojourn|{PLACE})/.*")
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,13 @@ class OwnFiles:
     """The names that tc has for its qdiscs → the file that registers each."""
     controls: Mapping[str, str]
     """The names of its congestion controls → the file that registers each."""
+    patches: Mapping[str, bytes] = field(default_factory=dict)
+    """Its patches by name, in the order in which they are applied."""
+
+    @property
+    def names(self) -> str:
+        """What is compiled and applied, for a line of progress or evidence."""
+        return ", ".join([*self.built, *self.patches])
 
     @property
     def built(self) -> list[str]:
@@ -50,7 +62,7 @@ class OwnFiles:
     @property
     def digest(self) -> str:
         """Identifies names and contents, wherever the folder is."""
-        return cache.digest(self.contents.items())
+        return cache.digest([*self.contents.items(), *self.patches.items()])
 
 
 def has_own_files(folder: Path) -> bool:
@@ -78,7 +90,17 @@ def read(folder: Path) -> OwnFiles:
             if name in names:
                 raise ValueError(f"{folder / file}: registers {name!r}, as {names[name]} does; rename one")
             names[name] = file
-    return OwnFiles(folder, contents, found["sch"], found["tcp"])
+    patched = {path.name: path.read_bytes() for path in sorted(folder.glob(PATCH)) if path.is_file()}
+    return OwnFiles(folder, contents, found["sch"], found["tcp"], patched)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What a folder's files do to files of a kernel tree, by their paths in the tree."""
+
+    replaced: tuple[str, ...] = ()
+    patched: Mapping[str, str] = field(default_factory=dict)
+    """Each file that patches change → the last of them."""
 
 
 def names_in(source: str, prefix: str) -> Iterator[str]:
@@ -91,24 +113,31 @@ def names_in(source: str, prefix: str) -> Iterator[str]:
             yield name[1]
 
 
-def place(own: OwnFiles | None, tree: Path) -> list[str]:
-    """Make a kernel tree's own files those of `own`, and no others; return the files of the tree that they replace.
+def place(own: OwnFiles | None, tree: Path) -> Placed:
+    """Make a kernel tree's own files and changes those of `own`, and no others; return which files of the tree changed.
 
-    Only what differs is written, so that make compiles no more than that. Raises BuildError if a name is taken.
+    Only what differs is written, so that make compiles no more than that. Raises BuildError before anything is written:
+    a name is taken, or a patch does not apply.
     """
     contents = own.contents if own else {}
     replaced = [_home(name) for name in contents if _is_built(name) and _original(tree, _home(name)).exists()]
+    patched: dict[str, tuple[str, bytes]] = {}
     if own:
         _refuse_taken(own, tree, replaced)
-    originals = tree / _ORIGINALS
-    for kept in [path for path in originals.rglob("*.c") if str(path.relative_to(originals)) not in replaced]:
-        _write(tree / kept.relative_to(originals), kept.read_bytes())
-        kept.unlink()
+        patched = _patched(own, tree, replaced)
+    changed = {file: content for file, (_, content) in patched.items()}
     for file in replaced:
-        if not (kept := originals / file).exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(tree / file, kept)
-        _write(tree / file, _REPLACEMENT.format(file=f"../../{PLACE}/{Path(file).name}").encode())
+        changed[file] = _REPLACEMENT.format(file=f"../../{PLACE}/{Path(file).name}").encode()
+    originals = tree / _ORIGINALS
+    kept_files = [str(path.relative_to(originals)) for path in originals.rglob("*") if path.is_file()]
+    for file in kept_files:
+        if file not in changed:
+            _write(tree / file, (originals / file).read_bytes())
+            (originals / file).unlink()
+    for file, content in changed.items():
+        if file not in kept_files:
+            _write(originals / file, (tree / file).read_bytes())
+        _write(tree / file, content)
     objects = [f"{Path(name).stem}.o" for name in contents if _is_built(name) and _home(name) not in replaced]
     wanted = {**contents, "Makefile": _MAKEFILE.format(objects=" ".join(objects)).encode()}
     for name, content in wanted.items():
@@ -119,15 +148,19 @@ def place(own: OwnFiles | None, tree: Path) -> list[str]:
     makefile, line = tree / "net/Makefile", f"obj-y += {Path(PLACE).name}/\n"
     if line not in (text := makefile.read_text()):
         makefile.write_text(text + line)
-    return replaced
+    return Placed(tuple(replaced), {file: patch for file, (patch, _) in patched.items()})
 
 
-def first_error(said: str, own: OwnFiles) -> str:
-    """Return the first error that a build printed about these files, with the user's path; else empty."""
+def first_error(said: str, own: OwnFiles, patched: Mapping[str, str]) -> str:
+    """Return the first error that a build printed about these files or patches, with the user's path; else empty."""
     names = "|".join(map(re.escape, own.contents))
     error = re.search(rf"^\S*?{PLACE}/({names})(:\d+(?::\d+)?: (?:fatal )?error: .*)$", said, re.MULTILINE)
     if error:
         return f"{own.folder / error[1]}{error[2]}"
+    changed = "|".join(map(re.escape, patched)) or "(?!)"
+    error = re.search(rf"^(?:\S*/)?({changed})(:\d+(?::\d+)?: (?:fatal )?error: .*)$", said, re.MULTILINE)
+    if error:
+        return f"{own.folder / patched[error[1]]}: {error[1]}{error[2]}"
     link = re.search(r"^.*(?:undefined reference to|multiple definition of) .*$", said, re.MULTILINE)
     return link[0].strip() if link else ""
 
@@ -148,6 +181,37 @@ def _original(tree: Path, file: str) -> Path:
     """Return where a file of the tree itself is now."""
     kept = tree / _ORIGINALS / file
     return kept if kept.exists() else tree / file
+
+
+def _patched(own: OwnFiles, tree: Path, replaced: list[str]) -> dict[str, tuple[str, bytes]]:
+    """Return the files of a tree that patches change → the last patch and what it makes of the file."""
+    last: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as name:
+        patch, scratch = Path(name, "patch"), Path(name, "linux")
+        for called, content in own.patches.items():
+            patch.write_bytes(content)
+            where = f"--kernel-source: {own.folder / called}: "
+            try:
+                files = patches.changed_files(patch)
+            except patches.PatchError as wrong:
+                raise BuildError(f"{where}{wrong}", code="invalid-value") from wrong
+            for file in files:
+                if _UNCHANGEABLE.fullmatch(file) or not _original(tree, file).is_file():
+                    raise BuildError(
+                        f"{where}changes {file}; a patch can change the kernel's C files, headers and makefiles; "
+                        f"put new files next to it", code="invalid-value",
+                    )  # fmt: skip
+                if file in replaced:
+                    raise BuildError(
+                        f"{where}changes {file}, which {own.folder / Path(file).name} replaces; omit one",
+                        code="conflict",
+                    )
+                if file not in last:
+                    _write(scratch / file, _original(tree, file).read_bytes())
+                last[file] = called
+            if said := patches.refusal(scratch, patch):
+                raise BuildError(f"{where}does not apply to Sojourn's kernel: {said}", code="unsupported")
+        return {file: (called, (scratch / file).read_bytes()) for file, called in last.items()}
 
 
 def _refuse_taken(own: OwnFiles, tree: Path, replaced: list[str]) -> None:

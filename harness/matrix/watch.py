@@ -24,7 +24,7 @@ _LOOK_MS = 1000
 
 
 def watch(plan: MatrixPlan) -> NoReturn:
-    """Run a plan now and after every change of the C files in its kernel source, until the process is interrupted.
+    """Run a plan now and after every change of the files in its kernel source, until the process is interrupted.
 
     Each version is compared with the last one that ran. An error is printed, and the next change awaited. The runs are
     of copies of the files, so that a change meanwhile does not mix versions. Raises EngineError without such a folder.
@@ -61,7 +61,7 @@ def _run(plan: MatrixPlan, copy: Path, folder: Path) -> bool:
 
 
 def _versions(folder: Path) -> Iterator[dict[str, bytes]]:
-    """Yield the C files of a folder by name now, and whenever they have changed."""
+    """Yield the C files and patches of a folder by name now, and whenever they have changed."""
     from watchfiles import watch as changes
 
     last = _files(folder)
@@ -74,7 +74,7 @@ def _versions(folder: Path) -> Iterator[dict[str, bytes]]:
 
 def _files(folder: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
-    for path in sorted(folder.glob("*.[ch]")):
+    for path in sorted([*folder.glob("*.[ch]"), *folder.glob(own_files.PATCH)]):
         with suppress(OSError):  # an editor replaces it
             files[path.name] = path.read_bytes()
     return files

@@ -12,11 +12,13 @@ from sojourn.bottleneck.qdiscs import KINDS, Qdisc
 from sojourn.bottleneck.qdiscs.own import PREFIX as QDISC
 from sojourn.bottleneck.qdiscs.own import OwnQdisc
 from sojourn.hardware.kernel_build import own_files
-from sojourn.traffic.contender import CONTENDERS
+from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from sojourn.traffic.contender import CONTENDERS, OPTIONAL
 from sojourn.traffic.contender import PREFIX as CONTENDER
 
 _LOAD_WORD = re.compile(r"[a-z0-9_.-]+")
 _MODE = re.compile(r"-(noecn|accecn|l4s)$")
+_PAGE = "docs/your-qdisc.md"
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class OwnNames:
     qdiscs: Collection[str] | None = ()
     """None: unknown, as of a whole Linux."""
     controls: Collection[str] | None = ()
+    optional: Collection[str] = ()
+    """Those of `OPTIONAL` that it has; a whole Linux may have any."""
 
     def spelled_qdisc(self, text: str) -> str:
         """Return tc's words with the name that records have: `sch_mine limit 100` for `mine limit 100`."""
@@ -49,15 +53,21 @@ class OwnNames:
 
     def unknown_contender(self, names: Iterable[str]) -> str:
         """Return why this kernel does not have the first of these contenders that it does not have; empty if none."""
-        own = (name for name in names if name.startswith(CONTENDER) and name in CONTENDERS)
-        why = (self._unknown(name, CONTENDERS[name].cc, self.controls, "congestion control") for name in own)
-        return next(filter(None, why), "")
+        return next(filter(None, map(self._unknown_contender, names)), "")
+
+    def _unknown_contender(self, name: str) -> str:
+        if name in OPTIONAL and name not in self.optional and self.controls is not None:
+            return f"{name} is not in this kernel; add --kernel-source={FRAGMENTS / name} ({_PAGE})"
+        if not name.startswith(CONTENDER) or name not in CONTENDERS:
+            return ""
+        known = None if self.controls is None else (*self.controls, *self.optional)
+        return self._unknown(name, CONTENDERS[name].cc, known, "congestion control")
 
     def _unknown(self, name: str, bare: str, known: Collection[str] | None, what: str) -> str:
         if known is None or bare in known:
             return ""
         if not self.source:
-            return f"{name} is a {what} of your own kernel; add --kernel-source=FOLDER (docs/your-qdisc.md)"
+            return f"{name} is a {what} of your own kernel; add --kernel-source=FOLDER ({_PAGE})"
         return f"{self.source} has no {what} {bare!r}; it has: {', '.join(known) or 'none'}"
 
 
@@ -72,4 +82,5 @@ def own_names(source: Path | None) -> OwnNames:
         source,
         [name for name in own.qdiscs if name not in KINDS],
         [name for name in own.controls if name not in CONTENDERS],
+        [name for name in own.controls if name in OPTIONAL],
     )
