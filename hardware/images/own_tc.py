@@ -45,13 +45,18 @@ def checked(folder: Path) -> Path:
     return folder
 
 
+def digest(folder: Path | None) -> str:
+    """Identify what tc is built from, wherever the folder is, by 12 hexadecimal digits; empty without such a folder."""
+    return cache.digest(_parts(folder))[:12] if folder and has_own_tc(folder) else ""
+
+
 def ensure_tc(folder: Path, root: Path) -> Path:
     """Return the built folder of a user's tc for a guest's `root`, built now if it is not in the cache.
 
     It has `objects`, the guest's and the user's, and perhaps `tc`, a program. Raises BuildError with the compiler's
     first error.
     """
-    parts = [(str(path.relative_to(folder)), path.read_bytes()) for path in _sources(folder)]
+    parts = _parts(folder)
     parts += [(f"header {path.name}", path.read_bytes()) for path in HEADERS.iterdir()]
     parts += [(f"guest {path.name}", path.read_bytes()) for path in _objects(root).glob("*.so")]
     parts += [("compiler", compiler().encode()), ("command", repr(_OBJECT).encode())]
@@ -75,6 +80,10 @@ def use_in(job: Path) -> None:
 
 def _is_tree(folder: Path) -> bool:
     return all((folder / name).is_file() for name in _TREE)
+
+
+def _parts(folder: Path) -> list[tuple[str, bytes]]:
+    return [(str(path.relative_to(folder)), path.read_bytes()) for path in _sources(folder)]
 
 
 def _sources(folder: Path) -> Iterator[Path]:

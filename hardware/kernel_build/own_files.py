@@ -220,7 +220,8 @@ def _refuse_taken(own: OwnFiles, tree: Path, replaced: list[str]) -> None:
             file = f"{_HOMES[prefix]}/{path.name}"
             if file in replaced:
                 continue
-            for name in names_in(path.read_text(errors="replace"), prefix):
+            # The tree may still have what an earlier build put in place of the file.
+            for name in names_in(_original(tree, file).read_text(errors="replace"), prefix):
                 if name in names:
                     raise BuildError(
                         f"--kernel-source: {own.folder / names[name]}: {name!r} is the name of {file} of the kernel; "

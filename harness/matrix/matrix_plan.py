@@ -18,6 +18,7 @@ from rich.text import Text
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.hardware.confine.confinement import confinement
+from sojourn.hardware.images import own_tc
 from sojourn.hardware.kernel_build.kernel_source import short_name
 from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.lab.lab_file import PHYSICAL
@@ -77,11 +78,11 @@ class MatrixPlan:
     @cached_property
     def folder(self) -> Path:
         """Where the runs of the matrix are kept: separate for each lab, for endpoints other than Sojourn's, for each
-        kernel that was given, and for exact runs of a matrix whose seeds draw a rig.
+        content of the kernel and of the tc that were given, and for exact runs of a matrix whose seeds draw a rig.
         """
         apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
         kernel = short_name(self.kernel_source) if self.kernel_source else ""
-        tc = self.iproute2_source.resolve().name if self.iproute2_source else ""
+        tc = own_tc.digest(self.iproute2_source or self.kernel_source)
         exact = "exact" if self.exact and not self.matrix.exact else ""
         return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel, tc, exact)))
 

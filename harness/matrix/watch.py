@@ -27,7 +27,8 @@ def watch(plan: MatrixPlan) -> NoReturn:
     """Run a plan now and after every change of the files in its kernel source, until the process is interrupted.
 
     Each version is compared with the last one that ran. An error is printed, and the next change awaited. The runs are
-    of copies of the files, so that a change meanwhile does not mix versions. Raises EngineError without such a folder.
+    of copies of the files, so that a change meanwhile does not mix versions. Raises MatrixError without such a folder,
+    OSError.
     """
     folder = plan.kernel_source
     if not folder or not own_files.has_own_files(folder):
@@ -40,7 +41,9 @@ def watch(plan: MatrixPlan) -> NoReturn:
             copy.mkdir(parents=True)
             for name, content in files.items():
                 (copy / name).write_bytes(content)
-            now = replace(plan, kernel_source=copy, compare_with=before)
+            now = replace(plan, kernel_source=copy)
+            if before != now.folder:  # else a change was undone
+                now = replace(now, compare_with=before)
             if _run(now, copy, folder):
                 before = now.folder
             took = time.monotonic() - began

@@ -13,12 +13,16 @@ from sojourn.bottleneck.qdiscs.own import PREFIX as QDISC
 from sojourn.bottleneck.qdiscs.own import OwnQdisc
 from sojourn.hardware.kernel_build import own_files
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from sojourn.harness.options.timeline import TIMELINES
 from sojourn.traffic.contender import CONTENDERS, OPTIONAL
 from sojourn.traffic.contender import PREFIX as CONTENDER
+from sojourn.traffic.load import APPLICATIONS
 
 _LOAD_WORD = re.compile(r"[a-z0-9_.-]+")
 _MODE = re.compile(r"-(noecn|accecn|l4s)$")
 _PAGE = "docs/your-qdisc.md"
+#: Words of contenders and timelines that are no congestion controls.
+_TAKEN = {*APPLICATIONS, *TIMELINES, "solo"}
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,9 @@ def own_names(source: Path | None) -> OwnNames:
     if not own_files.has_own_files(source):
         return OwnNames(source, None, None)
     own = own_files.read(source)
+    for name, file in own.controls.items():
+        if name in _TAKEN or _MODE.search(name):
+            raise ValueError(f"{source / file}: {name!r} means something else in contenders and timelines; rename it")
     return OwnNames(
         source,
         [name for name in own.qdiscs if name not in KINDS],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.images import own_tc
 from sojourn.hardware.kernel_build.kernel_source import short_name
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.harness.matrix import dumbbell, watch
@@ -43,7 +44,7 @@ def watched(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Wa
 
         def one(made: MatrixPlan) -> list[Any]:
             plans.append(made)
-            assert made.folder.name == f"m-{short_name(folder)}"
+            assert made.folder.name == f"m-{short_name(folder)}-{own_tc.digest(folder)}"
             during[len(plans) - 1](made)
             return []
 
@@ -88,6 +89,20 @@ def test_an_error_names_the_users_file_and_the_watch_goes_on(
     assert re.search(rf"s; waiting for a change in {folder} \(Ctrl-C ends\)\n", said)
 
 
+def test_a_change_of_a_patch_runs_the_cells_with_it(watched: Watch, folder: Path) -> None:
+    copied: list[list[str]] = []
+
+    def look(made: MatrixPlan) -> None:
+        assert made.kernel_source
+        copied.append([path.name for path in made.kernel_source.glob("*.patch")])
+        if len(copied) > 1:
+            raise KeyboardInterrupt
+        (folder / "0001-more.patch").write_text("diff\n")
+
+    watched([look, look])
+    assert copied == [[], ["0001-more.patch"]]
+
+
 def test_a_change_of_another_file_runs_nothing(watched: Watch, folder: Path) -> None:
     def note(made: MatrixPlan) -> None:
         (folder / "notes.txt").write_text("not compiled")
@@ -100,3 +115,19 @@ def test_a_change_of_another_file_runs_nothing(watched: Watch, folder: Path) -> 
 def test_only_own_files_are_watched(source: Path | None, tmp_path: Path) -> None:
     with refusal(MatrixError, "missing", "--watch: add --kernel-source=FOLDER"):
         watch.watch(plan(tmp_path, source))
+
+
+def test_what_tc_is_built_from_has_runs_of_its_own(watched: Watch, folder: Path) -> None:
+    first, second = watched([change(folder / "q_step.c", "/* for tc */\n"), stop])
+    assert second.folder != first.folder and second.compare_with == first.folder
+
+
+def test_a_change_that_is_undone_is_compared_with_nothing(watched: Watch, folder: Path) -> None:
+    source, text = folder / "sch_step.c", (folder / "sch_step.c").read_text()
+
+    def undo(_: MatrixPlan) -> None:
+        source.write_text(text)
+        raise BuildError("oops", code="failed")
+
+    first, _, third = watched([change(source, "oops"), undo, stop])
+    assert third.folder == first.folder and third.compare_with is None
