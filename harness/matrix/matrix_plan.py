@@ -161,7 +161,7 @@ def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, real_calls: bool) -> Non
     except ValueError as wrong:
         raise EngineError(f"--kernel-source: {wrong}", code="invalid-value") from wrong
     ways = (way for cell in cells for hop in cell.hops for way in (hop.down, hop.up) if way)
-    flows = (flow.contender for cell in cells for flow in cell.flows)
+    flows = (flow.contender for cell in cells for flow in (*cell.flows, cell.short_flows) if flow)
     unknown = [*filter(None, map(own.unknown_qdisc, (way.qdisc for way in ways))), own.unknown_contender(flows)]
     if plan.lab not in PHYSICAL and any(unknown):
         raise EngineError(f"matrix {plan.matrix.name}: {unknown[0]}", code="unknown-value")

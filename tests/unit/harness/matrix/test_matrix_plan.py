@@ -11,7 +11,7 @@ from sojourn.harness.engine.job import EngineError
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
-from sojourn.traffic.spec import Call
+from sojourn.traffic.spec import Call, ShortFlows
 from tests.refusals import refusal
 
 FLOWS = {"flows": dumbbell.flows(["cubic"], 20)}
@@ -31,6 +31,16 @@ def test_captures_are_refused_where_there_are_some_anyway(
     plan = MatrixPlan(Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path, lab=lab, pcap=True)
     with refusal(EngineError, "no-effect", "--pcap: ", named):
         prepare(plan)
+    assert not list(tmp_path.iterdir()), "before anything starts"
+
+
+@pytest.mark.parametrize(
+    "what", [{"flows": dumbbell.flows(["tcp_x"], 20)}, {"short_flows": ShortFlows(contender="tcp_x", rtt_us=20_000)}]
+)
+def test_a_control_that_the_kernel_does_not_have_is_refused(what: dict[str, Any], tmp_path: Path) -> None:
+    cell = Cell(name="c", hops=(dumbbell.bottleneck(10, "fq_codel"),), seconds=10, **what)
+    with refusal(EngineError, "unknown-value", "matrix m: tcp_x"):
+        prepare(MatrixPlan(Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path))
     assert not list(tmp_path.iterdir()), "before anything starts"
 
 
