@@ -88,6 +88,20 @@ def test_an_error_names_the_users_file_and_the_watch_goes_on(
     assert re.search(rf"s; waiting for a change in {folder} \(Ctrl-C ends\)\n", said)
 
 
+def test_a_change_of_a_patch_runs_the_cells_with_it(watched: Watch, folder: Path) -> None:
+    copied: list[list[str]] = []
+
+    def look(made: MatrixPlan) -> None:
+        assert made.kernel_source
+        copied.append([path.name for path in made.kernel_source.glob("*.patch")])
+        if len(copied) > 1:
+            raise KeyboardInterrupt
+        (folder / "0001-more.patch").write_text("diff\n")
+
+    watched([look, look])
+    assert copied == [[], ["0001-more.patch"]]
+
+
 def test_a_change_of_another_file_runs_nothing(watched: Watch, folder: Path) -> None:
     def note(made: MatrixPlan) -> None:
         (folder / "notes.txt").write_text("not compiled")

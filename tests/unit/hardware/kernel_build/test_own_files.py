@@ -10,9 +10,11 @@ import pytest
 
 from sojourn.hardware.kernel_build import own_files
 from sojourn.hardware.kernel_build.board import BOARDS, ensure_board_kernel
+from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.kernel_build.kernel_source import checked, identify, short_name
-from sojourn.hardware.kernel_build.own_files import OwnFiles
+from sojourn.hardware.kernel_build.own_files import OwnFiles, Placed
 from sojourn.hardware.machine.cache import BuildError
+from sojourn.traffic.contender import OPTIONAL
 from tests.refusals import refusal
 
 EXAMPLE = Path(__file__).parents[4] / "docs/examples/kernel"
@@ -80,6 +82,20 @@ def test_a_file_without_a_usable_name_is_refused(text: str, named: str, folder: 
         identify(folder)
 
 
+def test_a_patch_is_part_of_the_source(folder: Path) -> None:
+    before = own_files.read(folder)
+    (folder / "0002-b.patch").write_text("b")
+    (folder / "0001-a.patch").write_text("a")
+    own = own_files.read(folder)
+    assert list(own.patches) == ["0001-a.patch", "0002-b.patch"] and own.digest != before.digest
+    assert own.built == before.built and own.names == "sch_mine.c, 0001-a.patch, 0002-b.patch"
+
+
+def test_sojourns_own_optional_control_has_its_patches() -> None:
+    own = own_files.read(FRAGMENTS / "bbr3")
+    assert list(own.controls) == list(OPTIONAL) == ["bbr3"] and own.patches
+
+
 def test_a_folder_without_such_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "q_mine.c").touch()
     with pytest.raises(
@@ -94,7 +110,7 @@ def test_a_board_takes_no_own_files(folder: Path) -> None:
 
 
 def test_files_get_a_place_of_their_own_and_only_changes_are_written(folder: Path, tree: Path) -> None:
-    assert own_files.place(own_files.read(folder), tree) == []
+    assert own_files.place(own_files.read(folder), tree) == Placed()
     place = tree / own_files.PLACE
     assert (place / "Makefile").read_text() == MAKEFILE.format("sch_mine.o")
     assert sorted(path.name for path in place.iterdir()) == ["Makefile", "mine.h", "sch_mine.c"]
@@ -114,11 +130,11 @@ def test_a_file_with_the_name_of_the_trees_replaces_it_until_it_is_gone(folder: 
     (folder / "sch_pie.c").write_text(qdisc("pie") + "/* mine */\n")
     own = own_files.read(folder)
     for _ in range(2):
-        assert own_files.place(own, tree) == ["net/sched/sch_pie.c"]
+        assert own_files.place(own, tree) == Placed(("net/sched/sch_pie.c",))
         assert '#include "../../net/sojourn/sch_pie.c"' in (tree / "net/sched/sch_pie.c").read_text()
         assert (tree / own_files.PLACE / "Makefile").read_text() == MAKEFILE.format("sch_mine.o")
     (folder / "sch_pie.c").unlink()
-    assert own_files.place(own_files.read(folder), tree) == []
+    assert own_files.place(own_files.read(folder), tree) == Placed()
     assert (tree / "net/sched/sch_pie.c").read_text() == qdisc("pie")
 
 
@@ -149,9 +165,13 @@ def own() -> OwnFiles:
             "ld: net/sojourn/sch_mine.o: in function `f':\nsch_mine.c:(.text+0x5): undefined reference to `g'\n",
             "undefined reference to `g'",
         ),
+        (
+            "/cache/tree/source/net/ipv4/tcp_input.c:7:1: error: expected ';'\n",
+            "/home/me/mine/0001-more.patch: net/ipv4/tcp_input.c:7:1: error: expected ';'",
+        ),
         ("/cache/tree/source/net/sched/sch_pie.c:1:1: error: not the user's\n", ""),
     ],
 )
 def test_the_first_error_names_the_users_file(said: str, error: str) -> None:
-    found = own_files.first_error(said, own())
+    found = own_files.first_error(said, own(), {"net/ipv4/tcp_input.c": "0001-more.patch"})
     assert error in found and bool(found) == bool(error)

@@ -10,6 +10,7 @@ import pytest
 
 from sojourn.apps import SERVICES
 from sojourn.bottleneck.qdiscs import QdiscError, marks, parse_qdisc
+from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.own_names import OwnNames, own_names
@@ -102,7 +103,20 @@ def test_there_are_no_other_contenders() -> None:
         CONTENDERS["gentle"]
 
 
+def test_an_optional_contender_needs_its_kernel() -> None:
+    folder = FRAGMENTS / "bbr3"
+    for names in (OwnNames(), own_names(EXAMPLE)):
+        assert f"--kernel-source={folder}" in names.unknown_contender(["cubic", "bbr3"])
+    with refusal(OptionsError, "unknown-value", "--contenders: bbr3 is not in this kernel", folder):
+        parsed({"contenders": "bbr3"})
+    options = parsed({"contenders": "bbr3,cubic", "kernel-source": str(folder)})
+    assert {flow.contender for phase in options.phases for flow in phase.load} == {"bbr3", "cubic"}
+    assert CONTENDERS["bbr3"].tcp_ecn == NO_ECN and "bbr3" in CONTENDERS and "bbr3" not in list(CONTENDERS)
+    assert not own_names(folder).unknown_contender(["tcp_bbr3-l4s"])
+
+
 def test_a_whole_kernel_may_have_any() -> None:
     tree = own_names(Path("/no/linux-7.3.tar.xz"))
+    assert not tree.unknown_contender(["bbr3"])
     assert not tree.unknown_qdisc(parse_qdisc("sch_x")) and not tree.unknown_contender(["tcp_x", "cubic"])
     assert OwnNames().unknown_contender(["cubic", "tcp_x"]).startswith("tcp_x is a congestion control")
