@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The qdisc and the congestion control of docs/examples/kernel, built into the kernel and measured in a cell."""
+"""Own kernel files, built into the kernel and measured in a cell: docs/examples/kernel and hardware/kernel/bbr3."""
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.kernel_build.build import ensure_kernel
-from sojourn.hardware.kernel_build.sources import Sources
+from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells.simulated import run_cell
@@ -44,3 +46,22 @@ def test_a_file_that_does_not_compile_is_named_and_one_that_is_mended_builds(tmp
         ensure_kernel(Sources(folder))
     source.write_text(good.replace("sch->limit = 1000;", "sch->limit = 500;"))
     assert ensure_kernel(Sources(folder)).digest != ensure_kernel(Sources(EXAMPLE)).digest
+
+
+def test_bbr3_fills_a_link_and_its_patch_changes_nothing_for_bbr(tmp_path: Path) -> None:
+    """hardware/kernel/bbr3: a flow alone in a buffer of 1 BDP; bbr's flow is the same to the byte in both kernels."""
+    with_bbr3 = Sources(FRAGMENTS / "bbr3")
+    for name, contender, sources in (("bbr3", "bbr3", with_bbr3), ("bbr", "bbr", with_bbr3), ("plain", "bbr", OURS)):
+        cell = Cell(
+            name="alone", hops=(dumbbell.bottleneck(50, "pfifo limit 83"),), seconds=20,
+            flows=dumbbell.flows([contender], 20),
+        )  # fmt: skip
+        (tmp_path / name).mkdir()
+        run_cell(cell, tmp_path / name, seed=1, sources=sources)
+    assert (tmp_path / "bbr/flows.csv").read_bytes() == (tmp_path / "plain/flows.csv").read_bytes()
+    made = json.loads((tmp_path / "bbr3/cell.json").read_text())["kernel"]
+    assert " with tcp_bbr3.c, 0001-tcp-what-BBRv3-needs.patch sha256:" in made["source"]
+    with (tmp_path / "bbr3/flows.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    assert int(last["received_bytes"]) * 8 / 20 > 45e6
+    assert 0 < int(last["lost"] or 0) + int(last["retrans"]) < 0.005 * int(last["delivered"])
