@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sojourn.hardware.kernel_build import kbuild, own_files
 from sojourn.hardware.kernel_build.kbuild import Prepared, Recipe, Tree
-from sojourn.hardware.kernel_build.own_files import OwnFiles, Placed
+from sojourn.hardware.kernel_build.own_files import OwnFiles, Placement
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError, Progress
 
@@ -66,7 +66,7 @@ def _prepared(recipe: Recipe, folder: Path, log: Path, report: Progress) -> Prep
     return prepared
 
 
-def _be_hot(recipe: Recipe, prepared: Prepared, placed: Placed) -> None:
+def _be_hot(recipe: Recipe, prepared: Prepared, placed: Placement) -> None:
     """Have the recipe's hot files compiled by their profile, except those of which the code has changed."""
     changed = {*placed.replaced, *placed.patched}
     names = (f"{file}.o\n" for file in recipe.hot if f"{file}.c" not in changed and not _uses(prepared, file, changed))

@@ -95,7 +95,7 @@ def read(folder: Path) -> OwnFiles:
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placement:
     """What a folder's files do to files of a kernel tree, by their paths in the tree."""
 
     replaced: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def names_in(source: str, prefix: str) -> Iterator[str]:
             yield name[1]
 
 
-def place(own: OwnFiles | None, tree: Path) -> Placed:
+def place(own: OwnFiles | None, tree: Path) -> Placement:
     """Make a kernel tree's own files and changes those of `own`, and no others; return which files of the tree changed.
 
     Only what differs is written, so that make compiles no more than that. Raises BuildError before anything is written:
@@ -148,7 +148,7 @@ def place(own: OwnFiles | None, tree: Path) -> Placed:
     makefile, line = tree / "net/Makefile", f"obj-y += {Path(PLACE).name}/\n"
     if line not in (text := makefile.read_text()):
         makefile.write_text(text + line)
-    return Placed(tuple(replaced), {file: patch for file, (patch, _) in patched.items()})
+    return Placement(tuple(replaced), {file: patch for file, (patch, _) in patched.items()})
 
 
 def first_error(said: str, own: OwnFiles, patched: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from sojourn.hardware.kernel_build import kbuild, kept_tree, own_files
 from sojourn.hardware.kernel_build.build import RECIPE
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
-from sojourn.hardware.kernel_build.own_files import Placed
+from sojourn.hardware.kernel_build.own_files import Placement
 from sojourn.hardware.machine.cache import BuildError
 from tests.refusals import refusal
 
@@ -55,7 +55,7 @@ def changed(tree: Path, file: str) -> list[str]:
     return [line for line in (tree / file).read_text().splitlines(keepends=True) if line not in LINES]
 
 
-def place(folder: Path, tree: Path) -> Placed:
+def place(folder: Path, tree: Path) -> Placement:
     return own_files.place(own_files.read(folder), tree)
 
 
@@ -79,7 +79,7 @@ def test_only_what_differs_is_written_and_everything_comes_back(folder: Path, tr
     (folder / "0001-first.patch").write_text(patch((INPUT, "line 3\n", "3\n")))
     assert place(folder, tree).patched == {INPUT: "0001-first.patch"}
     assert (changed(tree, INPUT), changed(tree, HEADER)) == (["3\n"], [])
-    assert own_files.place(None, tree) == Placed()
+    assert own_files.place(None, tree) == Placement()
     assert not changed(tree, INPUT) and not any(path.is_file() for path in (tree / "sojourn").rglob("*"))
 
 

@@ -12,7 +12,7 @@ from sojourn.hardware.kernel_build import own_files
 from sojourn.hardware.kernel_build.board import BOARDS, ensure_board_kernel
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.kernel_build.kernel_source import checked, identify, short_name
-from sojourn.hardware.kernel_build.own_files import OwnFiles, Placed
+from sojourn.hardware.kernel_build.own_files import OwnFiles, Placement
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.traffic.contender import OPTIONAL
 from tests.refusals import refusal
@@ -110,7 +110,7 @@ def test_a_board_takes_no_own_files(folder: Path) -> None:
 
 
 def test_files_get_a_place_of_their_own_and_only_changes_are_written(folder: Path, tree: Path) -> None:
-    assert own_files.place(own_files.read(folder), tree) == Placed()
+    assert own_files.place(own_files.read(folder), tree) == Placement()
     place = tree / own_files.PLACE
     assert (place / "Makefile").read_text() == MAKEFILE.format("sch_mine.o")
     assert sorted(path.name for path in place.iterdir()) == ["Makefile", "mine.h", "sch_mine.c"]
@@ -130,11 +130,11 @@ def test_a_file_with_the_name_of_the_trees_replaces_it_until_it_is_gone(folder: 
     (folder / "sch_pie.c").write_text(qdisc("pie") + "/* mine */\n")
     own = own_files.read(folder)
     for _ in range(2):
-        assert own_files.place(own, tree) == Placed(("net/sched/sch_pie.c",))
+        assert own_files.place(own, tree) == Placement(("net/sched/sch_pie.c",))
         assert '#include "../../net/sojourn/sch_pie.c"' in (tree / "net/sched/sch_pie.c").read_text()
         assert (tree / own_files.PLACE / "Makefile").read_text() == MAKEFILE.format("sch_mine.o")
     (folder / "sch_pie.c").unlink()
-    assert own_files.place(own_files.read(folder), tree) == Placed()
+    assert own_files.place(own_files.read(folder), tree) == Placement()
     assert (tree / "net/sched/sch_pie.c").read_text() == qdisc("pie")
 
 
