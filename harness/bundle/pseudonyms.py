@@ -14,7 +14,7 @@ from typing import Any
 
 from sojourn.bottleneck.qdiscs import KINDS, QdiscError, parse_qdisc
 from sojourn.scoring.schema.scores import PhaseScores
-from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.contender import CONTENDERS, OPTIONAL
 from sojourn.traffic.load import KNOWN
 
 #: What stays: the networks of Sojourn's own labs, this host, nobody, everybody (RFC 6890), and netmasks.
@@ -64,7 +64,7 @@ _WORDS = frozenset(
         *("less", "more", "contender", "probe"),
         *(part for name in PhaseScores.model_fields for part in name.split("_")),
         *KNOWN,
-        *(part for name in CONTENDERS for part in name.split("-")),
+        *(part for name in (*CONTENDERS, *OPTIONAL) for part in name.split("-")),
         *(part for kind in KINDS for part in kind.split("_")),
     )
 )
