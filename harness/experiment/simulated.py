@@ -32,6 +32,8 @@ from sojourn.harness.lab.guest_job import CACHE, EVIDENCE, NEWS, SOURCES, VERSIO
 from sojourn.harness.lab.machine import Machine, SimulatedError, memory_slot, start
 from sojourn.harness.store.reasons import Text
 from sojourn.harness.terminal import ProgressCallback, named
+from sojourn.traffic import user_program
+from sojourn.traffic.program_check import require_runnable
 
 if TYPE_CHECKING:
     from sojourn.apps.base import Service
@@ -44,7 +46,7 @@ _VERSIONS = TypeAdapter(Annotated[dict[Text, Text], Field(max_length=1000)])
 def prepare(options: Options, service: Service, step: Callable[[str], ProgressCallback]) -> Machine:
     """Build what is missing in the cache for such a run, concurrently; return its machine.
 
-    Raises BuildError, also if the machine cannot be confined; ServiceError.
+    Raises BuildError, also if the machine cannot be confined; ServiceError, UserProgramError.
     """
     try:
         confinement()
@@ -56,6 +58,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         lambda: service.prepare(step("film")),
         *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
     )
+    require_runnable(options.programs, desktop.root)
     return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
@@ -151,6 +154,7 @@ def record(
         StoreError: the disk is nearly full.
     """
     known = machine.versions | films(options, service) | {"confined by": confinement()}
+    known |= user_program.versions(options.programs)
     run.add_versions(known)
     job = scratch_folder("-job")
     try:
@@ -164,7 +168,7 @@ def record(
 
             start(
                 machine, job, "exec python3 -m sojourn.harness.experiment.guest_main /job",
-                evidence=run.path, seed=options.seed, watch=watch,
+                evidence=run.path, seed=options.seed, watch=watch, programs=options.programs,
             )  # fmt: skip
             news.pass_on()
     except BaseException:
