@@ -34,7 +34,7 @@ _TAIL_CHUNKS, _CHUNK = 8, 1 << 16
 _GROUP = re.compile(rb"\Asojourn-group (\d+)\n")
 _BEGIN = 'echo "sojourn-group $$"; cd "$0" && exec "$@" 2>&1'
 #: Neither the handshake of a TCP connection nor its end (pcap-filter(7)); IPv6 without extension headers.
-_DATA = "(dst port {0} or src port {0}) and not (tcp[13] & 7 != 0 or (ip6[6] == 6 and ip6[53] & 7 != 0))"
+_DATA = "dst host {0} and port {1} and not (tcp[13] & 7 != 0 or (ip6[6] == 6 and ip6[53] & 7 != 0))"
 
 
 class _Output:
@@ -147,12 +147,7 @@ class ProgramFlow(BulkFlow):
         try:
             self._begin("server", values)
             self._await_port()
-            # Ends with the first packet of data that arrives.
-            wanted = _DATA.format(self.port)
-            self._first = Process.start(
-                self.receiver, ["tcpdump", "-n", "-i", "any", "-Q", "in", "-c", "1", "-s", "128", wanted],
-                ready="listening on ",
-            )  # fmt: skip
+            self._first = first_packet(self.receiver, self.receiver_address, self.port)
             self.start_s = time.time()
             self._begin("client", values)
         except BaseException:
@@ -236,6 +231,19 @@ class ProgramFlow(BulkFlow):
             self._first.stop(signal.SIGTERM)
         for running in reversed(self._ends):
             running.stop()
+
+
+def first_packet(place: Place, address: str, port: int) -> Process:
+    """Start a program at a place that ends with the first packet of data to `address`, from or to `port`.
+
+    Raises ProcessError.
+    """
+    wanted = _DATA.format(address, port)
+    if place.run(["sh", "-c", "command -v dumpcap"], check=False):
+        command = ["dumpcap", "-q", "-i", "any", "-c", "1", "-s", "128", "-w", "-", "-f", wanted]
+        return Process.start(place, command, ready=r"^File: ")
+    command = ["tcpdump", "-n", "-i", "any", "-c", "1", "-s", "128", wanted]
+    return Process.start(place, command, ready="listening on ")
 
 
 def installed(program: UserProgram, place: Place) -> str:
