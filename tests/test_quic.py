@@ -45,9 +45,9 @@ MATRIX = Matrix(
         Column(head="sender Mbit/s", metric="flows.0.window_goodput_mbps"),
         Column(head="contender Mbit/s", metric="flows.1.window_goodput_mbps"),
         Column(head="Not-ECT probe P50 ms", metric="probes.0.p50_ms"),
-        Column(head="P99 ms", metric="probes.0.p99_ms"),
+        Column(head="Not-ECT probe P99 ms", metric="probes.0.p99_ms"),
         Column(head="ECT(1) probe P50 ms", metric="probes.1.p50_ms"),
-        Column(head="P99 ms", metric="probes.1.p99_ms"),
+        Column(head="ECT(1) probe P99 ms", metric="probes.1.p99_ms"),
     ),
     charts=tuple(
         Chart(

@@ -54,9 +54,9 @@ def matrix(
     swap: Annotated[
         str,
         typer.Option(
-            metavar="[OLD=]NEW",
-            help="Replace contender OLD (default: that of the first flow) by NEW in all flows; NEW may be "
-            "program:FILE.toml, your own sender (docs/your-sender.md).",
+            metavar="OLD=NEW",
+            help="Replace contender OLD by NEW in all flows; program:FILE.toml is your own sender, and alone replaces "
+            "that of the first flow (docs/your-sender.md).",
         ),
     ] = "",
     trace: Annotated[

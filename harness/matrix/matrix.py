@@ -233,15 +233,14 @@ class Matrix(_Frozen):
     def swapped(self, text: str) -> Matrix:
         """Return the matrix with another contender, `OLD=NEW`, in every flow; its results are kept separately.
 
-        `NEW` alone replaces the contender of the first flow.
+        A user's program alone replaces the contender of the first flow.
 
         It has no expectations: those are of OLD, as are the published figures that it is compared with; its title says
         so. Raises MatrixError when a name is unknown, no flow has OLD or a cell cannot have NEW in its place.
         """
-        old, equals, new = text.partition("=")
-        if not equals:
-            flows = [flow.contender for cell in self.cells for flow in cell.flows]
-            old, new = (flows or [""])[0], text
+        old, _, new = text.partition("=")
+        if is_user_program(text):
+            old, new = next((flow.contender for cell in self.cells for flow in cell.flows), ""), text
         for name in (old, new):
             if name not in CONTENDERS and name not in PROGRAMS and not is_user_program(name):
                 known = ", ".join((*CONTENDERS, *PROGRAMS))

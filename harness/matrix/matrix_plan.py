@@ -128,11 +128,14 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     if programs and plan.engine != LOCAL:
         raise EngineError("--engine: a cluster's workers do not have your program; use --engine=local", code="conflict")
     # All of its cells by the same code: the cost of a call is measured against cells without one.
-    as_in_labs = (
-        plan.lab == "sim"
-        and (programs or any(cell.call for cell in cells))
-        and not any(missing_capability(cell, "virtual") for cell in cells)
-    )
+    missing = next(filter(None, (missing_capability(cell, "virtual") for cell in cells)), "")
+    if programs and missing:
+        raise MatrixError(
+            f"matrix {matrix.name}: a cell with your program runs in simulated time as in the virtual lab, which has "
+            f"{missing}; select other cells with -k",
+            code="unsupported",
+        )
+    as_in_labs = plan.lab == "sim" and not missing and (programs or any(cell.call for cell in cells))
     _refuse(plan, cells, as_in_labs=as_in_labs)
     calls = any(cell.call for cell in cells) and (plan.lab != "sim" or as_in_labs)
     require_programs_of_cells(plan.lab, calls=calls or as_in_labs)

@@ -31,7 +31,9 @@ def flow_intervals(
     passed = _numbered(crossings(before, behind, path_ms).filter(data), pl.col("t") - t0).group_by("n")
     table = (
         every.join(
-            came.agg(mbps=pl.col("advance").sum() * 8 / STEP_S / 1e6, ce=(data & (pl.col("ecn") == CE)).sum()),
+            came.agg(
+                mbps=(pl.col("advance").sum() * 8 / STEP_S / 1e6).round(6), ce=(data & (pl.col("ecn") == CE)).sum()
+            ),
             on="n",
             how="left",
         )
