@@ -61,7 +61,7 @@ class UserProgram(BaseModel):
     ecn: Literal["not-ect", "ect0", "ect1"] | None = None
     """The codepoint that its data must have, else the run is invalid; None: any."""
     tcp_ecn: Literal[0, 1, 2, 3] = 2
-    """`net.ipv4.tcp_ecn` at both ends while it runs, for a program that sends TCP; 2 is Linux's default."""
+    """`net.ipv4.tcp_ecn` at both ends when it starts, for a program that sends TCP; 2 is Linux's default."""
     files: dict[str, str] = {}
     """Path relative to the definition's folder → SHA-256, with `+x` after it for an executable file."""
 

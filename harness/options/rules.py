@@ -374,6 +374,8 @@ def _programs(raw: RawOptions, phases: Iterable[Phase], programs: Iterable[UserP
     if found and raw.lab in PHYSICAL:
         why = f"your own program does not run in the {raw.lab} lab; use --lab=sim or --lab=virtual"
         raise raw.refused(_of_loads(raw), why, BadValue("unsupported", why))
+    if found and raw.raw["engine"] != LOCAL:
+        raise raw.refused(_of_loads(raw), "the workers of a cluster do not have your program; use --engine=local")
     return found
 
 
