@@ -112,7 +112,7 @@ class _Running:
     def _signal(self, name: str) -> None:
         if self.output.group is not None:
             with suppress(CommandError):
-                self.place.run(["kill", f"-{name}", "--", f"-{self.output.group}"], check=False)
+                self.place.run(["kill", "-s", name, "--", f"-{self.output.group}"], check=False)
 
 
 class ProgramFlow(BulkFlow):
