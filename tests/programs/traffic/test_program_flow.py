@@ -217,7 +217,7 @@ def test_files_go_to_hosts_behind_ssh_and_their_programs_end_there(pair: Pair, m
         assert sorted(path.name for path in folder.iterdir()) == [".complete", "mine"]
         assert (folder / "mine").read_bytes() == (tmp_path / "mine").read_bytes()
         assert len(left_behind(folder)) == 2
+    finally:
         flow.stop()
         assert left_behind(folder) == []
-    finally:
         shutil.rmtree(folder, ignore_errors=True)
