@@ -58,7 +58,8 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         lambda: service.prepare(step("film")),
         *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
     )
-    require_runnable(options.programs, desktop.root)
+    if options.programs:
+        require_runnable(options.programs, desktop.root)
     return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
