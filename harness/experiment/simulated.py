@@ -19,8 +19,9 @@ from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
 from sojourn.hardware import simulation
 from sojourn.hardware.build_tool import Tools
 from sojourn.hardware.confine.confinement import ConfinementError, confinement
-from sojourn.hardware.images.desktop import EXTRAS, ensure_desktop
+from sojourn.hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
 from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.files import CHECKOUT, log_file
@@ -58,6 +59,10 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         lambda: service.prepare(step("film")),
         *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
     )
+    return _machine(kernel, desktop, options)
+
+
+def _machine(kernel: Kernel, desktop: Desktop, options: Options) -> Machine:
     if options.programs:
         require_runnable(options.programs, desktop.root)
     return Machine(kernel, desktop, untrusted=untrusted(options))
@@ -69,10 +74,10 @@ def untrusted(options: Options) -> bool:
 
 
 def machine_of(options: Options, step: Callable[[str], ProgressCallback] | None = None) -> Machine:
-    """Return what such a run needs except its film, built if necessary. Raises BuildError."""
+    """Return what such a run needs except its film, built if necessary. Raises BuildError, UserProgramError."""
     kernel = ensure_kernel(options.sources, step and named(step("kernel")))
     desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
-    return Machine(kernel, desktop, untrusted=untrusted(options))
+    return _machine(kernel, desktop, options)
 
 
 def check(options: Options, step: Callable[[str], ProgressCallback]) -> None:
