@@ -49,14 +49,15 @@ def flow_intervals(
             how="left",
         )
     )
-    waited = ("queue_ms", "queue_max_ms")
+    # Of packets that may still be under way when the captures end, nothing is known.
+    unknown = pl.col("marked").is_null() & (pl.col("sent").fill_null(0) > 0)
+    kept = {"queue_ms", "queue_max_ms"}
+    figures = {name: pl.col(name) if name in kept else pl.col(name).fill_null(0) for name in list(INTERVALS)[2:]}
+    figures |= {name: pl.when(~unknown).then(figures[name]) for name in ("marked", "lost")}
     return table.select(
         (pl.col("n") * STEP_S).round(6).alias("t_s"),
         pl.lit(flow, pl.Int64).alias("flow"),
-        *(
-            pl.col(name).cast(INTERVALS[name]) if name in waited else pl.col(name).fill_null(0).cast(INTERVALS[name])
-            for name in list(INTERVALS)[2:]
-        ),
+        *(figure.cast(INTERVALS[name]).alias(name) for name, figure in figures.items()),
     )
 
 

@@ -123,8 +123,8 @@ INTERVALS = Columns({
     "sent": TableColumn(pl.Int64, "packets with payload before the bottleneck"),
     "ect1": TableColumn(pl.Int64, "of them ECT(1)"),
     "ce": TableColumn(pl.Int64, "packets with payload behind the bottleneck that are CE"),
-    "marked": TableColumn(pl.Int64, "packets, by the time before the bottleneck, that it marked CE"),
-    "lost": TableColumn(pl.Int64, "packets that did not leave it"),
+    "marked": TableColumn(pl.Int64, "packets that it marked CE, by the time before it; null: unknown"),
+    "lost": TableColumn(pl.Int64, "packets that did not leave it; null: unknown"),
     "queue_ms": TableColumn(pl.Float64, "mean time in the bottleneck's queue, ms; null: none passed"),
     "queue_max_ms": TableColumn(pl.Float64, "longest time in it, ms"),
 })  # fmt: skip

@@ -62,7 +62,9 @@ def test_the_example_is_measured_and_repeats_to_the_byte(example: Path, tmp_path
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
     rows = pl.read_csv(first / "intervals.csv", schema=INTERVALS)
     assert rows["ect1"].sum() == rows["sent"].sum() > 1000
-    assert 0 < rows["marked"].sum() < rows["sent"].sum() / 4 and rows["marked"].sum() >= rows["ce"].sum()
+    known = rows.filter(pl.col("t_s") < SECONDS - 3)  # of later packets, the end may be unknown
+    assert 0 < known["marked"].sum() < known["sent"].sum() / 4
+    assert known["marked"].sum() == pytest.approx(known["ce"].sum(), rel=0.1)
     assert rows["mbps"].mean() == pytest.approx(goodput_mbps(first), rel=0.1)
     assert rows["queue_ms"].drop_nulls().min() >= -0.001 and rows["queue_ms"].mean() < 2  # type: ignore[operator]
     gates = {gate["code"]: gate for gate in json.loads((first / "cell.json").read_text())["gates"]}

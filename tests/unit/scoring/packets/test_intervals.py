@@ -68,3 +68,12 @@ def test_an_interval_without_packets_has_no_delay() -> None:
     found = rows(sent, behind(sent), 1.0)
     assert found["queue_ms"].to_list()[:5] == [None] * 5 and found["queue_ms"].to_list()[5] == pytest.approx(2.0)
     assert found["mbps"].to_list()[:5] == [0.0] * 5 and found["sent"].to_list()[:5] == [0] * 5
+
+
+def test_of_packets_that_may_still_be_under_way_neither_marks_nor_losses_are_known() -> None:
+    sent = packets(400)  # 4 s
+    found = rows(sent, behind(sent), 5.0)
+    known = [0] * 20 + [None] * 20 + [0] * 10  # the last second has no packets
+    assert found["marked"].to_list()[:19] == known[:19] and found["marked"].to_list()[21:] == known[21:]
+    assert found["lost"].to_list()[21:] == known[21:] and found["sent"].to_list() == [10] * 40 + [0] * 10
+    assert found["queue_ms"].to_list()[21:] == [None] * 29
