@@ -161,7 +161,7 @@ class ProgramFlow(BulkFlow):
         self._ends.append(_Running(end, place, folder, self.program.command(end, values), file))
 
     def _await_port(self) -> None:
-        query = ["ss", "-Htuan", "sport", "=", f":{self.port}"]
+        query = ["ss", "-Htuln", "sport", "=", f":{self.port}"]
         deadline = time.monotonic() + _OPEN_S
         while not self._places["server"].run(query).strip():
             self._require_alive()

@@ -204,17 +204,17 @@ def bulk_flow(
 
     Args:
         address: its destination, if not the far end's own address (a tunnel's).
-        port: its destination port; default: a separate port.
+        port: its destination port; default: a separate port, which a user's program always has.
     """
-    port = ports.BULK + number if port is None else port
     down = lab.sender, lab.receiver, lab.addresses.receiver
     sender, receiver, own = (lab.receiver, lab.sender, lab.addresses.sender) if up else down
     if is_user_program(contender):
-        here = lab.addresses.receiver if up else lab.addresses.sender
+        addresses = lab.addresses.receiver if up else lab.addresses.sender, own
+        next_port = ports.PROGRAM + number % (ports.LAST_PROGRAM - ports.PROGRAM + 1)
         return ProgramFlow(
-            lab.programs[contender], sender, receiver, (here, own), folder, port=port, number=number, up=up
+            lab.programs[contender], sender, receiver, addresses, folder, port=next_port, number=number, up=up
         )
     return BulkFlow(
-        sender, receiver, address or own, CONTENDERS[contender], folder, port=port,
-        sender_port=ports.FIRST_SENDER + number, name=name, up=up,
+        sender, receiver, address or own, CONTENDERS[contender], folder,
+        port=ports.BULK + number if port is None else port, sender_port=ports.FIRST_SENDER + number, name=name, up=up,
     )  # fmt: skip
