@@ -1,53 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a bulk flow runs: of the kernel's TCP, and of a user's program whose server may be at either end."""
+"""What happens while a run's instruments are on: what is scheduled, and what ends too early."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from sojourn.hardware.machine.place import Place
-from sojourn.harness.lab.contract import Addresses, Lab, Tap
-from sojourn.harness.lab.instruments import bulk_flow
-from sojourn.traffic import ports
-from sojourn.traffic.iperf3 import BulkFlow
-from sojourn.traffic.program_flow import ProgramFlow
-from sojourn.traffic.user_program import UserProgram
+from sojourn.bottleneck.shaper import RateStep
+from sojourn.harness.lab.instruments import TICK_S, Instruments, PartEndedError, first_failure
 
 
-def lab(sender: Literal["client", "server"]) -> Lab:
-    client, server, near, far = (Place(name) for name in ("client", "server", "receiver", "sender"))
-    program = UserProgram(
-        name="program_mine", server="./mine {port}", client="./mine {address} {port}", sender=sender, tcp_ecn=3
-    )
-    return Lab(
-        name="it", client=client, server=server, sender=far, receiver=near, router=None, client_tap=Tap(client, "a"),
-        server_tap=Tap(server, "b"), addresses=Addresses("10.0.0.1", "10.0.0.2", "10.0.1.1", "10.0.1.2"),
-        programs={program.name: program},
-    )  # fmt: skip
+class Clock:
+    """A clock that only `wait` moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
 
 
-@pytest.mark.parametrize("sender", ["client", "server"])
-@pytest.mark.parametrize("up", [False, True])
-def test_a_program_sends_from_the_end_that_its_definition_names(
-    tmp_path: Path, sender: Literal["client", "server"], up: bool
-) -> None:
-    flow = bulk_flow(lab(sender), "program_mine", tmp_path, 5, name="x", up=up, port=ports.BULK)
-    assert isinstance(flow, ProgramFlow) and flow.contender.tcp_ecn == 3
-    ends = [("sender", "10.0.1.2"), ("receiver", "10.0.0.2")]
-    (source, source_address), (sink, sink_address) = reversed(ends) if up else ends
-    assert (flow.sender.name, flow.receiver.name) == (source, sink)
-    assert (flow.sender_address, flow.receiver_address) == (source_address, sink_address)
-    assert flow._places["server"].name == (source if sender == "server" else sink)
-    assert flow._address == (source_address if sender == "server" else sink_address)
-    record = flow.record("phase", {})
-    assert (record["server_port"], record["serves"], record["up"]) == (ports.PROGRAM + 5, sender == "server", up)
-    assert flow.failure and not flow.alive()
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
-def test_flows_of_tcp_are_as_before(tmp_path: Path) -> None:
-    flow = bulk_flow(lab("client"), "cubic", tmp_path, 5, name="x", port=ports.BULK + 1)
-    assert type(flow) is BulkFlow
-    assert (flow.port, flow.sender_port, flow.receiver_address) == (5202, ports.FIRST_SENDER + 5, "10.0.0.2")
+@pytest.fixture
+def done() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def parts(clock: Clock, done: list[Any]) -> Instruments:
+    lab = cast(Any, SimpleNamespace(real_time=True, watched={}))
+    path = cast(Any, SimpleNamespace(set_rate=lambda way, rate_bps: done.append((clock.now, way, rate_bps))))
+    made = Instruments(lab, path, ExitStack(), clock.wait)
+    made.clock = lambda: clock.now
+    return made
+
+
+def test_what_is_scheduled_happens_when_due_and_checks_go_on(parts: Instruments, clock: Clock, done: list[Any]) -> None:
+    parts.schedule_rates(100, [RateStep(at_s=0.7, rate_bps=2), RateStep(at_s=1.5, rate_bps=3)], [])
+    parts.schedule(100.7, lambda: done.append("a flow"))
+    parts.schedule(100.1, lambda: done.append("first"))
+    ticks = list[float]()
+    parts.live(101, lambda: ticks.append(clock.now))
+    assert done == ["first", (100.7, "down", 2), "a flow"] and clock.now == 101
+    assert all(later - sooner <= TICK_S for sooner, later in zip([100, *ticks], [*ticks, 101], strict=True))
+    parts.live(102, lambda: None)
+    assert done[-1] == (101.5, "down", 3)
+
+
+def test_what_is_due_at_the_end_happens_however_late(parts: Instruments, clock: Clock, done: list[Any]) -> None:
+    parts.schedule(100.2, lambda: clock.wait(5))  # a flow that takes long to start
+    parts.schedule(100.9, lambda: done.append("step"))
+    parts.schedule(101.1, lambda: done.append("next phase"))
+    parts.live(101, lambda: None)
+    assert done == ["step"]
+
+
+def test_a_part_that_has_ended_is_named_with_its_words(parts: Instruments) -> None:
+    with parts.stack:
+        parts.keep("the echo", lambda: None, lambda: None)
+        parts.check()
+        parts.keep("the probe", lambda: "no route", lambda: None)
+        with pytest.raises(PartEndedError, match=r"^the probe .*: no route$"):
+            parts.check()
+
+
+def test_the_first_failure_is_the_one_that_is_raised() -> None:
+    def stop() -> None:
+        raise OSError("it does not stop either")
+
+    with pytest.raises(ValueError, match="first"), first_failure() as stack:
+        stack.callback(stop)
+        raise ValueError("first")
+    with pytest.raises(OSError, match="either"), first_failure() as stack:
+        stack.callback(stop)
