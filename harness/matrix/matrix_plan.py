@@ -201,7 +201,8 @@ def _in_simulated_lab(plan: MatrixPlan, cells: Sequence[Cell], console: Console 
     from sojourn.harness.matrix.cells import simulated_call
 
     _build(plan, console)
-    require_runnable(plan.programs, simulated_call.machine(plan.sources).desktop.root)
+    if plan.programs:
+        require_runnable(plan.programs, simulated_call.machine(plan.sources).desktop.root)
     digest = partial(simulated_call.inputs, plan.sources)
     inputs = digest()
     fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
@@ -214,7 +215,8 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
 
     if plan.lab == "virtual":
         _build(plan, console)
-        require_runnable(plan.programs, ensure_guest().root)
+        if plan.programs:
+            require_runnable(plan.programs, ensure_guest().root)
     inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.sources)
     for cell in cells:
         if cell.call:
