@@ -12,6 +12,7 @@ import polars as pl
 
 from sojourn.scoring.schema.columns import (
     FLOWS,
+    INTERVALS,
     PACKETS,
     PROBES,
     REPLAY,
@@ -36,6 +37,11 @@ def _csv(name: str, row: str, columns: Columns) -> Table:
 def _talks(run: Path) -> pl.DataFrame | None:
     file = run / "talks.csv"
     return pl.read_csv(file, schema_overrides=TALKS, glob=False) if file.exists() else None
+
+
+def _intervals(run: Path) -> pl.DataFrame | None:
+    file = run / "intervals.csv"
+    return pl.read_csv(file, schema=INTERVALS, glob=False) if file.exists() else None
 
 
 def _wire(run: Path) -> pl.DataFrame | None:
@@ -76,6 +82,12 @@ TABLES: Mapping[str, Table] = {
     ),
     "wire": Table(
         "a flow as the bottleneck saw it, by its outer headers (in real time)", WIRE_AS_TEXT, ("wire.csv",), _wire
+    ),
+    "intervals": Table(
+        "a flow in 100 ms, in cells with a user's program",
+        INTERVALS,
+        ("intervals.csv",),
+        _intervals,
     ),
     "replay": _csv("replay.csv", "one way through an IPsec tunnel, at its receiving end", REPLAY),
 }

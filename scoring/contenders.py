@@ -16,6 +16,7 @@ from sojourn.scoring.schema.scores import ContenderFlow
 from sojourn.scoring.schema.windows import Window
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.load import APPLICATIONS, LoadFlow, parse_load
+from sojourn.traffic.user_program import is_user_program
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _seen(part: Contending, way: _Way, sockets: Sequence[Mapping[str, Any]]) -> 
     """Return a contender with its flow and its socket's samples; an application has neither."""
     if not part.load.bulk:
         return part
-    flow = _flow(part.phase, part.load, part.measured, part.record.get("sender_port"), way)
+    flow = _flow(part.phase, part.load, part.measured, part.record, way)
     port = f":{flow.sport}>" if flow else ":"
     inside = [s for s in sockets if part.phase.start <= s["t"] <= part.phase.end and port in s["flow"]]
     return replace(part, flow=flow, sockets=inside)
@@ -99,15 +100,18 @@ def _seen(part: Contending, way: _Way, sockets: Sequence[Mapping[str, Any]]) -> 
 def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[tuple[LoadFlow, str, Mapping[str, Any]]]:
     """Return the contenders of a phase with their names in gates and records of bulk.json, empty if missing.
 
-    Contenders of one kind (all bulk flows are one kind) are matched to records by port.
+    Contenders of one kind (all bulk TCP flows are one kind) are matched to records by port.
     """
     load = parse_load(phase.contender or "")
 
     def kind(contender: str | None) -> str:
-        return contender if contender in APPLICATIONS else "bulk"
+        return contender if contender and (contender in APPLICATIONS or is_user_program(contender)) else "bulk"
+
+    def order(record: Mapping[str, Any]) -> int:
+        return record.get("sender_port") or record.get("server_port") or 0
 
     waiting: dict[str, list[Mapping[str, Any]]] = {}
-    for record in sorted(records, key=lambda record: record.get("sender_port") or 0, reverse=True):
+    for record in sorted(records, key=order, reverse=True):
         waiting.setdefault(kind(record.get("contender")), []).append(record)
     pairs = []
     for number, requested in enumerate(load, 1):
@@ -132,21 +136,31 @@ class _Way:
 
 
 def _flow(
-    phase: RecordedPhase, requested: LoadFlow, measured: Window, port: int | None, way: _Way
+    phase: RecordedPhase, requested: LoadFlow, measured: Window, record: Mapping[str, Any], way: _Way
 ) -> ContenderFlow | None:
-    """Return one data flow of a phase: by port, or the largest (iperf3 also has a control flow)."""
+    """Return one data flow of a phase: by port, or the largest (iperf3 also has a control flow).
+
+    A user's program is everything that its sending end sends, from or to the server's port.
+    """
     if way.behind is None or way.before is None or way.back is None:
         return None
     bounds = (round((phase.start - 1) * 1e9), round((phase.end + 1) * 1e9))
     *inside, back = (table.filter(pl.col("t_ns").is_between(*bounds)) for table in (way.behind, way.before, way.back))
-    if port is not None:
+    port, program = record.get("sender_port"), is_user_program(requested.contender)
+    if program:
+        side = "sport" if record.get("serves") else "dport"
+        inside = [table.filter(pl.col(side) == record.get("server_port", 0)) for table in inside]
+    elif port is not None:
         inside = [table.filter(pl.col("sport") == port, pl.col("proto") == TCP) for table in inside]
     tables = [per_flow.flow_table(table) for table in inside]
     if not all(table.height for table in tables):
         return None
-    arrived = tables[0].row(0, named=True)
-    sent = tables[1].filter(pl.col("sport") == arrived["sport"]).row(0, named=True)
-    kept = inside[0].filter(pl.col("sport") == arrived["sport"])
+    if program:
+        (arrived, sent), kept = map(per_flow.total, tables), inside[0]
+    else:
+        arrived = tables[0].row(0, named=True)
+        sent = tables[1].filter(pl.col("sport") == arrived["sport"]).row(0, named=True)
+        kept = inside[0].filter(pl.col("sport") == arrived["sport"])
     # The published window is 60 s; a shorter phase is measured from its middle on.
     start, end = measured
     window = min(60.0, (end - start) / 2 - 2)
@@ -155,6 +169,6 @@ def _flow(
     return ContenderFlow(
         phase=phase.name, contender=requested.contender, up=requested.up, bytes=arrived["bytes"], ce=arrived["ce"],
         sce=max(arrived["ect1"] - sent["ect1"], 0),
-        esce=per_flow.esce(back, sent) if CONTENDERS[requested.contender].sce else 0,
+        esce=0 if program or not CONTENDERS[requested.contender].sce else per_flow.esce(back, sent),
         window_goodput_mbps=steady, **{name: sent[name] for name in columns},
     )  # fmt: skip

@@ -49,15 +49,20 @@ class Contender:
     def prepare(self, sender: Place, receiver: Place) -> None:
         """Set and read back both ends' `ECN_FILES`; a new flow uses them. Raises `ContenderError`."""
         self.check(sender, receiver)
-        for place in (sender, receiver):
-            for file, needed in zip(ECN_FILES, (self.tcp_ecn, 0), strict=True):
-                read_back = place.run(["sh", "-c", f"echo {needed} > {file} && cat {file}"], check=False).strip()
-                if read_back != str(needed):
-                    raise ContenderError(
-                        f"{place.name}: {file.removeprefix('/proc/sys/').replace('/', '.')}: requested {needed} for "
-                        f"contender {self.name}, found {read_back or 'nothing'}"
-                        + ("; accurate ECN needs a kernel of 6.18 or newer" if needed == ACCURATE_ECN else "")
-                    )
+        set_ecn(self, sender, receiver)
+
+
+def set_ecn(contender: Contender, sender: Place, receiver: Place) -> None:
+    """Set and read back both ends' `ECN_FILES` for a contender; a new flow uses them. Raises `ContenderError`."""
+    for place in (sender, receiver):
+        for file, needed in zip(ECN_FILES, (contender.tcp_ecn, 0), strict=True):
+            read_back = place.run(["sh", "-c", f"echo {needed} > {file} && cat {file}"], check=False).strip()
+            if read_back != str(needed):
+                raise ContenderError(
+                    f"{place.name}: {file.removeprefix('/proc/sys/').replace('/', '.')}: requested {needed} for "
+                    f"contender {contender.name}, found {read_back or 'nothing'}"
+                    + ("; accurate ECN needs a kernel of 6.18 or newer" if needed == ACCURATE_ECN else "")
+                )
 
 
 #: Controls that also respond to Some Congestion Experienced (hardware/kernel/tcp_sce.c), in the virtual nodes' kernel.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.user_program import is_user_program
 
 MOST_FLOWS = 64
 """Limit of one load: every flow is an iperf3 or another program at both ends."""
@@ -19,7 +20,7 @@ APPLICATIONS = {
 }
 """Contenders other than bulk flows."""
 KNOWN = (*CONTENDERS, *APPLICATIONS)
-"""Names allowed in a load, besides those of the user's own kernel."""
+"""Names allowed in a load, besides those of the user's own kernel and programs."""
 #: Maximum length of a load in characters: a third-party run may contain anything.
 _LONGEST = 2000
 _TERM = re.compile(r"(?P<contender>[a-z0-9_.-]+)(?P<up>@up)?(?:\*(?P<count>[1-9]\d{0,3}))?", re.IGNORECASE)
@@ -27,7 +28,7 @@ _TERM = re.compile(r"(?P<contender>[a-z0-9_.-]+)(?P<up>@up)?(?:\*(?P<count>[1-9]
 
 @dataclass(frozen=True)
 class LoadFlow:
-    """One part of a load: a bulk TCP flow, by a name of CONTENDERS, or an application, by one of APPLICATIONS."""
+    """One part of a load: a bulk flow, by a name of CONTENDERS or of a user's program, or an application."""
 
     contender: str
     up: bool = False
@@ -55,7 +56,7 @@ def parse_load(text: str) -> tuple[LoadFlow, ...]:
                 "cubic, cubic*4, prague+cubic@up*2"
             )
         name = match["contender"]
-        if name not in CONTENDERS and name not in APPLICATIONS:
+        if name not in CONTENDERS and name not in APPLICATIONS and not is_user_program(name):
             hint = did_you_mean(name, KNOWN)
             raise ValueError(f"unknown contender {name!r}; {f'{hint}; ' if hint else ''}known: {', '.join(KNOWN)}")
         if match["up"] and name in APPLICATIONS:

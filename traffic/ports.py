@@ -7,6 +7,9 @@ ORIGIN = 443
 """TCP and UDP: the video's origin."""
 BULK, LAST_BULK = 5201, 5299
 """TCP: iperf3 at the receiver; further concurrent flows take the next ports."""
+PROGRAM, LAST_PROGRAM = 5300, 5399
+"""TCP and UDP: the servers of the user's programs. Each flow of a run takes the next, since a closed TCP connection
+keeps a port for a while."""
 FIRST_SENDER, LAST_SENDER = 40000, 40999
 """TCP: local ports of bulk data, which distinguish it from iperf3's control connections."""
 IRTT = 2112

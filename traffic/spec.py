@@ -11,6 +11,7 @@ from sojourn.traffic import ports, recorded_call
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.irtt import Codepoint
 from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.user_program import is_user_program
 from sojourn.traffic.web import P5_BYTES, P95_BYTES
 
 
@@ -29,7 +30,8 @@ class Flow(Specified):
     """One bulk flow, from the server side to the client side (`up`: the other way). Times in s."""
 
     contender: str
-    """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`."""
+    """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`, or of a
+    user's program (`sojourn.traffic.user_program`)."""
     rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
     """For unresponsive flows only: bit/s of frames, as the bottleneck counts them."""
     rtt_us: int = Field(ge=0, le=4_000_000)
@@ -45,12 +47,13 @@ class Flow(Specified):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if not any(self.contender in known for known in (CONTENDERS, PROGRAMS, UNRESPONSIVE)):
+        own = is_user_program(self.contender)
+        if not (own or any(self.contender in known for known in (CONTENDERS, PROGRAMS, UNRESPONSIVE))):
             known = (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)
             raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
         if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
             raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need rate_bps, others take none")
-        if self.up and self.contender not in CONTENDERS:
+        if self.up and not own and self.contender not in CONTENDERS:
             raise ValueError(f"{self.contender}: flows down only")
         if self.pacing_bps and self.contender not in CONTENDERS:
             raise ValueError(f"{self.contender}: pacing_bps is for the kernel's TCP only")

@@ -172,6 +172,8 @@ def _copied(source: Path, target: Path, _: Pseudonyms) -> None:
 def _options(source: Path, target: Path, names: Pseudonyms) -> None:
     """Keep what was measured and how; paths, addresses, accounts and machines get their defaults.
 
+    Of a user's program, the name and what it sends are kept, but neither commands nor files.
+
     Of a record of another version only what scoring reads is kept.
     """
     content = bounded(source.read_bytes())
@@ -189,7 +191,9 @@ def _neutral(options: Options) -> Options:
         for option in OPTIONS
         if option.stored and option.subject in ("who", "content") and option.field not in ("lab", "live")
     }
-    return options.replace(**others, results=Path("results"))
+    withheld = {"server": "withheld {port}", "client": "withheld {port}", "files": {}}
+    programs = tuple(program.model_copy(update=withheld) for program in options.programs)
+    return options.replace(**others, programs=programs, results=Path("results"))
 
 
 def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reasons: list[Reason]) -> Manifest:

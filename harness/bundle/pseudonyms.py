@@ -16,6 +16,7 @@ from sojourn.bottleneck.qdiscs import KINDS, QdiscError, parse_qdisc
 from sojourn.scoring.schema.scores import PhaseScores
 from sojourn.traffic.contender import CONTENDERS, OPTIONAL
 from sojourn.traffic.load import KNOWN
+from sojourn.traffic.user_program import PREFIX
 
 #: What stays: the networks of Sojourn's own labs, this host, nobody, everybody (RFC 6890), and netmasks.
 _KEPT = [
@@ -30,6 +31,8 @@ _SPARE, _SPARE6, _SPARE_MAC = 0xC6120000, 0x20010DB8 << 96, 0x02 << 40
 _SPARES = (1 << 17) - 1
 
 #: With a unit, or tc's name of a queue or class. No address or serial number is as short, or has one dot only.
+#: The name of a user's program in a load or a phase.
+_PROGRAM = re.compile(rf"\b{PREFIX}[a-z0-9][a-z0-9_.-]*")
 _NUMBER = re.compile(r"\d{1,7}(?:\.\d{1,6})?(?:[kmg]?bit|[num]?s|[pkm%]|x\d{1,5})?|[\da-f]{1,4}:[\da-f]{0,4}")
 _BETWEEN_WORDS = re.compile(r"[ ,+*@/_-]+")
 #: Both ends of a socket, as `ss` and the samplers of sockets write them.
@@ -118,7 +121,10 @@ class Pseudonyms:
         return (_SPARE_MAC + group + self._number("mac", address)).to_bytes(6, "big")
 
     def text(self, text: str) -> str:
-        """Return a text that consists of Sojourn's own words, an address's replacement, or `withheld-N`."""
+        """Return a text that consists of Sojourn's own words, an address's replacement, or `withheld-N`.
+
+        The name that a user gave a program is kept.
+        """
         try:
             return self._address(text)
         except ValueError:
@@ -132,7 +138,8 @@ class Pseudonyms:
                 except ValueError:
                     return self._withheld(text)
             return text
-        if all(word in _WORDS or _NUMBER.fullmatch(word) for word in _BETWEEN_WORDS.split(text) if word):
+        words = _BETWEEN_WORDS.split(_PROGRAM.sub("bulk", text))
+        if all(word in _WORDS or _NUMBER.fullmatch(word) for word in words if word):
             return text
         try:
             return str(parse_qdisc(text, option=""))

@@ -15,6 +15,7 @@ from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import value_of
 from sojourn.harness.terminal import console_of
+from sojourn.traffic.user_program import UserProgram
 
 app = typer.Typer()
 
@@ -50,7 +51,14 @@ def matrix(
     ] = "2ms",
     pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of every run.")] = False,
     exact: Annotated[bool, declared(BY_NAME["exact"])] = False,
-    swap: Annotated[str, typer.Option(metavar="OLD=NEW", help="Replace contender OLD by NEW in all flows.")] = "",
+    swap: Annotated[
+        str,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="Replace contender OLD by NEW in all flows; program:FILE.toml is your own sender, and alone replaces "
+            "that of the first flow (docs/your-sender.md).",
+        ),
+    ] = "",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Delivery trace (a time in ms per line) for the matrix.")
     ] = None,
@@ -82,6 +90,7 @@ def matrix(
     from sojourn.harness.matrix.matrix_plan import MatrixPlan, endpoints_named, lab_named, run_and_report, seeds
     from sojourn.harness.matrix.watch import watch
     from sojourn.harness.options.own_names import own_names
+    from sojourn.harness.options.rules import spelled_programs
     from sojourn.scoring.validity import Limits
 
     if beside is not None:
@@ -106,8 +115,10 @@ def matrix(
         return
     source = value_of("kernel-source", kernel_source).absolute() if kernel_source else None
     chosen = scenario_matrix(Path(name), kernel_source) if name.endswith(".toml") else named(name, known)
+    programs: tuple[UserProgram, ...] = ()
     if swap:
-        chosen = chosen.swapped(own_names(source).spelled_load(swap))
+        swap, programs = spelled_programs(own_names(source).spelled_load(swap))
+        chosen = chosen.swapped(swap)
     if trace:
         chosen = chosen.traced(trace)
     plan = MatrixPlan(
@@ -127,6 +138,7 @@ def matrix(
         value_of("iproute2-source", iproute2_source).absolute() if iproute2_source else None,
         exact,
         ("sojourn", *sys.argv[1:]),
+        programs,
         compare_with,
     )
     if listed:

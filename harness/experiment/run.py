@@ -19,6 +19,7 @@ from sojourn.captures.recorders import RECORDERS
 from sojourn.hardware import simulation
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.confine.decoder import trusted_files
+from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from sojourn.hardware.machine.files import is_locked, replace_file
 from sojourn.hardware.machine.programs import host_versions
@@ -29,7 +30,7 @@ from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun, run_experiment
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.lab.check import require_reached
-from sojourn.harness.lab.contract import LabFactory
+from sojourn.harness.lab.contract import LabFactory, WithPrograms
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.make import lab_maker
 from sojourn.harness.lab.needs import require_programs
@@ -46,6 +47,8 @@ from sojourn.harness.terminal import ProgressCallback, console_of, steps
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
+from sojourn.traffic import user_program
+from sojourn.traffic.program_check import require_runnable
 
 OPTIONS_FILE = "options.json"
 #: Attempts that repetitions may take beyond the requested number of valid runs.
@@ -253,13 +256,17 @@ def _recorder(
 
         return simulate
     make_lab = _lab_maker(options, described, step, console)
+    if options.programs:
+        require_runnable(options.programs, ensure_guest().root)
     service.prepare(step("film"))
     if options.second_video:
         second_service(options).prepare(step("second film"))
 
     def play(run: RecordedRun) -> None:
         with ExperimentProgress(options.cell, options.phases, console) as progress:
-            run_experiment(options, run, make_lab(run.path), service, progress)
+            run.add_versions(user_program.versions(options.programs))
+            lab = WithPrograms(make_lab(run.path), options.programs)
+            run_experiment(options, run, lab, service, progress)
 
     return play
 

@@ -19,8 +19,9 @@ from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
 from sojourn.hardware import simulation
 from sojourn.hardware.build_tool import Tools
 from sojourn.hardware.confine.confinement import ConfinementError, confinement
-from sojourn.hardware.images.desktop import EXTRAS, ensure_desktop
+from sojourn.hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
 from sojourn.hardware.kernel_build.build import ensure_kernel
+from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.files import CHECKOUT, log_file
@@ -32,6 +33,8 @@ from sojourn.harness.lab.guest_job import CACHE, EVIDENCE, NEWS, SOURCES, VERSIO
 from sojourn.harness.lab.machine import Machine, SimulatedError, memory_slot, start
 from sojourn.harness.store.reasons import Text
 from sojourn.harness.terminal import ProgressCallback, named
+from sojourn.traffic import user_program
+from sojourn.traffic.program_check import require_runnable
 
 if TYPE_CHECKING:
     from sojourn.apps.base import Service
@@ -44,7 +47,7 @@ _VERSIONS = TypeAdapter(Annotated[dict[Text, Text], Field(max_length=1000)])
 def prepare(options: Options, service: Service, step: Callable[[str], ProgressCallback]) -> Machine:
     """Build what is missing in the cache for such a run, concurrently; return its machine.
 
-    Raises BuildError, also if the machine cannot be confined; ServiceError.
+    Raises BuildError, also if the machine cannot be confined; ServiceError, UserProgramError.
     """
     try:
         confinement()
@@ -56,6 +59,12 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         lambda: service.prepare(step("film")),
         *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
     )
+    return _machine(kernel, desktop, options)
+
+
+def _machine(kernel: Kernel, desktop: Desktop, options: Options) -> Machine:
+    if options.programs:
+        require_runnable(options.programs, desktop.root)
     return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
@@ -65,10 +74,10 @@ def untrusted(options: Options) -> bool:
 
 
 def machine_of(options: Options, step: Callable[[str], ProgressCallback] | None = None) -> Machine:
-    """Return what such a run needs except its film, built if necessary. Raises BuildError."""
+    """Return what such a run needs except its film, built if necessary. Raises BuildError, UserProgramError."""
     kernel = ensure_kernel(options.sources, step and named(step("kernel")))
     desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
-    return Machine(kernel, desktop, untrusted=untrusted(options))
+    return _machine(kernel, desktop, options)
 
 
 def check(options: Options, step: Callable[[str], ProgressCallback]) -> None:
@@ -151,6 +160,7 @@ def record(
         StoreError: the disk is nearly full.
     """
     known = machine.versions | films(options, service) | {"confined by": confinement()}
+    known |= user_program.versions(options.programs)
     run.add_versions(known)
     job = scratch_folder("-job")
     try:
@@ -164,7 +174,7 @@ def record(
 
             start(
                 machine, job, "exec python3 -m sojourn.harness.experiment.guest_main /job",
-                evidence=run.path, seed=options.seed, watch=watch,
+                evidence=run.path, seed=options.seed, watch=watch, programs=options.programs,
             )  # fmt: skip
             news.pass_on()
     except BaseException:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from sojourn.bottleneck.router import Router
 from sojourn.hardware.machine.place import Place
+from sojourn.traffic.program_flow import installed
+from sojourn.traffic.user_program import UserProgram
 
 Side = Literal["client", "server"]
 SIDES: tuple[Side, ...] = ("client", "server")
@@ -65,6 +67,8 @@ class Lab:
     on_time: tuple[str, ...] = ()
     #: Parts of the lab that must stay alive: name → function that returns why it has ended, if so.
     watched: dict[str, Callable[[], str | None]] = field(default_factory=dict)
+    #: The user's programs that may compete, by the contender's name.
+    programs: dict[str, UserProgram] = field(default_factory=dict)
 
     @property
     def varies_ms(self) -> float:
@@ -92,3 +96,24 @@ class LabFactory(Protocol):
     def __enter__(self) -> Lab: ...
 
     def __exit__(self, *exc: Any) -> None: ...
+
+
+class WithPrograms(MadeLab):
+    """A lab of another factory, with the user's programs at the hosts of its bulk flows.
+
+    Raises CommandError, and what the factory raises.
+    """
+
+    def __init__(self, factory: LabFactory, programs: Iterable[UserProgram]) -> None:
+        super().__init__()
+        self._factory, self._programs = factory, programs
+
+    def __enter__(self) -> Lab:
+        with ExitStack() as stack:
+            lab = stack.enter_context(self._factory)
+            lab.programs = {program.name: program for program in self._programs}
+            for program in lab.programs.values():
+                for place in (lab.sender, lab.receiver):
+                    installed(program, place)
+            self._stack = stack.pop_all()
+        return lab

@@ -23,6 +23,8 @@ from sojourn.traffic import irtt, ports
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.iperf3 import BulkFlow
 from sojourn.traffic.irtt import Codepoint, IrttClient
+from sojourn.traffic.program_flow import ProgramFlow
+from sojourn.traffic.user_program import is_user_program
 
 TICK_S = 0.5
 """Interval at which a run is checked, s."""
@@ -202,10 +204,16 @@ def bulk_flow(
 
     Args:
         address: its destination, if not the far end's own address (a tunnel's).
-        port: its destination port; default: a separate port.
+        port: its destination port; default: a separate port, which a user's program always has.
     """
     down = lab.sender, lab.receiver, lab.addresses.receiver
     sender, receiver, own = (lab.receiver, lab.sender, lab.addresses.sender) if up else down
+    if is_user_program(contender):
+        addresses = lab.addresses.receiver if up else lab.addresses.sender, own
+        next_port = ports.PROGRAM + number % (ports.LAST_PROGRAM - ports.PROGRAM + 1)
+        return ProgramFlow(
+            lab.programs[contender], sender, receiver, addresses, folder, port=next_port, number=number, up=up
+        )
     return BulkFlow(
         sender, receiver, address or own, CONTENDERS[contender], folder,
         port=ports.BULK + number if port is None else port, sender_port=ports.FIRST_SENDER + number, name=name, up=up,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.lab.guest_job import CACHE, ERROR, EVIDENCE, PACKAGES
+from sojourn.traffic import user_program
+from sojourn.traffic.user_program import UserProgram
 
 SYSTEM_CALLS, SHOWN_PROCESSOR = "system calls", "guest processor"
 """In a manifest's versions: the kernel's method for system calls, seccomp or ptrace; what the guest's cpuid shows."""
@@ -27,7 +29,7 @@ _LONGEST_ERROR = 2000
 #: Cache folders that machines do not see.
 _OURS = {
     *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
-    *("kernel-tree", "tc", "venv"),
+    *("kernel-tree", "tc", "venv", user_program.CACHE),
 }
 #: busybox is not setuid: a setuid mount of a root whose owner has no number here would be nobody's.
 #: A recorder's buffers are given back and taken again for each frame where malloc has its way.
@@ -120,8 +122,9 @@ def start(
     seed: int = 1,
     watch: Callable[[], None] = lambda: None,
     timeout: float | None = None,
+    programs: Iterable[UserProgram] = (),
 ) -> None:
-    """Run a shell command in a machine to completion, for at most `timeout` s of real time.
+    """Run a shell command in a machine to completion, for at most `timeout` s of real time; it sees `programs`.
 
     Raises SimulatedError with the machine's own error, or how the machine ended, and what `watch` raises.
     """
@@ -131,15 +134,16 @@ def start(
         simulation.run(
             machine.kernel, machine.desktop, job, seed=seed, memory=machine.memory, watch=watch,
             start_ns=simulation.DATE_NS, timeout=timeout, untrusted=machine.untrusted,
-            mounts={"evidence": evidence}, reads={"sources": machine.desktop.sources, **_lent()},
+            mounts={"evidence": evidence}, reads={"sources": machine.desktop.sources, **_lent(programs)},
         )  # fmt: skip
     except SimulationError as failed:
         said = printable(simulation.last_words(job / ERROR)[-_LONGEST_ERROR:])
         raise SimulatedError(said or str(failed).replace(f"{job}: ", "")) from failed
 
 
-def _lent() -> dict[str, Path]:
-    """Return the parts of the cache that a machine sees: films, players, certificates; no machines or environment."""
+def _lent(programs: Iterable[UserProgram]) -> dict[str, Path]:
+    """Return the parts of the cache that a machine sees: films, players, certificates, these of the user's programs."""
     folders = (path for path in cache.root().iterdir() if path.is_dir() and path.name not in _OURS)
     folders = (path for path in folders if "=" not in path.name)  # at which the launcher parts NAME=PATH; none of ours
-    return {f"cache/{path.name}": path for path in sorted(folders)}
+    own = {f"cache/{user_program.CACHE}/{program.digest}": program.folder for program in programs}
+    return {f"cache/{path.name}": path for path in sorted(folders)} | own

@@ -7,6 +7,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.spec import RecordedCall
+from sojourn.traffic.user_program import is_user_program
 
 MATRIX_LABS = ("sim", "virtual", "apu")
 """In order of preference."""
@@ -14,8 +15,10 @@ MATRIX_LABS = ("sim", "virtual", "apu")
 
 def missing_capability(cell: Cell, lab: str) -> str:
     """Return what `lab` lacks for `cell`, such as `no short flows`; empty if nothing."""
-    if lab == "sim":
+    if lab == "sim" and not has_user_program(cell):
         return ""
+    if lab == "apu" and has_user_program(cell):
+        return "no programs of yours"
     boxes = working_hops(cell)
     first = boxes[0] if boxes else Hop()
     missing = {
@@ -32,7 +35,10 @@ def missing_capability(cell: Cell, lab: str) -> str:
         "no segmentation offloads": cell.offloads,
         "no IPsec": cell.tunnel == "ipsec",
         "no delivery trace": any(hop.slots for hop in boxes),
-        "no flows other than the kernel's TCP": any(flow.contender not in CONTENDERS for flow in cell.flows),
+        "no flows other than the kernel's TCP and your programs": any(
+            flow.contender not in CONTENDERS and not is_user_program(flow.contender) for flow in cell.flows
+        ),
+        "no programs of yours in a tunnel": bool(cell.tunnel) and has_user_program(cell),
         "no capture of single packets": cell.per_packet,
         "no setting of the senders' pacing": cell.pacing_percent is not None,
         "no OpenVPN": cell.tunnel.startswith("openvpn"),
@@ -41,6 +47,11 @@ def missing_capability(cell: Cell, lab: str) -> str:
         ),
     }
     return next((what for what, true in missing.items() if true), "")
+
+
+def has_user_program(cell: Cell) -> bool:
+    """Whether a flow of the cell is a user's own program."""
+    return any(is_user_program(flow.contender) for flow in cell.flows)
 
 
 def working_hops(cell: Cell) -> list[Hop]:

@@ -22,6 +22,7 @@ from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
 from sojourn.scoring.reference.published import Tolerance
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.user_program import is_user_program
 
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
 
@@ -117,6 +118,9 @@ class Chart(_Frozen):
     """Label → name of the cell."""
     ccdf: bool = False
     over_time: bool = False
+    intervals: bool = False
+    """Whether it shows rate, CE marks and queue delay of the flows (`flows.0`) in steps of 100 ms, of the first seed,
+    in cells with a user's program."""
     published: dict[str, Curve] = {}
     """Label of a cell, or a new one → a published curve on the same axes, drawn dashed."""
 
@@ -229,12 +233,16 @@ class Matrix(_Frozen):
     def swapped(self, text: str) -> Matrix:
         """Return the matrix with another contender, `OLD=NEW`, in every flow; its results are kept separately.
 
+        A user's program alone replaces the contender of the first flow.
+
         It has no expectations: those are of OLD, as are the published figures that it is compared with; its title says
         so. Raises MatrixError when a name is unknown, no flow has OLD or a cell cannot have NEW in its place.
         """
         old, _, new = text.partition("=")
+        if is_user_program(text):
+            old, new = next((flow.contender for cell in self.cells for flow in cell.flows), ""), text
         for name in (old, new):
-            if name not in CONTENDERS and name not in PROGRAMS:
+            if name not in CONTENDERS and name not in PROGRAMS and not is_user_program(name):
                 known = ", ".join((*CONTENDERS, *PROGRAMS))
                 raise MatrixError(
                     f"--swap: unknown contender {name!r} in {text!r}; known: {known}", code="unknown-value"
@@ -247,7 +255,8 @@ class Matrix(_Frozen):
             those = ", ".join(dict.fromkeys(flow.contender for cell in self.cells for flow in cell.flows))
             raise MatrixError(f"--swap: matrix {self.name} has no flow {old}; known: {those}", code="no-effect")
         changed = f"{new} in place of {old}, which cells are named after"
-        return self._with(f"{self.name}-{new}-for-{old}", cells, changed, expectations=())
+        name = re.sub("[^a-z0-9]+", "-", f"{self.name}-{new}-for-{old}")
+        return self._with(name, cells, changed, expectations=())
 
     def traced(self, file: Path) -> Matrix:
         """Return the matrix with another delivery trace instead of its own; its results are kept separately.

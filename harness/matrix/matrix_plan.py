@@ -19,16 +19,17 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.images import own_tc
+from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.kernel_source import short_name
 from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.simulation import memory_bytes
 from sojourn.harness.engine.job import Engine, EngineError
 from sojourn.harness.engine.local import LocalEngine
-from sojourn.harness.lab.contract import Lab, LabFactory
+from sojourn.harness.lab.contract import Lab, LabFactory, WithPrograms
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
-from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
+from sojourn.harness.matrix.capabilities import MATRIX_LABS, has_user_program, missing_capability
 from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, real_time_inputs_digest
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
@@ -37,6 +38,8 @@ from sojourn.harness.options.own_names import own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.terminal import console_of, named, steps
 from sojourn.scoring.validity import Limits
+from sojourn.traffic.program_check import require_runnable
+from sojourn.traffic.user_program import UserProgram, defined
 
 _TRIES = 3
 """How often a run begins whose worker dies."""
@@ -72,6 +75,8 @@ class MatrixPlan:
     """Whether all seeds have the exact RTT, start and release of packets that the cells specify."""
     command_line: Sequence[str] = ()
     """As typed; the manifest of each run records it."""
+    programs: tuple[UserProgram, ...] = ()
+    """Definitions of the user's programs among the contenders; built-in programs need none."""
     compare_with: Path | None = None
     """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
 
@@ -113,27 +118,35 @@ def seeds(first: int, count: int) -> tuple[int, ...]:
 def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[CellJob], Engine]:
     """Build what is missing and return the runs of a plan and the engine for them.
 
-    Raises MatrixError, EngineError, ToolError, ConfinementError or BuildError.
+    Raises MatrixError, EngineError, ToolError, ConfinementError, BuildError or UserProgramError.
     """
     matrix, cells = plan.matrix, [cell for cell in plan.cells if not missing_capability(cell, plan.lab)]
     if not cells:
         reasons = "; ".join(plan.left_out)
         others = " or ".join(f"--lab={lab}" for lab in matrix.labs)
         raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; give {others}", code="unsupported")
+    programs = any(map(has_user_program, cells))
+    if programs and plan.engine != LOCAL:
+        raise EngineError("--engine: a cluster's workers do not have your program; use --engine=local", code="conflict")
     # All of its cells by the same code: the cost of a call is measured against cells without one.
-    real_calls = (
-        plan.lab == "sim"
-        and any(cell.call for cell in cells)
-        and not any(missing_capability(cell, "virtual") for cell in cells)
-    )
-    _refuse(plan, cells, real_calls=real_calls)
-    require_programs_of_cells(plan.lab, calls=any(cell.call for cell in cells) and (plan.lab != "sim" or real_calls))
+    missing = next(filter(None, (missing_capability(cell, "virtual") for cell in cells)), "")
+    if programs and missing:
+        raise MatrixError(
+            f"matrix {matrix.name}: a cell with your program runs in simulated time as in the virtual lab, which has "
+            f"{missing}; select other cells with -k",
+            code="unsupported",
+        )
+    as_in_labs = plan.lab == "sim" and not missing and (programs or any(cell.call for cell in cells))
+    _refuse(plan, cells, as_in_labs=as_in_labs)
+    calls = any(cell.call for cell in cells) and (plan.lab != "sim" or as_in_labs)
+    require_programs_of_cells(plan.lab, calls=calls or as_in_labs)
     if plan.lab not in PHYSICAL and plan.engine == LOCAL:
         confinement()
-    way = _in_real_time if plan.lab != "sim" else _with_browsers if real_calls else _simulated
+    plan = replace(plan, programs=defined((flow.contender for cell in cells for flow in cell.flows), plan.programs))
+    way = _in_real_time if plan.lab != "sim" else _in_simulated_lab if as_in_labs else _simulated
     fields, engine = way(plan, cells, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
-    fields |= {"pcap": plan.pcap, "sources": plan.sources, "matrix": matrix.name}
+    fields |= {"pcap": plan.pcap, "sources": plan.sources, "matrix": matrix.name, "programs": plan.programs}
     fields["command_line"] = tuple(plan.command_line)
     jobs = [
         CellJob(cell, seed, *matrix.window_of(cell), rig=plan.rig(cell, seed), **fields)
@@ -143,18 +156,19 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     return jobs, engine()
 
 
-def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, real_calls: bool) -> None:
+def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, as_in_labs: bool) -> None:
     """Raise EngineError for an option that such cells do not accept."""
     real_time = plan.lab != "sim"
     if plan.engine != LOCAL and real_time:
         raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none", code="no-effect")
-    if real_calls and plan.endpoints != "bulk":
+    what = "browser calls" if any(cell.call for cell in cells) else "programs of yours"
+    if as_in_labs and plan.endpoints != "bulk":
         raise EngineError(
-            f"--endpoints: matrix {plan.matrix.name} has browser calls, so iperf3 always sends; omit it",
+            f"--endpoints: matrix {plan.matrix.name} has {what}, so iperf3 always sends its TCP flows; omit it",
             code="conflict",
         )
-    if plan.pcap and (real_time or real_calls):
-        which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with browser calls,"
+    if plan.pcap and (real_time or as_in_labs):
+        which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with {what},"
         raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it", code="no-effect")
     try:
         own = own_names(plan.kernel_source)
@@ -183,11 +197,13 @@ def _simulated(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None)
     return {"inputs": inputs, "endpoints": plan.endpoints}, partial(_engine, plan, inputs, digest, MEMORY_BYTES)
 
 
-def _with_browsers(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
-    """In simulated time by the code of the real-time labs."""
+def _in_simulated_lab(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
+    """In simulated time by the code of the real-time labs: calls between browsers, programs of the user's."""
     from sojourn.harness.matrix.cells import simulated_call
 
     _build(plan, console)
+    if plan.programs:
+        require_runnable(plan.programs, simulated_call.machine(plan.sources).desktop.root)
     digest = partial(simulated_call.inputs, plan.sources)
     inputs = digest()
     fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
@@ -200,6 +216,8 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
 
     if plan.lab == "virtual":
         _build(plan, console)
+        if plan.programs:
+            require_runnable(plan.programs, ensure_guest().root)
     inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.sources)
     for cell in cells:
         if cell.call:
@@ -245,11 +263,10 @@ def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
         )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
     make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr), sources=plan.sources, version=version)
-    return lambda: make(plan.folder)
+    return lambda: WithPrograms(make(plan.folder), plan.programs)
 
 
 def _build(plan: MatrixPlan, console: Console | None) -> None:
-    from sojourn.hardware.images.guest import ensure_guest
     from sojourn.hardware.kernel_build.build import ensure_kernel
 
     with steps(console) as step:
@@ -289,7 +306,7 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
     console, began = console_of(sys.stderr), time.monotonic()
     outcomes = run_matrix(plan, console)
     ran = time.monotonic() - began
-    gathered = results(plan.matrix, plan.folder, outcomes[0].job.inputs)
+    gathered = results(plan.matrix, plan.folder, outcomes[0].job.inputs, outcomes[0].job.programs)
     report = write(gathered)
     comparison = compare_with(other, theirs, gathered, plan.cells) if other and theirs else None
     counts = {status: sum(outcome.status == status for outcome in outcomes) for status in ("ran", "kept", "failed")}

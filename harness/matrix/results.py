@@ -18,6 +18,7 @@ from sojourn.scoring.reference.published import AGREEING_SIZE, PublishedComparis
 from sojourn.scoring.schema.cell_scores import CompletionScores
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.transport.completion import completion_harm
+from sojourn.traffic.user_program import UserProgram
 
 MISSING = "–"
 FURTHEST = 3
@@ -186,14 +187,14 @@ class Results:
         ]
 
 
-def results(matrix: Matrix, folder: Path, inputs: str) -> Results:
+def results(matrix: Matrix, folder: Path, inputs: str, programs: tuple[UserProgram, ...] = ()) -> Results:
     """Read the scores of finished runs under `folder`, with the harm to short flows and the matrix's differences.
 
-    Only runs with these `inputs` (`CellJob.inputs`) and the scores of this scorer: others are counted.
+    Only runs with these `inputs` and `programs` (as of a CellJob) and the scores of this scorer: others are counted.
     """
     gathered = Results(matrix, folder)
     for cell, seed, run in finished(matrix, folder):
-        if cache_state(CellJob(cell, seed, *matrix.window_of(cell), inputs), run) != "done":
+        if cache_state(CellJob(cell, seed, *matrix.window_of(cell), inputs, programs=programs), run) != "done":
             gathered.left_out += 1
             continue
         gathered.take(cell, seed, run, json.loads((run / "scores.json").read_bytes()))

@@ -17,6 +17,7 @@ from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.scoring.validity import Limits
+from sojourn.traffic.user_program import UserProgram
 
 Key = tuple[str, str]
 """A matrix's name and a lab."""
@@ -29,7 +30,7 @@ class MatrixSession:
         """`command_line` is as typed."""
         self._options, self._command_line = options, command_line
         self._plans: dict[Key, MatrixPlan] = {}
-        self._inputs: dict[Key, str] = {}
+        self._inputs: dict[Key, tuple[str, tuple[UserProgram, ...]]] = {}
         self._running: dict[Key, Generator[JobOutcome]] = {}
         self._known: dict[Key, dict[str, list[JobOutcome]]] = {}
 
@@ -68,7 +69,7 @@ class MatrixSession:
         key = (matrix.name, self.lab(matrix))
         for cell in selected:
             self.outcomes(matrix, cell, selected, key[1])
-        gathered = results(matrix, self._plans[key].folder, self._inputs[key])
+        gathered = results(matrix, self._plans[key].folder, *self._inputs[key])
         for line in gathered.published_lines():
             print(line)
         for line, _ in gathered.targets():
@@ -98,7 +99,7 @@ class MatrixSession:
             command_line=self._command_line,
         )
         jobs, engine = prepare(plan)
-        self._plans[key], self._known[key], self._inputs[key] = plan, {}, jobs[0].inputs
+        self._plans[key], self._known[key], self._inputs[key] = plan, {}, (jobs[0].inputs, jobs[0].programs)
         self._running[key] = complete(jobs, engine, plan.folder)
 
     def _next(self, key: Key) -> bool:
@@ -114,7 +115,7 @@ class MatrixSession:
 
         for running in self._running.values():
             running.close()
-        return [write(results(plan.matrix, plan.folder, self._inputs[key])) for key, plan in self._plans.items()]
+        return [write(results(plan.matrix, plan.folder, *self._inputs[key])) for key, plan in self._plans.items()]
 
 
 def scores(outcomes: Sequence[JobOutcome]) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from sojourn.hardware.machine.ip import IP_VERSIONS
 from sojourn.harness.options import parsing
 from sojourn.harness.options.timeline import TIMELINES, Phase, reordered
 from sojourn.traffic.load import KNOWN, VIDEO
+from sojourn.traffic.user_program import UserProgram
 
 GROUPS: dict[Group, str] = {
     "victim": "the victim: the service under test",
@@ -143,7 +144,8 @@ class Options(ServiceOptions):
         Option(
             "contenders", "what",
             "Competing loads of a named timeline, in order; several at once and uploads: cubic*4, prague+cubic@up, "
-            "cubic+web (web: a user who fetches pages; video: a second video; call: a call). "
+            "cubic+web (web: a user who fetches pages; video: a second video; call: a call), program:FILE.toml (your "
+            "own sender, docs/your-sender.md). "
             f"Known: {', '.join(KNOWN)}",
             "cubic,prague", examples=tuple(KNOWN), stored=False,
         ),
@@ -229,6 +231,8 @@ class Options(ServiceOptions):
     """What is kept of a run does not change the experiment, and so is in no record."""
     box: str = ""
     """The lab file's name for the box under test."""
+    programs: Annotated[tuple[UserProgram, ...], Field(exclude_if=lambda programs: not programs)] = ()
+    """The user's programs among the contenders."""
     sign: Annotated[
         Path | None,
         Field(exclude=True),

@@ -14,6 +14,7 @@ from sojourn.apps.base import Service
 from sojourn.harness.options.errors import OptionsError, VersionError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
+from sojourn.traffic.user_program import UserProgramError, require_cached
 
 
 def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> Options:
@@ -30,10 +31,13 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
     try:
         stored = _typed(record)
         # The working directory, which differs for a rerun.
-        options = parse_options({}, services, _words(stored)).replace(results=stored.results)
+        require_cached(stored.programs)
+        options = parse_options({}, services, _words(stored), stored.programs).replace(results=stored.results)
         made = json.loads(json.dumps(options.record()))
     except OptionsError as wrong:
         raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong
+    except UserProgramError as missing:
+        raise OptionsError(f"options.json: {missing}", code=missing.code, option="contenders") from missing
     except (OSError, RuntimeError, ValueError) as wrong:  # for paths, with the message of the Python version
         raise OptionsError(f"options.json: {wrong}", code="altered-record") from wrong
     if other := next((name for name, value in record.items() if made.get(name, value) != value), None):

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from sojourn.apps.options import SCREENING, BadValue, Option, existing
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.units import format_time
 from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
+from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, FORMER, OPTIONS, Options
@@ -22,8 +24,12 @@ from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
 from sojourn.traffic.load import parse_load
+from sojourn.traffic.user_program import OPTION, UserProgram, UserProgramError, defined, read_user_program
 
 T = TypeVar("T")
+
+PROGRAM = re.compile(rf"(?<![\w.-]){OPTION}([^,+*@:\s]+)")
+"""A program of the user's in a load: its file, or the name of a built-in program."""
 
 _WITH_INTERNET = "--lab=virtual or --lab=apu"
 #: The option that always applies to the relay of a virtual lab's uplink.
@@ -223,13 +229,17 @@ _RULES = (
 
 
 def parse_options(
-    given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any] = MappingProxyType({})
+    given: Mapping[str, Any],
+    services: Mapping[str, type[Service]],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    programs: Sequence[UserProgram] = (),
 ) -> Options:
     """Check `given` (option name with dashes → text or bool; None where not given) and return the options of a run.
 
     `service` must be in `services`. `defaults` override the service's defaults, and these the built-in ones. A
-    default without effect is ignored; a given option without effect is refused. Raises OptionsError for the first
-    option that cannot work.
+    default without effect is ignored; a given option without effect is refused. `programs` are the user's that
+    contenders may name, in addition to those whose files they name. Raises OptionsError for the first option that
+    cannot work.
     """
     for name, instead in FORMER.items():
         if given.get(name) is not None:
@@ -238,13 +248,14 @@ def parse_options(
     reset_inapplicable(raw)
     apply_conditional_defaults(raw)
     own = _spell_own_names(raw)
+    programs = [*programs, *_read_programs(raw)]
     fields = raw.fields(BY_NAME["engine"])
     for rule in _RULES:
         if rule.when(raw):
             raise raw.refused(rule.option, rule.why.format(lab=raw.lab, timeline=raw.timeline))
     _require_confirmed_account(raw)
     phases = _phases(raw)
-    fields |= {"lab": raw.lab, "phases": phases}
+    fields |= {"lab": raw.lab, "phases": phases, "programs": _programs(raw, phases, programs)}
     for option in OPTIONS:
         if option.stored and option.field not in fields:
             fields |= raw.fields(option)
@@ -317,11 +328,61 @@ def _spell_own_names(raw: RawOptions) -> OwnNames:
     return own
 
 
+def _of_loads(raw: RawOptions) -> str:
+    return "timeline" if names_loads(raw.raw["timeline"]) else "contenders"
+
+
+def spelled_programs(text: str) -> tuple[str, tuple[UserProgram, ...]]:
+    """Return a load with the names that records have for the user's programs, and these programs.
+
+    Raises UserProgramError, BuildError.
+    """
+    found: list[UserProgram] = []
+
+    def read(match: re.Match[str]) -> str:
+        found.append(read_user_program(match[1]))
+        return found[-1].name
+
+    return PROGRAM.sub(read, text), tuple(found)
+
+
+def _read_programs(raw: RawOptions) -> list[UserProgram]:
+    """Return the user's programs, and give them the names that records have. Raises OptionsError."""
+    found: list[UserProgram] = []
+    for name in ("contenders", "timeline"):
+        text = str(raw.raw[name] or "")
+        if not PROGRAM.search(text):
+            continue
+        if isinstance(raw.raw[name], FromFile):
+            why = "only you name programs that run; give it on the command line"
+            raise raw.refused(name, why, BadValue("not-from-file", why))
+        try:
+            raw.raw[name], programs = spelled_programs(text)
+        except (UserProgramError, BuildError) as wrong:
+            raise raw.refused(name, str(wrong), BadValue(wrong.code, str(wrong))) from wrong
+        found += programs
+    return found
+
+
+def _programs(raw: RawOptions, phases: Iterable[Phase], programs: Iterable[UserProgram]) -> tuple[UserProgram, ...]:
+    """Return the definitions of the user's programs among the contenders. Raises OptionsError."""
+    names = [flow.contender for phase in phases for flow in phase.load]
+    try:
+        found = defined(names, programs)
+    except (UserProgramError, BuildError) as wrong:
+        raise raw.refused(_of_loads(raw), str(wrong), BadValue(wrong.code, str(wrong))) from wrong
+    if found and raw.lab in PHYSICAL:
+        why = f"your own program does not run in the {raw.lab} lab; use --lab=sim or --lab=virtual"
+        raise raw.refused(_of_loads(raw), why, BadValue("unsupported", why))
+    if found and raw.raw["engine"] != LOCAL:
+        raise raw.refused(_of_loads(raw), "the workers of a cluster do not have your program; use --engine=local")
+    return found
+
+
 def _require_own_names(raw: RawOptions, own: OwnNames, fields: Mapping[str, Any]) -> None:
     """Raise OptionsError for a qdisc or a contender of the user's own kernel that this kernel does not have."""
     wrong = {name: own.unknown_qdisc(fields.get(BY_NAME[name].field)) for name in ("qdisc", "qdisc-up")}
-    loads = "timeline" if names_loads(raw.raw["timeline"]) else "contenders"
-    wrong[loads] = own.unknown_contender(flow.contender for phase in fields["phases"] for flow in phase.load)
+    wrong[_of_loads(raw)] = own.unknown_contender(flow.contender for phase in fields["phases"] for flow in phase.load)
     for name, why in wrong.items():
         if why:
             raise raw.refused(name, why, BadValue("unknown-value", why))
@@ -352,8 +413,7 @@ def _phases(raw: RawOptions) -> tuple[Phase, ...]:
         for phase in phases:
             parse_load("cubic" if phase.contender is None else phase.contender)
     except ValueError as wrong:
-        named = "timeline" if names_loads(raw.raw["timeline"]) else "contenders"
-        raise raw.refused(named, str(wrong), wrong) from wrong
+        raise raw.refused(_of_loads(raw), str(wrong), wrong) from wrong
     return tuple(phases)
 
 

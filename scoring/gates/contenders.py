@@ -12,9 +12,14 @@ from sojourn.scoring.gates.base import gate, gate_of_runs
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 from sojourn.traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
+from sojourn.traffic.user_program import is_user_program
 
 if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
+
+CODEPOINTS = {"ect1": "ect1", "ect0": "ect0", "not-ect": "not_ect"}
+"""Codepoints that a user's program may demand of its data, and the columns that count them."""
+_SHOWN = {"ect1": "ECT(1)", "ect0": "ECT(0)", "not-ect": "Not-ECT"}
 
 
 @gate_of_runs("contender-throughout")
@@ -30,6 +35,11 @@ def proven(run: RunEvidence) -> Iterable[Gate]:
     for part in run.contenders:
         if part.load.bulk:
             row = part.flow.model_dump() if part.flow else None
+            if is_user_program(part.load.contender):
+                programs = {it["name"]: it for it in run.options.get("programs", ())}
+                wanted = programs.get(part.load.contender, {}).get("ecn")
+                yield program_proven(part.name, part.load.contender, row, wanted, run.limits)
+                continue
             controls = {sample.get("cc") or "" for sample in part.sockets}
             yield contender_proven(part.name, part.load.contender, row, controls, part.qdisc, run.limits)
         else:
@@ -41,9 +51,9 @@ def proven(run: RunEvidence) -> Iterable[Gate]:
 
 @gate_of_runs("contender-limited")
 def unlimited(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the sockets of bulk flows."""
+    """Judge the sockets of bulk flows; what limits a user's program is its own business."""
     for part in run.contenders:
-        if part.load.bulk:
+        if part.load.bulk and not is_user_program(part.load.contender):
             yield never_limited(part.name, part.sockets, run.limits)
 
 
@@ -80,6 +90,24 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
     # A single sample does not prove a share.
     ok = idle_share <= limits.limited_share and starved <= max(1, limits.limited_share * len(reported))
     return gate(code, name, ok, measured, limit)
+
+
+def program_proven(phase: str, contender: str, flow: Mapping[str, Any] | None, ecn: str | None, limits: Limits) -> Gate:
+    """A user's program must have sent data, with the codepoint `ecn` (a name of CODEPOINTS; None: any).
+
+    `flow` is as for `contender_proven`.
+    """
+    code, name = "contender-proven", f"contender proven ({phase})"
+    if flow is None or not flow["data_packets"]:
+        return gate(code, name, False, "no packets of it in the captures", f"{contender} data")
+    shares = {it: flow[column] / flow["data_packets"] for it, column in CODEPOINTS.items()}
+    measured = ", ".join(f"{_SHOWN[it]} {share:.1%}" for it, share in shares.items()) + f", CE {flow['ce']}"
+    if ecn is None or ecn not in shares:
+        return gate(code, name, True, measured, "data")
+    return gate(
+        code, name, shares[ecn] >= limits.codepoint_share, measured,
+        f"{_SHOWN[ecn]} on {limits.codepoint_share:.0%} of data",
+    )  # fmt: skip
 
 
 def contender_proven(

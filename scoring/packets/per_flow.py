@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -138,3 +139,9 @@ def flow_table(advanced: pl.DataFrame) -> pl.DataFrame:
         .drop("_syn")
         .sort(["bytes", *FLOW], descending=[True] + [False] * len(FLOW))
     )
+
+
+def total(flows: pl.DataFrame) -> dict[str, Any]:
+    """Return the sums of a `flow_table` that is not empty, with the ends and the SYN of its largest flow."""
+    counts = ("packets", "data_packets", "bytes", "resent", "not_ect", "ect1", "ect0", "ce")
+    return flows.row(0, named=True) | {name: flows[name].sum() for name in counts}

@@ -116,3 +116,15 @@ PACKETS = Columns({
     "bytes": TableColumn(pl.Int64, "of IP"),
     "delay_us": TableColumn(pl.Float64, f"one way, {_LOST}"),
 })  # fmt: skip
+INTERVALS = Columns({
+    "t_s": TableColumn(pl.Float64, "s of the cell at which the 100 ms begin"),
+    "flow": TableColumn(pl.Int64, "number of its flow, from 0"),
+    "mbps": TableColumn(pl.Float64, "payload behind the bottleneck, Mbit/s"),
+    "sent": TableColumn(pl.Int64, "packets with payload before the bottleneck"),
+    "ect1": TableColumn(pl.Int64, "of them ECT(1)"),
+    "ce": TableColumn(pl.Int64, "packets with payload behind the bottleneck that are CE"),
+    "marked": TableColumn(pl.Int64, "packets that it marked CE, by the time before it; null: unknown"),
+    "lost": TableColumn(pl.Int64, "packets that did not leave it; null: unknown"),
+    "queue_ms": TableColumn(pl.Float64, "mean time in the bottleneck's queue, ms; null: none passed"),
+    "queue_max_ms": TableColumn(pl.Float64, "longest time in it, ms"),
+})  # fmt: skip

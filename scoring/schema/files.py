@@ -49,6 +49,7 @@ FILES: dict[str, RunFile] = {
     "queues.jsonl": RunFile("counters of the queues, sampled", seeded=True),
     "talks.csv": RunFile("each packet of a call", seeded=True),
     "packets.csv": RunFile("each downlink packet of the flows", seeded=True),
+    "intervals.csv": RunFile("rate, marks and queue delay of each flow per 100 ms", seeded=True),
     "replay.csv": RunFile("what a tunnel's replay window dropped", seeded=True),
 }
 RAW = tuple(name for name, file in FILES.items() if file.seeded)

@@ -180,6 +180,8 @@ class FlowRecord(_Record):
     start: NotRequired[Time]
     end: NotRequired[Time]
     sender_port: NotRequired[int | None]
+    server_port: NotRequired[int]
+    serves: NotRequired[bool]
     contender: NotRequired[str]
     up: NotRequired[bool]
     heard: NotRequired[dict[Literal["down", "up"], HeardRecord]]
@@ -202,7 +204,13 @@ class ScreenRecord(_Record):
     fps: NotRequired[Annotated[float, Field(gt=0)]]
 
 
+class ProgramRecord(_Record):
+    name: str
+    ecn: NotRequired[str | None]
+
+
 class OptionsRecord(_Record):
+    programs: NotRequired[Annotated[list[ProgramRecord], Field(max_length=1000)]]
     jitter_gate_ms: NotRequired[float | None]
     origin_cc: NotRequired[str]
     origin_protocol: NotRequired[str]

@@ -15,7 +15,6 @@ AS_PARTS = {
     "bundles": "test_cli",
     "check_router": "test_lab_check",
     "child": "test_soak",
-    "contenders": "test_score",
     "curves": "test_score",
     "disk": "test_loop",
     "files": "test_registry",

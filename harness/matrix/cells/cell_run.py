@@ -37,7 +37,9 @@ from sojourn.harness.store.manifest import (
 from sojourn.scoring.schema.files import CELL, RAW
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.scoring.validity import Limits
+from sojourn.traffic import user_program
 from sojourn.traffic.program import FOREIGN
+from sojourn.traffic.user_program import UserProgram
 
 Endpoints = Literal["bulk", "iperf3"]
 #: What runs a cell in simulated time; in real time.
@@ -69,6 +71,8 @@ class CellJob:
     """The sources of its kernel and tc. What is built from them is part of `inputs`."""
     run: Callable[..., None] | None = None
     """Runs it instead of `sojourn.harness.matrix.cells.simulated.run_cell`; other processes import it by name."""
+    programs: tuple[UserProgram, ...] = ()
+    """The user's programs among its contenders, and others."""
     matrix: str = ""
     """The name of its matrix, for the manifest."""
     command_line: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv))
@@ -142,7 +146,7 @@ def perform(job: CellJob, folder: Path) -> None:
     created = time.time()
     run(
         job.rig.applied(job.cell), folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s,
-        pcap=job.pcap, sources=job.sources,
+        pcap=job.pcap, sources=job.sources, **({"programs": _own(job)} if job.programs else {}),
     )  # fmt: skip
     made = _write_specification(job, folder, job.rig)
     write_scores(job, folder)
@@ -157,9 +161,10 @@ def perform(job: CellJob, folder: Path) -> None:
         seed=job.seed,
         drawn=job.rig.words(),
         git=_commit(),
-        versions={name: str(version) for name, version in made.get("kernel", {}).items()},
+        versions={name: str(version) for name, version in made.get("kernel", {}).items()}
+        | user_program.versions(_own(job)),
         files=hash_files(folder),
-        cache=Cached(inputs=job.inputs, scoring=scoring_digest(job), programs=_programs(job.cell)),
+        cache=Cached(inputs=job.inputs, scoring=scoring_digest(job), programs=_programs(job)),
     )
     manifest.required = [name for name in RAW if name in manifest.files]
     write_manifest(folder, manifest)
@@ -169,6 +174,8 @@ def _write_specification(job: CellJob, folder: Path, rig: Rig) -> dict[str, Any]
     """Complete what the lab wrote of the run's specification, and return it."""
     made = {"seed": job.seed, **stored_object(folder / CELL), "cell": job.cell.model_dump(mode="json")}
     made |= {"rig": rig.model_dump(mode="json"), "window_s": float(job.window_s), "tail_s": float(job.tail_s)}
+    if own := _own(job):
+        made["user_programs"] = [it.model_dump(mode="json") for it in own]
     (folder / CELL).write_text(json.dumps(made, indent=1) + "\n")
     return made
 
@@ -217,7 +224,7 @@ def cache_state(job: CellJob, folder: Path) -> Literal["stale", "unscored", "don
     if manifest is None or (manifest.cell, manifest.seed) != (job.cell.name, job.seed):
         return "stale"
     cached = manifest.cache
-    if cached is None or (cached.inputs, cached.programs) != (job.inputs, _programs(job.cell)):
+    if cached is None or (cached.inputs, cached.programs) != (job.inputs, _programs(job)):
         return "stale"
     if job.pcap and not all((folder / name).exists() for name in CAPTURES):
         return "stale"
@@ -254,10 +261,15 @@ def _is_scored(job: CellJob, folder: Path, manifest: Manifest) -> bool:
     return SCORES in manifest.files and manifest.cache is not None and manifest.cache.scoring == scoring_digest(job)
 
 
-def _programs(cell: Cell) -> dict[str, str]:
-    """Digests of programs of other packages among the cell's flows, by name. Sojourn's are part of the inputs."""
-    names = sorted({flow.contender for flow in cell.flows} & FOREIGN.keys())
-    return {name: FOREIGN[name].digest() for name in names}
+def _own(job: CellJob) -> tuple[UserProgram, ...]:
+    """Return the user's programs among the flows of a job."""
+    return tuple(it for it in job.programs if any(flow.contender == it.name for flow in job.cell.flows))
+
+
+def _programs(job: CellJob) -> dict[str, str]:
+    """Digests of the user's and other packages' programs among the flows, by name; Sojourn's are in the inputs."""
+    names = sorted({flow.contender for flow in job.cell.flows} & FOREIGN.keys())
+    return {name: FOREIGN[name].digest() for name in names} | {it.name: it.digest for it in _own(job)}
 
 
 @functools.cache

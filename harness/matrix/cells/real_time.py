@@ -22,17 +22,19 @@ from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab.contract import SIDES, Lab, Side
 from sojourn.harness.lab.instruments import Instruments, bulk_flow, first_failure
 from sojourn.harness.lab.under_test import ManagedRouter
-from sojourn.harness.matrix.capabilities import missing_capability, working_hops
+from sojourn.harness.matrix.capabilities import has_user_program, missing_capability, working_hops
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.real_call import arrived, call_shown, marked, talks
 from sojourn.scoring.gates.captures import capture_drops, offloads
-from sojourn.scoring.gates.contenders import contender_proven
+from sojourn.scoring.gates.contenders import contender_proven, program_proven
 from sojourn.scoring.gates.unshaped import jitter
 from sojourn.scoring.packets import latency, pcapng, per_flow, samples
+from sojourn.scoring.packets.intervals import flow_intervals
 from sojourn.scoring.schema.columns import WIRE
 from sojourn.scoring.validity import Gate, Limits, Validity
 from sojourn.traffic import nstat, ports
 from sojourn.traffic.iperf3 import BulkFlow
+from sojourn.traffic.program_flow import ProgramFlow
 from sojourn.traffic.spec import Flow, Probe
 from sojourn.traffic.ss import SsSampler
 from sojourn.traffic.tso import tso_2020
@@ -249,6 +251,8 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
     outer = per_flow.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
     per_flow.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
+    if has_user_program(cell):
+        _intervals(run, seen).write_csv(folder / "intervals.csv")
     (folder / COUNTERS).write_text(json.dumps(run.counted, indent=1) + "\n")
     hop, (lan, wan) = cell.hops.index(working_hops(cell)[0]), (run.router.lan, run.router.wan)
     with (folder / "queues.jsonl").open("w") as out:
@@ -258,6 +262,17 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
                 json.dumps({"t": round(line["t"] - t0, 6), "hop": hop, "dev": dev, "qdiscs": line["qdiscs"]}) + "\n"
             )
     return _gates(run, seen, limits)
+
+
+def _intervals(run: _Run, seen: dict[Side, pl.DataFrame]) -> pl.DataFrame:
+    """Return rate, marks and queue delay of each flow per 100 ms."""
+    ways = bottleneck(run.cell)
+    parts = []
+    for n, (flow, requested) in enumerate(run.pairs):
+        before, behind = (_of(flow, seen[side]) for side in _sides(requested))
+        path_ms = (ways.up if requested.up else ways.down).path.delay_us / 1e3
+        parts.append(flow_intervals(before, behind, path_ms, n, run.began, run.cell.seconds))
+    return pl.concat(parts).sort("t_s", "flow")
 
 
 def _seen(capture: Captured, ahead_ns: int) -> pl.DataFrame:
@@ -287,11 +302,16 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     for n, (flow, requested) in enumerate(run.pairs):
         sent, behind = (per_flow.flow_table(_of(flow, seen[side])) for side in _sides(requested))
         row = sent.row(0, named=True) if sent.height else None
-        if row:
+        if row and isinstance(flow, ProgramFlow):
+            row = per_flow.total(sent) | {"ce": behind["ce"].sum()}
+        elif row:
             came = {"ce": behind["ce"].sum(), "sce": max(behind["ect1"].sum() - row["ect1"], 0)}
             row |= came | {"esce": per_flow.esce(seen[_sides(requested)[0]], row)}
         controls_seen = {cc for name, cc in controls if f":{flow.sender_port}>" in name}
         qdisc = str((ways.up if requested.up else ways.down).qdisc)
+        if isinstance(flow, ProgramFlow):
+            gates.append(program_proven(f"flow {n}", flow.program.name, row, flow.program.ecn, limits))
+            continue
         gates.append(contender_proven(f"flow {n}", requested.contender, row, controls_seen, qdisc, limits))
     return gates
 
@@ -302,6 +322,9 @@ def _sides(flow: Flow) -> tuple[Side, Side]:
 
 
 def _of(flow: BulkFlow, seen: pl.DataFrame) -> pl.DataFrame:
+    if isinstance(flow, ProgramFlow):
+        port = {"sport" if flow.program.sender == "server" else "dport": flow.port}
+        return per_flow.select(seen, src=flow.sender_address, dst=flow.receiver_address, **port)
     return per_flow.select(seen, sport=flow.sender_port, dport=flow.port)
 
 

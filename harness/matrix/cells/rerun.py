@@ -18,6 +18,7 @@ from sojourn.harness.store.claim import claim
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.harness.store.runs import run_name
+from sojourn.traffic.user_program import UserProgram, require_cached
 
 
 def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tuple[Path, FileComparison, list[str]]:
@@ -25,7 +26,7 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
 
     `yours` may have the paths of the options `kernel-source` and `iproute2-source`. Returns where, how the files
     compare, and what of the machine is not the same, each in words. Raises RerunError, BundleError, BuildError,
-    SimulationError.
+    SimulationError, UserProgramError.
     """
     from sojourn.harness.matrix.cells import simulated_call
 
@@ -44,13 +45,15 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
     inputs = simulated_call.inputs(sources) if browsers else SimulatedInputs(endpoints, sources)()
     try:
         cell = Cell.model_validate(made["cell"])
+        programs = tuple(map(UserProgram.model_validate, made.get("user_programs", ())))
     except ValidationError as wrong:
         raise RerunError(
             f"{run}: cell.json: {first_wrong(wrong)}; rerun it with the version that recorded it", code="other-version"
         ) from wrong
+    require_cached(programs)
     job = CellJob(
         cell, manifest.seed, float(made["window_s"]), float(made["tail_s"]), inputs, rig_of(run), endpoints,
-        pcap="client.pcapng.zst" in manifest.files, sources=sources, matrix=manifest.test,
+        pcap="client.pcapng.zst" in manifest.files, sources=sources, programs=programs, matrix=manifest.test,
         run=simulated_call.run_cell if browsers else None, command_line=("sojourn", "rerun", manifest.run),
     )  # fmt: skip
     name = run_name(time.time(), manifest.test, f"{cell.name} seed {manifest.seed}")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell with a call in simulated time: real browsers in one machine, driven by the code of the real-time labs."""
+"""A cell with a call between browsers, or with a user's program, in simulated time, by the code of real-time labs."""
 
 from __future__ import annotations
 
 import functools
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.machine import Machine, memory_slot, start
 from sojourn.harness.matrix.cells.call_guest import write_cell
 from sojourn.harness.matrix.cells.real_call import browsers
+from sojourn.traffic.user_program import UserProgram
 
 #: Wall time for each second of the cell, and for everything before it.
 _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
@@ -32,7 +34,9 @@ def inputs(sources: Sources = OURS) -> str:
     return machine(sources).digest
 
 
-def run_cell(cell: Cell, folder: Path, *, seed: int, sources: Sources = OURS, **_: Any) -> None:
+def run_cell(
+    cell: Cell, folder: Path, *, seed: int, sources: Sources = OURS, programs: Sequence[UserProgram] = (), **_: Any
+) -> None:
     """Run `cell` and write to `folder` the files of `sojourn.harness.matrix.cells.real_time.run_cell`.
 
     The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
@@ -41,11 +45,12 @@ def run_cell(cell: Cell, folder: Path, *, seed: int, sources: Sources = OURS, **
         browsers(cell.call)  # renders the cameras' film, which the machine only reads
     job = scratch_folder("-job")
     try:
-        write_cell(job, cell, seed)
+        write_cell(job, cell, seed, programs)
         with memory_slot(machine(sources)):
             start(
                 machine(sources), job, "exec python3 -m sojourn.harness.matrix.cells.call_guest /job",
                 evidence=folder, seed=seed, timeout=_TIMEOUT_S + _TIMEOUT_A_SECOND * cell.seconds,
+                programs=programs,
             )  # fmt: skip
     finally:
         shutil.rmtree(job, ignore_errors=True)

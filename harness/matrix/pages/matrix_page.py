@@ -18,6 +18,7 @@ from sojourn.bottleneck.rig import EXACT, coverage
 from sojourn.harness.matrix.cells.cell_run import rig_of
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary, at
 from sojourn.harness.matrix.pages.cell_page import ccdf_points, cell_page
+from sojourn.harness.matrix.pages.interval_charts import interval_charts
 from sojourn.harness.matrix.results import (
     FURTHEST,
     MISSING,
@@ -218,6 +219,8 @@ def _scatters(finished: Results, comparisons: Sequence[PublishedComparison]) -> 
 
 
 def _chart(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
+    if chart.intervals:
+        return interval_charts(finished, chart)
     draw = _ccdfs if chart.ccdf else _over_time if chart.over_time else _bars
     return draw(finished, chart)
 

@@ -83,7 +83,7 @@ def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
             gathered[name] = Results(matrix, plan.folder)
             continue
         jobs, _ = prepare(plan)
-        gathered[name] = results(matrix, plan.folder, jobs[0].inputs)
+        gathered[name] = results(matrix, plan.folder, jobs[0].inputs, jobs[0].programs)
     return gathered
 
 

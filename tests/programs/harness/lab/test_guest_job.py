@@ -25,6 +25,7 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.record import restored
 from sojourn.harness.options.rules import parse_options
 from sojourn.traffic.spec import Call
+from sojourn.traffic.user_program import UserProgram
 
 CELL = Cell(
     name="call",
@@ -107,7 +108,13 @@ def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
 
 def test_a_cell_comes_out_as_it_went_in(tmp_path: Path) -> None:
     hand_over_cell(tmp_path)
-    assert read_cell(tmp_path / "job") == (CELL, 42)
+    assert read_cell(tmp_path / "job") == (CELL, 42, [])
+    program = UserProgram(
+        name="program_mine", server="./mine {port}", client="./mine {address} {port}", sender="server",
+        files={"mine": "12+x"},
+    )  # fmt: skip
+    write_cell(tmp_path / "job", CELL, 42, [program])
+    assert read_cell(tmp_path / "job") == (CELL, 42, [program])
 
 
 def test_paths_are_those_of_the_inside(tmp_path: Path) -> None:

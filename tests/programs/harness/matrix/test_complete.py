@@ -20,12 +20,14 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, perform, rescore, write_scores
 from sojourn.harness.matrix.cells.simulated import CAPTURES
 from sojourn.harness.matrix.complete import JobOutcome, complete
-from sojourn.harness.matrix.results import run_folder
+from sojourn.harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.results import results, run_folder
 from sojourn.harness.store.claim import claim
 from sojourn.harness.store.manifest import read_manifest, reseal
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.program import FOREIGN, PROGRAMS, Program
 from sojourn.traffic.spec import Flow
+from sojourn.traffic.user_program import UserProgram
 from tests.processes import outliving
 from tests.unit.harness.matrix.cell_runs import cell, engine, job
 
@@ -94,6 +96,40 @@ def test_a_run_is_stale_when_a_program_of_another_package_has_changed(
     assert cache_state(wanted, folder) == "done"
     assert cache_state(installed("1.1"), folder) == "stale"
     assert cache_state(installed("1.0"), folder) == "done"
+
+
+def test_a_run_is_stale_when_a_program_of_the_users_has_changed_and_names_it_in_its_manifest(tmp_path: Path) -> None:
+    def brought(seal: str) -> CellJob:
+        program = UserProgram(
+            name="program_mine", server="./mine {port}", client="./mine {port}", sender="client", files={"mine": seal}
+        )
+        other = program.model_copy(update={"name": "program_other", "files": {"mine": seal * 2}})
+        flows = [Flow(contender="program_mine", rtt_us=0)]
+        asked = Cell.model_validate(cell("a").model_copy(update={"flows": flows}))
+        return replace(job("a"), cell=asked, programs=(program, other))
+
+    first, folder = brought("12+x"), tmp_path / "matrix" / "run"
+    folder.mkdir(parents=True)
+    perform(first, folder)
+    assert cache_state(first, folder) == "done"
+    assert cache_state(brought("34+x"), folder) == "stale"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    digest = first.programs[0].digest
+    assert manifest["cache"]["programs"] == {"program_mine": digest}
+    versions = {name: text for name, text in manifest["versions"].items() if name.startswith("program")}
+    assert versions == {"program mine": digest, "program mine: mine": "12"}
+    made_of = json.loads((folder / "cell.json").read_text())["user_programs"]
+    assert [UserProgram.model_validate(it) for it in made_of] == [first.programs[0]]
+    matrix = Matrix(name="m", title="m", cells=(first.cell,), window_s=first.window_s, tail_s=first.tail_s)
+    kept = run_folder(tmp_path / "m", first.cell, first.seed)
+    kept.parent.mkdir(parents=True)
+    folder.rename(kept)
+    counts = [
+        (len(found.runs.get("a", {})), found.left_out)
+        for programs in (first.programs, ())
+        if (found := results(matrix, tmp_path / "m", first.inputs, programs))
+    ]
+    assert counts == [(1, 0), (0, 1)]
 
 
 def test_what_is_finished_is_kept_until_its_inputs_change(tmp_path: Path) -> None:

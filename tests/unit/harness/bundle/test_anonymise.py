@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from sojourn.apps import SERVICES
+from sojourn.harness.bundle import anonymise
 from sojourn.harness.bundle.anonymise import AnonymiseError
 from sojourn.harness.bundle.archive import check, import_bundle
 from sojourn.harness.bundle.capture import mask_capture, mask_frame
 from sojourn.harness.bundle.declared import declared
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.bundle.pseudonyms import Pseudonyms
+from sojourn.harness.options.model import Options
+from sojourn.harness.options.rules import parse_options
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
@@ -315,6 +319,8 @@ def test_a_real_capture_is_scored_alike(tmp_path: Path) -> None:
         ("bob", "withheld-1"),
         ("bob@up", "withheld-1"),
         ("cubic bob", "withheld-1"),
+        ("program_mine*2+cubic@up", "program_mine*2+cubic@up"),
+        ("program_mine bob", "withheld-1"),
         ("", ""),
     ],
 )
@@ -358,3 +364,24 @@ def test_a_run_without_a_victim_is_refused(tmp_path: Path) -> None:
         path = run.commit()
     with refusal(AnonymiseError, "no-victim"):
         export(path, request=ExportRequest(anonymise=True))
+
+
+def test_of_a_users_program_neither_commands_nor_files_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "acme").write_text("secret")
+    (tmp_path / "acme").chmod(0o755)
+    (tmp_path / "mine.toml").write_text(
+        "server = './acme --key=hunter2 {port}'\nclient = './acme karelbox {port}'\nsender = 'server'\necn = 'ect1'\n"
+    )
+    options = parse_options({"contenders": f"program:{tmp_path}/mine.toml"}, SERVICES)
+    source, target = tmp_path / "options.json", tmp_path / "anonymous.json"
+    source.write_text(json.dumps(options.record()))
+    anonymise._options(source, target, Pseudonyms())
+    (program,) = json.loads(target.read_text())["programs"]
+    assert (program["name"], program["sender"], program["ecn"], program["files"]) == (
+        "program_mine", "server", "ect1", {}
+    )  # fmt: skip
+    assert not [word for word in ("acme", "hunter2", "karelbox") if word in target.read_text()]
+    assert Options.model_validate_json(target.read_text()).programs[0].digest != options.programs[0].digest

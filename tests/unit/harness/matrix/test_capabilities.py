@@ -49,3 +49,11 @@ def test_senders_are_paced_otherwise_in_simulated_time_alone(lab: str) -> None:
 
 def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:
     assert path_rtt_ms(bottleneck(cell(Impairment(delay_us=3000)))) == 26
+
+
+def test_a_users_program_runs_as_in_real_time_also_in_the_sim_lab() -> None:
+    plain = cell(Impairment()).model_copy(update={"flows": dumbbell.flows(["program_mine", "cubic"], 20)})
+    assert [missing_capability(plain, lab) for lab in ("sim", "virtual")] == ["", ""]
+    assert "program" in missing_capability(plain, "apu")
+    assert "single packets" in missing_capability(plain.model_copy(update={"per_packet": True}), "sim")
+    assert "tunnel" in missing_capability(plain.model_copy(update={"tunnel": "wireguard"}), "virtual")

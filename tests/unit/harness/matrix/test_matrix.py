@@ -207,3 +207,14 @@ def test_a_program_takes_the_place_of_a_flow_where_single_packets_are_measured()
     assert {f.contender for cell in swapped.cells for f in cell.flows} >= {"quic-newreno"}
     with refusal(MatrixError, "unsupported", "--swap=cubic-accecn=quic-cubic: ", "packets"):
         known["s6"].swapped("cubic-accecn=quic-cubic")
+
+
+def test_a_users_program_takes_the_place_of_the_first_flow_and_needs_no_single_packets() -> None:
+    known = matrices()
+    swapped = known["quic"].swapped("program_mine")
+    assert swapped.name == "quic-program-mine-for-program-quic-cubic"
+    assert {cell.flows[0].contender for cell in swapped.cells} == {"program_mine"}
+    assert {flow.contender for cell in swapped.cells for flow in cell.flows[1:]} == {"cubic", "prague"}
+    with refusal(MatrixError, "unsupported", "--swap=cubic-accecn=program_mine: ", "mangled_flows"):
+        known["s6"].swapped("cubic-accecn=program_mine")
+    assert "virtual" in swapped.labs and "sim" in swapped.labs and "apu" not in swapped.labs

@@ -10,7 +10,12 @@ from sojourn.scoring.gates.baseline import undisturbed
 from sojourn.scoring.gates.calls import call_path
 from sojourn.scoring.gates.capture_clocks import tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
-from sojourn.scoring.gates.contenders import contender_proven, contender_throughout, never_limited
+from sojourn.scoring.gates.contenders import (
+    contender_proven,
+    contender_throughout,
+    never_limited,
+    program_proven,
+)
 from sojourn.scoring.gates.host import host_awake, host_stalls
 from sojourn.scoring.gates.picture import every_frame, recorder
 from sojourn.scoring.gates.router import read_back, verified_at_end
@@ -291,3 +296,12 @@ def test_of_a_queue_that_nobody_knows_no_mark_is_demanded() -> None:
     flow = {"data_packets": 9, "ect1": 9, "ect0": 0, "not_ect": 0, "ce": 0, "accecn_syn": True, "resent": 0}
     for queue, ok in ((None, True), ("pfifo", True), ("dualpi2", False)):
         assert contender_proven("prague", "prague", flow, {"prague"}, queue, LIMITS).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("ecn", "ok"), [(None, True), ("ect1", True), ("ect0", False), ("not-ect", False), ("unknown", True)]
+)
+def test_a_users_program_must_send_the_codepoint_that_its_definition_demands(ecn: str | None, ok: bool) -> None:
+    found = program_proven("it", "program_it", PRAGUE, ecn, LIMITS)
+    assert found.ok is ok and "ECT(1) 100.0%" in found.measured and "CE" in found.measured
+    assert not program_proven("it", "program_it", None, ecn, LIMITS).ok
