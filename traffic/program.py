@@ -61,6 +61,7 @@ _OURS = {
     program.name: program
     for program in (
         *(_rust_program(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
+        _rust_program("quic-bbr3", "quic-noq", "bbr3"),
         _rust_program("webrtc", "webrtc", str(_WEBRTC_KBPS)),
         _rust_program("scream", "scream", str(_SCREAM_KBPS)),
     )
