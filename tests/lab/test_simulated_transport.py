@@ -36,6 +36,7 @@ from sojourn.traffic import ports
 from sojourn.traffic.program import PROGRAMS, Program
 from sojourn.traffic.spec import Call, Flow, Probe, RecordedCall, ShortFlows
 from tests.refusals import refusal
+from tests.test_window_law import prague as law
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab
@@ -68,6 +69,12 @@ def goodput(folder: Path, flow: int, start_s: float, end_s: float) -> float:
     """Mbit/s of received bytes between two times, s."""
     rows = pl.read_csv(folder / "flows.csv").filter(pl.col("flow") == flow, pl.col("t_s").is_between(start_s, end_s))
     return (rows["received_bytes"][-1] - rows["received_bytes"][0]) * 8e-6 / (rows["t_s"][-1] - rows["t_s"][0])
+
+
+def needs(contender: str) -> None:
+    """Skip the test if this machine cannot compile the program of `contender`."""
+    if missing := PROGRAMS[contender].missing_tools():
+        pytest.skip(f"needs {missing}")
 
 
 def heard_and_told(folder: Path) -> tuple[int, int]:
@@ -436,10 +443,9 @@ def test_single_packets_tell_what_the_receiver_got_and_what_the_queue_dropped(tm
     assert early["delay_us"].max() / 1e3 == pytest.approx(RTT / 2e3 + queue_ms, abs=0.3)
 
 
-@pytest.mark.parametrize("contender", ["quic-cubic", "quic-bbr3"])
+@pytest.mark.parametrize("contender", ["quic-cubic", "quic-bbr3", "udp-prague"])
 def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_path: Path) -> None:
-    if missing := PROGRAMS[contender].missing_tools():
-        pytest.skip(f"needs {missing}")
+    needs(contender)
     flow = Flow(contender=contender, rtt_us=RTT, stop_s=4)
     hop = Hop(down=way(10, "pfifo limit 100"))
     # Longer than the receiver would wait for a sender that has stopped.
@@ -448,15 +454,14 @@ def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_
     with ThreadPoolExecutor() as pool:
         beside = pool.submit(run, asked, tmp_path, "beside")
         other = pool.submit(run, asked, tmp_path, "other", 2)
-    assert one == hashes(beside.result()) and one != hashes(other.result())
-    # Between two probes, BBRv3 leaves a tenth of the bandwidth free.
-    assert goodput(alone, 0, 1, 4) == pytest.approx(10 * 1472 / 1514, rel=0.13 if contender == "quic-bbr3" else 0.06)
+    assert one == hashes(beside.result()) and one["packets.csv"] != hashes(other.result())["packets.csv"]
+    # Between two probes, BBRv3 leaves a tenth of the bandwidth free; UDP Prague has no slow start.
+    assert goodput(alone, 0, 1, 4) == pytest.approx(10 * 1472 / 1514, rel=0.06 if contender == "quic-cubic" else 0.13)
 
 
 def test_bbrv3_over_quic_keeps_its_losses_below_the_threshold_of_its_draft(tmp_path: Path) -> None:
     """LossThresh of draft-ietf-ccwg-bbr-06 is 2 % of a round; the BBR of quinn has no such limit."""
-    if missing := PROGRAMS["quic-bbr3"].missing_tools():
-        pytest.skip(f"needs {missing}")
+    needs("quic-bbr3")
     hop = Hop(down=way(10, "pfifo limit 17"))  # one bandwidth-delay product
 
     def lost(contender: str) -> float:
@@ -468,9 +473,31 @@ def test_bbrv3_over_quic_keeps_its_losses_below_the_threshold_of_its_draft(tmp_p
     assert lost("quic-bbr3") < 0.02 < 0.3 < lost("quic-bbr")
 
 
+def test_udp_prague_shares_with_tcp_prague_as_its_authors_say(tmp_path: Path) -> None:
+    """The README of L4STeam/udp_prague: the same share as TCP Prague."""
+    needs("udp-prague")
+    folder = run(cell("udp-prague", "prague", seconds=25, per_packet=True), tmp_path, pcap=True)
+    udp, tcp = (goodput(folder, n, 10, 25) for n in range(2))
+    assert udp == pytest.approx(tcp, rel=0.1)
+    sent = pcapng.read(folder / simulated.CAPTURES[1]).packets.filter(pl.col("dport") == ports.BULK)
+    assert len(sent) > 10_000 and set(sent["ecn"]) == {1}
+
+
+@pytest.mark.parametrize("percent", [5, 20])
+def test_udp_prague_keeps_the_window_of_its_law(percent: int, tmp_path: Path) -> None:
+    needs("udp-prague")
+    hop = dumbbell.bottleneck(dumbbell.LINK_MBPS, "pfifo limit 1000")
+    assert hop.down
+    down = hop.down.model_copy(update={"path": Impairment(loss_percent=percent, marks=True)})
+    hops = [hop.model_copy(update={"down": down})]
+    folder = run(cell("udp-prague", hops=hops, seconds=25, per_packet=True), tmp_path)
+    packets = pl.read_csv(folder / "packets.csv").filter(pl.col("t_s").is_between(5, 25))
+    window = packets["bytes"].sum() / 1500 / 20 * RTT / 1e6
+    assert window == pytest.approx(law(percent / 100, RTT / 25_000), rel=0.12)
+
+
 def test_media_takes_what_its_queue_gives_it_and_repeats_with_its_seed(tmp_path: Path) -> None:
-    if missing := PROGRAMS["webrtc"].missing_tools():
-        pytest.skip(f"needs {missing}")
+    needs("webrtc")
     flows = [Flow(contender=name, rtt_us=RTT) for name in ("webrtc", "scream")]
     asked = Cell(name="media", flows=flows, hops=(Hop(down=way(2, "fq_codel")),), seconds=20, per_packet=True)
     one, other = (run(asked, tmp_path, name) for name in ("one", "other"))
