@@ -15,7 +15,7 @@ from sojourn.harness.matrix.matrix import Column, Expectation, Matrix
 from sojourn.traffic.program import PROGRAMS
 
 SENDERS = ("bbr", "quic-bbr", "quic-bbr3")
-RIVALS = {"alone": (), "vs-cubic": ("cubic-noecn",), "vs-prague": ("prague",)}
+RIVALS: dict[str, tuple[str, ...]] = {"alone": (), "vs-cubic": ("cubic-noecn",), "vs-prague": ("prague",)}
 RATES = (10, 50)
 RTT = 20
 BUFFERS = {"pfifo-1bdp": 1, "pfifo-8bdp": 8}

@@ -39,6 +39,7 @@ _PATCHES = {
 }
 # Debian's tarball has no service.c (Windows only).
 _ABSENT = "src/service.c"
+# Time in the machine does not pass while a program computes, so little optimisation will do.
 _CONFIGURE = (
     *("./configure", "--quiet", "--enable-udp-l4s", "--disable-dependency-tracking"),
     *("CFLAGS=-O1", "CXXFLAGS=-O1", "LDFLAGS=-static"),
@@ -56,20 +57,19 @@ def ensure() -> Path:
         raise BuildError(f"not installed: {missing}", code="missing-program")
 
     def build(scratch: Path) -> None:
-        (archive := scratch / "iperf.tar.xz").write_bytes(_source())
-        call(["tar", "--extract", f"--file={archive}", f"--directory={scratch}", "--strip-components=1"])
-        (scratch / _ABSENT).touch()
+        (tree := scratch / "tree").mkdir()
+        (archive := tree / "iperf.tar.xz").write_bytes(_source())
+        call(["tar", "--extract", f"--file={archive}", f"--directory={tree}", "--strip-components=1"])
+        (tree / _ABSENT).touch()
         for name in _PATCHES:
-            file = scratch / "src" / name
+            file = tree / "src" / name
             file.write_text(patched(name, file.read_text()))
-        call([*_CONFIGURE], cwd=scratch)
+        call([*_CONFIGURE], cwd=tree)
         for folder in ("compat", "src"):
-            call(["nice", "make", "--quiet", f"--directory={scratch / folder}"])
-        check(program := scratch / "src/iperf")
+            call(["nice", "make", "--quiet", f"--directory={tree / folder}"])
+        check(program := tree / "src/iperf")
         program.rename(scratch / "iperf")
-        for rest in scratch.iterdir():
-            if rest.name != "iperf":
-                cache.remove_tree(rest) if rest.is_dir() else rest.unlink()
+        cache.remove_tree(tree)
 
     recipe = repr((_SHA256, _PATCHES, _CONFIGURE)).encode()
     digest = cache.digest([("recipe", recipe), ("compiler", compiler().encode())])
