@@ -485,7 +485,7 @@ def udp_prague_window(p: float, ratio: float) -> float:
     return marks / p - 1.5
 
 
-@pytest.mark.parametrize("percent", [5, 20])
+@pytest.mark.parametrize("percent", [20, pytest.param(5, marks=pytest.mark.nightly)])
 def test_udp_prague_keeps_the_window_of_its_law(percent: int, tmp_path: Path) -> None:
     needs("udp-prague")
     hop = dumbbell.bottleneck(dumbbell.LINK_MBPS, "pfifo limit 1000")
@@ -498,6 +498,7 @@ def test_udp_prague_keeps_the_window_of_its_law(percent: int, tmp_path: Path) ->
     assert window == pytest.approx(udp_prague_window(percent / 100, RTT / 25_000), rel=0.12)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("rtt_us", "share"), [(20_000, 0.85), (40_000, 1)])
 def test_udp_prague_shares_with_tcp_prague_by_their_laws(rtt_us: int, share: float, tmp_path: Path) -> None:
     """Sojourn's Prague reduces on entry into CWR, up to 20 % later where the RTT is below the virtual RTT of 25 ms."""
