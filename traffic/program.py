@@ -14,7 +14,7 @@ from pathlib import Path
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.plugins import merge_with_builtin, offered
-from sojourn.traffic import rust
+from sojourn.traffic import iperf2, rust
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,16 @@ _OURS = {
     program.name: program
     for program in (
         *(_rust_program(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
+        _rust_program("quic-bbr3", "quic-noq", "bbr3"),
         _rust_program("webrtc", "webrtc", str(_WEBRTC_KBPS)),
         _rust_program("scream", "scream", str(_SCREAM_KBPS)),
+        Program(
+            "udp-prague",
+            "{program} -s -u -p {port}",
+            iperf2.sender("{program}", "{address}", "{port}", "{from_port}"),
+            iperf2.ensure,
+            iperf2.missing_tools,
+        ),
     )
 }
 _THEIRS = {program.name: program for program in offered("sojourn.programs", Program)}

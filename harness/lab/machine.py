@@ -29,7 +29,7 @@ _LONGEST_ERROR = 2000
 #: Cache folders that machines do not see.
 _OURS = {
     *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
-    *("kernel-tree", "tc", "venv", user_program.CACHE),
+    *("iperf2", "kernel-tree", "tc", "venv", user_program.CACHE),
 }
 #: busybox is not setuid: a setuid mount of a root whose owner has no number here would be nobody's.
 #: A recorder's buffers are given back and taken again for each frame where malloc has its way.

@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from math import sqrt
 from pathlib import Path
 from typing import cast
 
@@ -68,6 +69,12 @@ def goodput(folder: Path, flow: int, start_s: float, end_s: float) -> float:
     """Mbit/s of received bytes between two times, s."""
     rows = pl.read_csv(folder / "flows.csv").filter(pl.col("flow") == flow, pl.col("t_s").is_between(start_s, end_s))
     return (rows["received_bytes"][-1] - rows["received_bytes"][0]) * 8e-6 / (rows["t_s"][-1] - rows["t_s"][0])
+
+
+def needs(contender: str) -> None:
+    """Skip the test if this machine cannot compile the program of `contender`."""
+    if missing := PROGRAMS[contender].missing_tools():
+        pytest.skip(f"needs {missing}")
 
 
 def heard_and_told(folder: Path) -> tuple[int, int]:
@@ -436,21 +443,75 @@ def test_single_packets_tell_what_the_receiver_got_and_what_the_queue_dropped(tm
     assert early["delay_us"].max() / 1e3 == pytest.approx(RTT / 2e3 + queue_ms, abs=0.3)
 
 
-def test_a_program_is_a_contender_and_repeats_with_its_seed(tmp_path: Path) -> None:
-    if missing := PROGRAMS["quic-cubic"].missing_tools():
-        pytest.skip(f"needs {missing}")
-    flow = Flow(contender="quic-cubic", rtt_us=RTT, stop_s=4)
+@pytest.mark.parametrize("contender", ["quic-cubic", "quic-bbr3", "udp-prague"])
+def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_path: Path) -> None:
+    needs(contender)
+    flow = Flow(contender=contender, rtt_us=RTT, stop_s=4)
     hop = Hop(down=way(10, "pfifo limit 100"))
-    # Longer than quinn's receiver would wait for a sender that has stopped.
+    # Longer than the receiver would wait for a sender that has stopped.
     asked = Cell(name="quic", flows=(flow,), hops=(hop,), seconds=36, per_packet=True)
-    one, other = (run(asked, tmp_path, name) for name in ("one", "other"))
-    assert hashes(one) == hashes(other)
-    assert goodput(one, 0, 1, 4) == pytest.approx(10 * 1472 / 1514, rel=0.06)
+    one = hashes(alone := run(asked, tmp_path, "alone"))
+    with ThreadPoolExecutor() as pool:
+        beside = pool.submit(run, asked, tmp_path, "beside")
+        other = pool.submit(run, asked, tmp_path, "other", 2)
+    assert one == hashes(beside.result()) and one["packets.csv"] != hashes(other.result())["packets.csv"]
+    # Between two probes, BBRv3 leaves a tenth of the bandwidth free; UDP Prague has no slow start.
+    assert goodput(alone, 0, 1, 4) == pytest.approx(10 * 1472 / 1514, rel=0.06 if contender == "quic-cubic" else 0.13)
+
+
+def test_bbrv3_over_quic_keeps_its_losses_below_the_threshold_of_its_draft(tmp_path: Path) -> None:
+    """LossThresh of draft-ietf-ccwg-bbr-06 is 2 % of a round; the BBR of quinn has no such limit."""
+    needs("quic-bbr3")
+    hop = Hop(down=way(10, "pfifo limit 17"))  # one bandwidth-delay product
+
+    def lost(contender: str) -> float:
+        asked = cell(contender, "cubic-noecn", hops=[hop], seconds=12, per_packet=True)
+        packets = pl.read_csv(run(asked, tmp_path, contender) / "packets.csv")
+        late = packets.filter(pl.col("flow") == 0, pl.col("t_s").is_between(4, 11))["delay_us"]
+        return late.null_count() / len(late)
+
+    assert lost("quic-bbr3") < 0.02 < 0.3 < lost("quic-bbr")
+
+
+def udp_prague_window(p: float, ratio: float) -> float:
+    """Packets that UDP Prague keeps in flight where each is marked with probability `p`.
+
+    `ratio` r is RTT over virtual RTT. A reduction by alpha/2 comes at the first mark after a virtual RTT, so every
+    1/r + 1/m round trips, m = pW; growth is (1 - p) r² packets per round trip: m² = 2 (1 - p) r² (m / r + 1).
+    """
+    growth = 2 * (1 - p) * ratio**2
+    marks = (growth / ratio + sqrt((growth / ratio) ** 2 + 4 * growth)) / 2
+    # iperf counts one packet too many as in flight (its first sequence number is 1); windows are whole packets.
+    return marks / p - 1.5
+
+
+@pytest.mark.parametrize("percent", [20, pytest.param(5, marks=pytest.mark.nightly)])
+def test_udp_prague_keeps_the_window_of_its_law(percent: int, tmp_path: Path) -> None:
+    needs("udp-prague")
+    hop = dumbbell.bottleneck(dumbbell.LINK_MBPS, "pfifo limit 1000")
+    assert hop.down
+    down = hop.down.model_copy(update={"path": Impairment(loss_percent=percent, marks=True)})
+    hops = [hop.model_copy(update={"down": down})]
+    folder = run(cell("udp-prague", hops=hops, seconds=25, per_packet=True), tmp_path)
+    packets = pl.read_csv(folder / "packets.csv").filter(pl.col("t_s").is_between(5, 25))
+    window = packets["bytes"].sum() / 1500 / 20 * RTT / 1e6
+    assert window == pytest.approx(udp_prague_window(percent / 100, RTT / 25_000), rel=0.12)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rtt_us", "share"), [(20_000, 0.85), (40_000, 1)])
+def test_udp_prague_shares_with_tcp_prague_by_their_laws(rtt_us: int, share: float, tmp_path: Path) -> None:
+    """Sojourn's Prague reduces on entry into CWR, up to 20 % later where the RTT is below the virtual RTT of 25 ms."""
+    needs("udp-prague")
+    folder = run(cell("udp-prague", "prague", seconds=25, rtt_us=rtt_us, per_packet=True), tmp_path, pcap=True)
+    udp, tcp = (goodput(folder, n, 10, 25) for n in range(2))
+    assert udp / tcp == pytest.approx(share, rel=0.12)
+    sent = pcapng.read(folder / simulated.CAPTURES[1]).packets.filter(pl.col("dport") == ports.BULK)
+    assert len(sent) > 10_000 and set(sent["ecn"]) == {1}
 
 
 def test_media_takes_what_its_queue_gives_it_and_repeats_with_its_seed(tmp_path: Path) -> None:
-    if missing := PROGRAMS["webrtc"].missing_tools():
-        pytest.skip(f"needs {missing}")
+    needs("webrtc")
     flows = [Flow(contender=name, rtt_us=RTT) for name in ("webrtc", "scream")]
     asked = Cell(name="media", flows=flows, hops=(Hop(down=way(2, "fq_codel")),), seconds=20, per_packet=True)
     one, other = (run(asked, tmp_path, name) for name in ("one", "other"))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contenders that are Sojourn's Rust programs, based on libraries if possible: compiled together by cargo, cached.
 
-`quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `webrtc`: a video on str0m
-(https://github.com/algesten/str0m); `scream`: a video by RFC 8298.
+`quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `quic-noq`: the same on noq
+(https://github.com/n0-computer/noq); `webrtc`: a video on str0m (https://github.com/algesten/str0m); `scream`: a video
+by RFC 8298.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sojourn.hardware.build_tool import ended
@@ -19,8 +21,11 @@ from sojourn.hardware.machine.cache import BuildError
 HERE = Path(__file__).parent
 LOCK = "Cargo.lock.in"
 """Cargo.lock without the registry's address: the registry of the machine's cargo is inserted."""
-NAMES = ("quic", "scream", "webrtc")
-"""The programs."""
+PACKAGES: Mapping[str, Sequence[str]] = {"": ("quic", "scream", "webrtc"), "noq": ("quic-noq",)}
+"""The programs by the folder of their Cargo.toml and LOCK.
+
+A package is compiled when one of its programs is needed, and its libraries do not change those of another package.
+"""
 _LEAST = (1, 88)
 _INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs or the distribution's packages"
 
@@ -34,21 +39,24 @@ def ensure(name: str) -> Path:
     """Return the program of that name, compiled now if it is not in the cache. Raises BuildError if that fails."""
     if missing := missing_tools() or _too_old():
         raise BuildError(f"not installed: {missing}", code="missing-program")
+    package = next(package for package, programs in PACKAGES.items() if name in programs)
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
-    sources = [HERE / "Cargo.toml", HERE / LOCK, *sorted(HERE.glob("*.rs"))]
-    contents = [(path.name, path.read_bytes()) for path in sources]
+    sources = [HERE / package / "Cargo.toml", HERE / package / LOCK, *sorted(HERE.glob("*.rs"))]
+    contents = [(str(path.relative_to(HERE)), path.read_bytes()) for path in sources]
 
     def build(scratch: Path) -> None:
+        folder = scratch / package
+        folder.mkdir(exist_ok=True)
         for source, content in contents:
             (scratch / source).write_bytes(content)
-        _cargo(scratch, "generate-lockfile")
-        lock = scratch / "Cargo.lock"
-        lock.write_text(located((scratch / LOCK).read_text(), lock.read_text()))
-        _cargo(scratch, "build", "--release", "--locked")
+        _cargo(folder, "generate-lockfile")
+        lock = folder / "Cargo.lock"
+        lock.write_text(located((folder / LOCK).read_text(), lock.read_text()))
+        _cargo(folder, "build", "--release", "--locked")
         (scratch / "programs").mkdir()
-        for program in NAMES:
-            shutil.move(scratch / "target/release" / program, scratch / "programs" / program)
-        cache.remove_tree(scratch / "target")
+        for program in PACKAGES[package]:
+            shutil.move(folder / "target/release" / program, scratch / "programs" / program)
+        cache.remove_tree(folder / "target")
 
     digest = cache.digest([*contents, ("compiler", compiler)])
     return cache.build_once(cache.root() / "rust" / digest, build) / "programs" / name

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One bulk flow over QUIC (quinn): `receive ADDRESS PORT` takes one connection, `send ADDRESS PORT FROM_PORT CONTROL`
-//! fills a stream until it is killed. CONTROL: cubic, bbr or newreno, as the library has them.
+//! One bulk flow over QUIC (quinn, or noq with that feature): `receive ADDRESS PORT` takes one connection,
+//! `send ADDRESS PORT FROM_PORT CONTROL` fills a stream until it is killed. CONTROL: cubic, newreno, and bbr of quinn
+//! or bbr3 of noq, as the library has them.
 
 mod certificate;
 
 use std::{env, error::Error, net::SocketAddr, process, sync::Arc};
 
 use certificate::{CERTIFICATE, KEY};
+#[cfg(feature = "noq")]
+use noq::{self as quinn, congestion::Bbr3Config as BbrConfig};
+#[cfg(not(feature = "noq"))]
+use quinn::congestion::BbrConfig;
 use quinn::{
-    congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig},
+    congestion::{ControllerFactory, CubicConfig, NewRenoConfig},
     crypto::rustls::QuicClientConfig,
     ClientConfig, Endpoint, ServerConfig, TransportConfig, VarInt,
 };
@@ -22,6 +27,7 @@ use rustls::{
 type Outcome = Result<(), Box<dyn Error>>;
 
 const NAME: &str = "receiver";
+const BBR: &str = if cfg!(feature = "noq") { "bbr3" } else { "bbr" };
 /// Above any bandwidth-delay product here, with its queue: windows never limit.
 const WINDOW: u32 = 64 << 20;
 /// The same of what the sender keeps, in memory, until it is acknowledged.
@@ -88,6 +94,9 @@ async fn receive(at: SocketAddr) -> Outcome {
     let endpoint = Endpoint::server(config, at)?;
     let connection = endpoint.accept().await.ok_or("no connection")?.await?;
     let mut stream = connection.accept_uni().await?;
+    #[cfg(feature = "noq")]
+    while stream.read_chunk(WRITE).await?.is_some() {}
+    #[cfg(not(feature = "noq"))]
     while stream.read_chunk(WRITE, true).await?.is_some() {}
     Ok(())
 }
@@ -95,9 +104,9 @@ async fn receive(at: SocketAddr) -> Outcome {
 async fn send(to: SocketAddr, from_port: u16, control: &str) -> Outcome {
     let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
         "cubic" => Arc::new(CubicConfig::default()),
-        "bbr" => Arc::new(BbrConfig::default()),
         "newreno" => Arc::new(NewRenoConfig::default()),
-        other => return Err(format!("congestion control {other}; known: cubic, bbr, newreno").into()),
+        BBR => Arc::new(BbrConfig::default()),
+        other => return Err(format!("congestion control {other}; known: cubic, newreno, {BBR}").into()),
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider.clone())
