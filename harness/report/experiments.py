@@ -261,17 +261,17 @@ def varying(definitions: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in names if any(one.get(name) != definitions[0].get(name) for one in definitions)]
 
 
-def sentence(groups: Sequence[Experiment]) -> str:
-    """Return what happened in all experiments, and how sure that is."""
+def answers(groups: Sequence[Experiment]) -> list[str]:
+    """Return what happened in all experiments, a sentence for each contender, and how sure that is."""
     every: dict[str, list[VictimOutcome]] = {}
     for one in groups:
         for outcome in average_outcomes(one.summary) if one.summary.valid else ():
             every.setdefault(outcome.name, []).append(outcome)
-    parts = [f"With {name}: {_in_all(had) if len(had) > 1 else _in_one(*had)}." for name, had in every.items()]
+    said = [f"With {name}: {_in_all(had) if len(had) > 1 else _in_one(*had)}." for name, had in every.items()]
     fewest = min((len(one.summary.valid) for one in groups if one.summary.valid), default=ENOUGH)
-    if parts and fewest < ENOUGH:
-        parts.append(f"Not a result yet: {fewest} run{'s' * (fewest != 1)} of an experiment, {ENOUGH} are needed.")
-    return " ".join(parts)
+    if said and fewest < ENOUGH:
+        said.append(f"Not a result yet: {fewest} run{'s' * (fewest != 1)} of an experiment, {ENOUGH} are needed.")
+    return said
 
 
 def _in_one(outcome: VictimOutcome) -> str:
@@ -289,7 +289,7 @@ def _in_all(had: Sequence[VictimOutcome]) -> str:
     said = [f"{words} in {counts[word]}" for word, words in _HARM.items() if counts[word]]
     others = Counter(effect.kind for outcome in had if outcome.severity == "none" for effect in outcome.effects)
     but = enumerated([f"{kind} in {count}" for kind, count in others.items()]) if others else ""
-    return f"{', '.join(said)} of {len(had)} experiments" + (f", but {but} of those" if but else "")
+    return f"{', '.join(said)} of {len(had)} experiments" + (f" (of these, {but})" if but else "")
 
 
 def cell_headline(runs: Sequence[LoadedRun]) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from sojourn.bottleneck.rig import coverage
-from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, cell_headline, sentence
+from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, answers, cell_headline
 from sojourn.harness.report.grids import (
     DEMAND_MET,
     PRIMARY,
@@ -80,7 +80,7 @@ def experiments_view(groups: Sequence[Experiment], folder: Path) -> dict[str, An
     maps, rows = heat_maps(field), overview(field, folder)
     runs, valid = sum(len(one.runs) for one in groups), sum(len(one.summary.valid) for one in groups)
     return {
-        "sentence": sentence(groups),
+        "answers": answers(groups),
         "counts": f"{counted(runs, groups)}: {valid} valid",
         "rows": rows,
         "pictures": any(row.picture for row in rows),

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sojourn.harness.report.experiments import experiments, find_runs, sentence
+from sojourn.harness.report.experiments import answers, experiments, find_runs
 from sojourn.harness.report.heat_map import HarmField
 from sojourn.harness.report.overview import overview
 from sojourn.harness.store.manifest import reseal
@@ -49,15 +49,16 @@ def test_a_picture_is_of_a_phase_with_the_contender_and_nothing_else_of_the_repo
     assert pictures == {"prague": "data:image/jpeg;base64,BB==", "cubic": ""}
 
 
-def test_the_sentence_counts_experiments_and_says_how_sure_it_is(series: Series) -> None:
+def test_the_answers_count_experiments_and_say_how_sure_they_are(series: Series) -> None:
     one = experiments(find_runs(series([1, 2, 3, 4, 5])))
-    assert sentence(one) == (
-        "With cubic: no visible harm, but delay P99 rises by 38 ms. With prague: severe harm 0.65 (0.56 to 0.74)."
-    )
+    assert answers(one) == [
+        "With cubic: no visible harm, but delay P99 rises by 38 ms.",
+        "With prague: severe harm 0.65 (0.56 to 0.74).",
+    ]
     both = experiments(find_runs([series([5], qdisc="dualpi2")[0].parent]))
-    assert sentence(both) == (
-        "With cubic: no visible harm in 2 of 2 experiments, but more delay in 2 of those. "
-        "With prague: severe harm in 2 of 2 experiments. "
-        "Not a result yet: 1 run of an experiment, 5 are needed."
-    )
-    assert sentence([]) == ""
+    assert answers(both) == [
+        "With cubic: no visible harm in 2 of 2 experiments (of these, more delay in 2).",
+        "With prague: severe harm in 2 of 2 experiments.",
+        "Not a result yet: 1 run of an experiment, 5 are needed.",
+    ]
+    assert answers([]) == []
