@@ -161,6 +161,10 @@ def _flow(
         arrived = tables[0].row(0, named=True)
         sent = tables[1].filter(pl.col("sport") == arrived["sport"]).row(0, named=True)
         kept = inside[0].filter(pl.col("sport") == arrived["sport"])
+        if sent["accecn_syn"] is None and port is not None:
+            # The phase begins when all of its flows send, and the SYN of another may have been lost for seconds.
+            whole = way.before.filter(pl.col("sport") == port, pl.col("proto") == TCP, pl.col("t_ns") <= bounds[1])
+            sent["accecn_syn"] = per_flow.flow_table(whole).row(0, named=True)["accecn_syn"]
     # The published window is 60 s; a shorter phase is measured from its middle on.
     start, end = measured
     window = min(60.0, (end - start) / 2 - 2)

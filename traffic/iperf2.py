@@ -41,7 +41,7 @@ _PATCHES = {
 _ABSENT = "src/service.c"
 # Time in the machine does not pass while a program computes, so little optimisation will do.
 _CONFIGURE = (
-    *("./configure", "--quiet", "--enable-udp-l4s", "--disable-dependency-tracking"),
+    *("--quiet", "--enable-udp-l4s", "--disable-dependency-tracking"),
     *("CFLAGS=-O1", "CXXFLAGS=-O1", "LDFLAGS=-static"),
 )
 
@@ -64,7 +64,7 @@ def ensure() -> Path:
         for name in _PATCHES:
             file = tree / "src" / name
             file.write_text(patched(name, file.read_text()))
-        call([*_CONFIGURE], cwd=tree)
+        call([str(tree / "configure"), *_CONFIGURE], cwd=tree)
         for folder in ("compat", "src"):
             call(["nice", "make", "--quiet", f"--directory={tree / folder}"])
         check(program := tree / "src/iperf")
