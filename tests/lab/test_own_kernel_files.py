@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.qdiscs import marks
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.kernel_build.sources import OURS, Sources
@@ -31,7 +32,8 @@ def test_a_cell_runs_with_the_example_which_tc_sets_up_and_shows(tmp_path: Path)
     )  # fmt: skip
     run_cell(cell, tmp_path, seed=1, sources=Sources(EXAMPLE))
     seen = [json.loads(line) for line in (tmp_path / "queues.jsonl").read_text().splitlines()]
-    assert any(line.get("marks") for line in seen), seen[-1]
+    steps = [qdisc for line in seen for qdisc in line["qdiscs"] if qdisc["kind"] == "step"]
+    assert any(marks(qdisc) for qdisc in steps), steps[-1]
     assert '"threshold":5000' in (tmp_path / "setup.log").read_text().replace(" ", "")
     made = json.loads((tmp_path / "cell.json").read_text())["kernel"]
     assert " with sch_step.c, tcp_gentle.c sha256:" in made["source"]
