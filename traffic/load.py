@@ -20,7 +20,7 @@ APPLICATIONS = {
 }
 """Contenders other than bulk flows."""
 KNOWN = (*CONTENDERS, *APPLICATIONS)
-"""Names allowed in a load, besides those of the user's own kernel and programs."""
+"""Names allowed in a load, in addition to those of the user's own kernel and programs."""
 #: Maximum length of a load in characters: a third-party run may contain anything.
 _LONGEST = 2000
 _TERM = re.compile(r"(?P<contender>[a-z0-9_.-]+)(?P<up>@up)?(?:\*(?P<count>[1-9]\d{0,3}))?", re.IGNORECASE)

@@ -39,7 +39,7 @@ def test_a_cell_runs_with_the_example_which_tc_sets_up_and_shows(tmp_path: Path)
     assert " with sch_step.c, tcp_gentle.c sha256:" in made["source"]
 
 
-def test_a_file_that_does_not_compile_is_named_and_one_that_is_mended_builds(tmp_path: Path) -> None:
+def test_a_file_that_does_not_compile_is_named_and_one_that_is_repaired_builds(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(EXAMPLE, tmp_path / "mine"))
     source = folder / "sch_step.c"
     good = source.read_text()

@@ -119,12 +119,12 @@ def test_a_seed_gives_the_same_bytes_alone_and_beside_another_cell(tmp_path: Pat
     )  # fmt: skip
     alone = hashes(run(everything, tmp_path, "alone"))
     with ThreadPoolExecutor() as pool:
-        beside = pool.submit(run, everything, tmp_path, "a-much-longer-name-of-a-folder", 1)
+        second = pool.submit(run, everything, tmp_path, "a-much-longer-name-of-a-folder", 1)
         other = pool.submit(run, everything, tmp_path, "other", 2)
     print(json.dumps(alone, indent=1))
     csv = {"flows.csv", "probes.csv", "short.csv", "talks.csv"}
     assert set(alone) == {"cell.json", "setup.log", "counters.json", "queues.jsonl", *csv}
-    assert hashes(beside.result()) == alone
+    assert hashes(second.result()) == alone
     different = hashes(other.result())
     assert not [name for name, digest in different.items() if digest == alone[name]]
 
@@ -452,9 +452,9 @@ def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_
     asked = Cell(name="quic", flows=(flow,), hops=(hop,), seconds=36, per_packet=True)
     one = hashes(alone := run(asked, tmp_path, "alone"))
     with ThreadPoolExecutor() as pool:
-        beside = pool.submit(run, asked, tmp_path, "beside")
+        second = pool.submit(run, asked, tmp_path, "second")
         other = pool.submit(run, asked, tmp_path, "other", 2)
-    assert one == hashes(beside.result()) and one["packets.csv"] != hashes(other.result())["packets.csv"]
+    assert one == hashes(second.result()) and one["packets.csv"] != hashes(other.result())["packets.csv"]
     # Between two probes, BBRv3 leaves a tenth of the bandwidth free; UDP Prague has no slow start.
     assert goodput(alone, 0, 1, 4) == pytest.approx(10 * 1472 / 1514, rel=0.06 if contender == "quic-cubic" else 0.13)
 

@@ -79,7 +79,7 @@ def test_an_error_names_the_users_file_and_the_watch_goes_on(
     source = folder / "sch_step.c"
 
     def fails(made: MatrixPlan) -> None:
-        change(source, "/* mended */\n")(made)
+        change(source, "/* repaired */\n")(made)
         raise BuildError(f"--kernel-source: {made.kernel_source}/sch_step.c:3:1: error: no ';'", code="invalid-value")
 
     first, second, third = watched([change(source, "oops"), fails, stop])
