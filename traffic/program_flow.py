@@ -10,7 +10,6 @@ import shlex
 import signal
 import threading
 import time
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +28,8 @@ _POLL_S = 0.02
 _OPEN_S, _DATA_S = 10.0, 10.0
 #: From SIGTERM until SIGKILL.
 _GRACE_S = 3.0
-_TAIL_CHUNKS, _CHUNK = 8, 1 << 16
+_CHUNK = 1 << 16
+"""Bytes of the end that are kept."""
 #: The first line of its output, of the shell that becomes the program: the process group that ends it.
 _GROUP = re.compile(rb"\Asojourn-group (\d+)\n")
 _BEGIN = 'echo "sojourn-group $$"; cd "$0" && exec "$@" 2>&1'
@@ -45,7 +45,7 @@ class _Output:
         self.begun = threading.Event()
         self._pipe = process.popen.stdout
         self._file = file
-        self._last: deque[bytes] = deque(maxlen=_TAIL_CHUNKS)
+        self._last = b""
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -60,19 +60,19 @@ class _Output:
                         continue
                     self.group, chunk = int(found[1]), first[found.end() :]
                     self.begun.set()
-                self._last.append(chunk)
+                self._last = (self._last + chunk)[-_CHUNK:]
                 out.write(chunk[: KEPT_BYTES - kept])
                 out.flush()
                 dropped += max(0, len(chunk) - (KEPT_BYTES - kept))
                 kept = min(KEPT_BYTES, kept + len(chunk))
             if dropped:
-                end = b"".join(self._last)[-min(dropped, _CHUNK) :]
+                end = self._last[-dropped:]
                 out.write(b"\n[%d bytes are not kept; the last %d:]\n" % (dropped - len(end), len(end)) + end)
         self.begun.set()
 
     def last_lines(self, lines: int = 3) -> str:
         """Return the last lines, on one."""
-        said = b"".join(self._last).decode(errors="replace").splitlines()
+        said = self._last.decode(errors="replace").splitlines()
         return " | ".join([line for line in said if line.strip()][-lines:]) or "no output"
 
     def close(self) -> None:

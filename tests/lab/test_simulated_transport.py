@@ -460,7 +460,7 @@ def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_
 
 
 def test_bbrv3_over_quic_keeps_its_losses_below_the_threshold_of_its_draft(tmp_path: Path) -> None:
-    """LossThresh of draft-ietf-ccwg-bbr-06 is 2 % of a round; the BBR of quinn has no such limit."""
+    """LossThresh of draft-ietf-ccwg-bbr-06 is 2 % of a round; the BBR of quinn has no such limit and loses over 20 %."""
     needs("quic-bbr3")
     hop = Hop(down=way(10, "pfifo limit 17"))  # one bandwidth-delay product
 
@@ -470,7 +470,7 @@ def test_bbrv3_over_quic_keeps_its_losses_below_the_threshold_of_its_draft(tmp_p
         late = packets.filter(pl.col("flow") == 0, pl.col("t_s").is_between(4, 11))["delay_us"]
         return late.null_count() / len(late)
 
-    assert lost("quic-bbr3") < 0.02 < 0.3 < lost("quic-bbr")
+    assert lost("quic-bbr3") < 0.02 < 0.2 < lost("quic-bbr")
 
 
 def udp_prague_window(p: float, ratio: float) -> float:
