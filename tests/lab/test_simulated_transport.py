@@ -460,7 +460,7 @@ def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_
 
 
 def test_bbrv3_over_quic_keeps_its_losses_below_the_threshold_of_its_draft(tmp_path: Path) -> None:
-    """LossThresh of draft-ietf-ccwg-bbr-06 is 2 % of a round; the BBR of quinn has no such limit and loses over 20 %."""
+    """LossThresh of draft-ietf-ccwg-bbr-06 is 2 % of a round; quinn's BBR has no such limit and loses over 20 %."""
     needs("quic-bbr3")
     hop = Hop(down=way(10, "pfifo limit 17"))  # one bandwidth-delay product
 
