@@ -43,6 +43,7 @@ from sojourn.scoring.schema.scores import SCORER
 from sojourn.scoring.statistics.intervals import Estimate, estimate
 from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
 from sojourn.traffic.contender import OURS
+from sojourn.traffic.user_program import OPTION
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
@@ -206,14 +207,14 @@ def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
 def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     """Return a digest of each part of the code that decides a table.
 
-    Its command, with the scenarios that it names, and the defaults of options and services are parts too. A default
+    Its command, with the scenarios, kernel files and built-in programs that it names, and the defaults of options and services are parts too. A default
     that no record of a run has, because earlier versions had no such option, does not count. The code that carries the
     parts out (`harness/`, the router's set-up) does not count either: the tests hold it to the same bytes.
     """
     defaults = {it.name: it.default for it in OPTIONS if it.subject == "what" and not omitted_from_records(it)}
     known = {
         "scores": SCORER,
-        "command": _digest([("command", "\n".join(table.commands).encode()), *_scenarios(table, checkout)]),
+        "command": _digest([("command", "\n".join(table.commands).encode()), *_named_files(table, checkout)]),
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
     if table.table not in _OF_MATRICES:
@@ -229,9 +230,20 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     return known
 
 
-def _scenarios(table: PaperTable, checkout: Path) -> list[tuple[str, bytes]]:
-    named = [word.partition("=")[2] for word in table.words if word.startswith("--scenario=")]
-    return [(name, scenario_file(name, checkout).read_bytes()) for name in named]
+def _named_files(table: PaperTable, checkout: Path) -> list[tuple[str, bytes]]:
+    """Return the contents of what a table's commands name by name only."""
+    values = [word.partition("=")[::2] for word in table.words]
+    scenarios = [(value, scenario_file(value, checkout)) for option, value in values if option == "--scenario"]
+    folders = [value for option, value in values if option == "--kernel-source"]
+    if any(OPTION in word for word in table.words):
+        folders.append("traffic/rust")
+    files = sorted({file for folder in folders for file in (checkout / folder).rglob("*") if _decides(file)})
+    named = [*scenarios, *((str(file.relative_to(checkout)), file) for file in files)]
+    return [(name, file.read_bytes()) for name, file in named]
+
+
+def _decides(file: Path) -> bool:
+    return file.is_file() and file.suffix not in (".md", ".pyc")
 
 
 def _experiments(table: PaperTable, checkout: Path) -> set[Path]:
@@ -424,9 +436,9 @@ def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
         if table.table not in _RESUMING and RunStore(folder).runs():
             raise PaperError(f"{table.name}: {folder} has runs of an interrupted series; remove it", code="conflict")
         for command in table.commands:
-            words = [sys.executable, "-m", "sojourn.harness.cli", *shlex.split(command), f"--results={folder}"]
+            words = [sys.executable, "-m", "sojourn.harness.cli", *shlex.split(command), f"--results={folder.absolute()}"]
             # A matrix that misses its expectations has its figures all the same.
-            if (ended := subprocess.run(words, check=False).returncode) not in (0, of_matrices):
+            if (ended := subprocess.run(words, cwd=CHECKOUT, check=False).returncode) not in (0, of_matrices):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
         (folder / _DONE).touch()
     places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if of_matrices else [folder]

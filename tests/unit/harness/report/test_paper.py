@@ -99,6 +99,27 @@ def test_a_service_or_a_scenario_that_is_another_makes_a_table_out_of_date(
     assert out_of_date([table], checkout) == {"harm-here": ["services"]}
 
 
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("harm --kernel-source=kernels/mine", "kernels/mine/tcp_mine.c"),
+        ("harm --contenders=cubic,program:quic-bbr3", "traffic/rust/noq/main.rs"),
+    ],
+)
+def test_kernel_files_and_programs_that_a_command_names_decide_its_table(
+    checkout: Path, command: str, file: str
+) -> None:
+    (checkout / file).parent.mkdir(parents=True)
+    (checkout / file).write_text("one\n")
+    (readme := (checkout / file).with_name("README.md")).write_text("words\n")
+    table = TABLE.model_copy(update={"commands": (command,)})
+    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown("harm-here", 6))
+    readme.write_text("others\n")
+    assert out_of_date([table], checkout) == {}
+    (checkout / file).write_text("two\n")
+    assert out_of_date([table], checkout) == {"harm-here": ["command"]}
+
+
 def test_a_table_without_a_stamp_was_never_made(checkout: Path) -> None:
     (checkout / "page.md").write_text("no table")
     assert out_of_date([TABLE], checkout) == {"harm-here": ["never made"]}
