@@ -207,9 +207,10 @@ def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
 def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     """Return a digest of each part of the code that decides a table.
 
-    Its command, with the scenarios, kernel files and built-in programs that it names, and the defaults of options and services are parts too. A default
-    that no record of a run has, because earlier versions had no such option, does not count. The code that carries the
-    parts out (`harness/`, the router's set-up) does not count either: the tests hold it to the same bytes.
+    Its command, with the scenarios, kernel files and built-in programs that it names, and the defaults of options and
+    services are parts too. A default that no record of a run has, because earlier versions had no such option, does not
+    count. The code that carries the parts out (`harness/`, the router's set-up) does not count either: the
+    tests hold it to the same bytes.
     """
     defaults = {it.name: it.default for it in OPTIONS if it.subject == "what" and not omitted_from_records(it)}
     known = {
@@ -436,7 +437,13 @@ def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
         if table.table not in _RESUMING and RunStore(folder).runs():
             raise PaperError(f"{table.name}: {folder} has runs of an interrupted series; remove it", code="conflict")
         for command in table.commands:
-            words = [sys.executable, "-m", "sojourn.harness.cli", *shlex.split(command), f"--results={folder.absolute()}"]
+            words = [
+                sys.executable,
+                "-m",
+                "sojourn.harness.cli",
+                *shlex.split(command),
+                f"--results={folder.absolute()}",
+            ]
             # A matrix that misses its expectations has its figures all the same.
             if (ended := subprocess.run(words, cwd=CHECKOUT, check=False).returncode) not in (0, of_matrices):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
