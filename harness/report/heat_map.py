@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH
 from sojourn.scoring.statistics.summary import REFERENCE, Figure
+from sojourn.traffic.user_program import UserProgram
 
 #: Options that the heads of rows show, and those of columns; a timeline's contenders are columns too.
 _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box", "timeline")
@@ -30,6 +32,9 @@ _UNITS: Mapping[str, Callable[[Any], str]] = {
     "rate_down_bps": format_rate,
     "rate_up_bps": format_rate,
     "rtt_us": format_time,
+    "programs": lambda programs: ", ".join(
+        f"{it.name} {it.digest[:8]}" for it in map(UserProgram.model_validate, programs)
+    ),
     "ladder": lambda rungs: ", ".join(f"{height}p:{format_rate(bps)}" for height, bps in rungs) or "default",
 }
 _OPTIONS = {option.field: option for option in OPTIONS}
@@ -114,13 +119,18 @@ class HarmField:
         self._links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
         self._cells: dict[tuple[str, str, str], Experiment] = {}
         self._rows: dict[str, dict[str, Any]] = {}
+        versions = {name: text for one in self.groups for name, text in _programs(one)}
+        alike = all(versions[name] == text for one in self.groups for name, text in _programs(one))
         for one in self.groups:
-            row = _key(options := _row(one))
+            options = _row(one)
+            if alike:
+                options.pop("programs", None)  # the columns have their names
+            row = _key(options)
             self._rows[row] = options
             for name in _contenders(one):
                 self._cells[row, _queue(one), name] = one
         columns = {(queue, name) for _, queue, name in self._cells}
-        self._columns = sorted(columns, key=lambda column: (column[0], _place(column[1])))
+        self._columns = sorted(columns, key=lambda column: (_by_number(column[0]), _place(column[1])))
         self._swept = _swept(list(self._rows.values()))
         if len(self._swept) == 1:
             (name,) = self._swept
@@ -192,6 +202,17 @@ def _row(one: Experiment) -> dict[str, Any]:
     phases = (phase.partition(" ") for phase in one.runs[0].definition["timeline"].split(", ") if phase)
     named = (f"{who if who == 'solo' else 'contended'} {length}" for who, _, length in phases)
     return {**row, "timeline": ", ".join(named)}
+
+
+def _programs(one: Experiment) -> Iterator[tuple[str, str]]:
+    """Yield the user's programs of an experiment: the name and the definition of each."""
+    for program in one.runs[0].definition.get("programs", ()):
+        yield program["name"], _key(program)
+
+
+def _by_number(text: str) -> list[tuple[int, str]]:
+    """Return the key that sorts `pfifo limit 67` before `pfifo limit 1000`."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", text)]
 
 
 def _swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
@@ -32,7 +33,7 @@ from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
-from sojourn.harness.report.heat_map import HarmField, heat_maps
+from sojourn.harness.report.heat_map import HarmField, HeatTable, heat_maps
 from sojourn.harness.report.markdown import markdown_table, with_marks, write_between
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.picture import write_picture
@@ -313,10 +314,23 @@ def map_table(groups: Sequence[Experiment]) -> str:
     for table in primary.tables:
         spread = [text for text, width in table.groups for _ in range(width)] or [""] * len(table.heads)
         heads = [f"{group}<br>{head}" if group else head for group, head in zip(spread, table.heads, strict=True)]
-        rows = ([head, *(cell.text or "–" for cell in cells)] for head, cells in table.rows)
+        rows = [[head, *(cell.text or "–" for cell in cells)] for head, cells in table.rows]
+        if len(rows) == 1 and table.groups:
+            parts.append(_by_queue(table, rows[0][1:]))
+            continue
         caption = f"**{table.caption}**\n\n" if table.caption else ""
         parts.append(caption + markdown_table([table.corner, *heads], rows))
     return "\n\n".join(parts)
+
+
+def _by_queue(table: HeatTable, texts: Sequence[str]) -> str:
+    """Return the only row of a heat map as a table with a row for every queue."""
+    contenders = list(dict.fromkeys(table.heads))
+    cells, rows = iter(zip(table.heads, texts, strict=True)), []
+    for group, width in table.groups:
+        of_queue = dict(islice(cells, width))
+        rows.append([group, *(of_queue.get(name, "–") for name in contenders)])
+    return markdown_table([f"queue ({table.rows[0][0]})", *contenders], rows)
 
 
 def shares_table(runs: Sequence[LoadedRun]) -> str:

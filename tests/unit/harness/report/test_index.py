@@ -173,6 +173,18 @@ def test_one_swept_option_is_in_order_down_one_table(series: Series) -> None:
     assert [head.split()[-1] for head, _ in table.rows] == ["4.0)", "8.0)", "12.0)"]
 
 
+def test_programs_are_columns_and_two_versions_of_one_are_rows(series: Series) -> None:
+    program = {"name": "program_mine", "server": "mine {port}", "client": "mine {address} {port}", "sender": "client"}
+    series([1], qdisc="pfifo limit 1000")
+    folder = series([1], qdisc="pfifo limit 67", programs=[program])[0].parent
+    (table,) = tables(folder, "fps")
+    assert [head for head, _ in table.rows] == ["o2tv, 10mbit, 20ms"]
+    assert [queue for queue, _ in table.groups] == ["pfifo limit 67", "pfifo limit 1000"]
+    series([1], qdisc="pfifo limit 67", programs=[program | {"ecn": "ect1"}])
+    rows = [head for table in tables(folder, "fps") for head, _ in table.rows]
+    assert len(rows) == 3 and sum("program_mine " in head for head in rows) == 2
+
+
 def test_a_page_of_many_experiments_opens_with_the_map(series: Series) -> None:
     for number in range(13):
         folder = series([1], buffer_s=4.0 + number)[0].parent
