@@ -149,6 +149,17 @@ def test_the_table_of_a_map_has_a_plane_per_queue_and_contender(series: Series) 
     assert "| rate ↓ rtt → | 10ms | 40ms |" in text and "| 5mbit | 0.55 | 0.70 |" in text
 
 
+def test_the_table_of_a_map_without_a_sweep_has_a_row_per_queue(series: Series) -> None:
+    series([1])
+    folder = series([3], qdisc="dualpi2")[0].parent
+    assert map_table(experiments(find_runs([folder]))).splitlines() == [
+        "| queue (o2tv, 10mbit, 20ms) | cubic | prague |",
+        "| --- | --- | --- |",
+        "| dualpi2 | 0.00 | 0.65 |",
+        "| fq_codel flows 1 | 0.00 | 0.55 |",
+    ]
+
+
 def test_the_overview_has_a_row_per_queue_and_contender_the_worst_first(series: Series) -> None:
     series([1, 2, 3, 4, 5])
     folder = series([6, 7, 8, 9, 9], qdisc="dualpi2")[0].parent
