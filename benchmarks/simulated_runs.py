@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wall seconds a simulated second takes: the main job and a call with all instruments, one machine and two at once.
+"""Seconds a simulated second takes: the main job and a call with all instruments, one machine and two at once.
 
     python -m benchmarks.simulated_runs [--timeline=short] [youtube] [call]
 
-Each machine has one processor. "recording" is the timeline alone; "whole" has boot, set-up and warm-up in it.
+Each machine has one processor. "recording" is the timeline alone; "whole" has boot, set-up and warm-up in it. Processor
+seconds are those of the whole, user and system, of all processes of the machines: the host's load meets them little.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import tempfile
 import time
@@ -51,8 +53,14 @@ class Watch(ExperimentProgress):
         super().phase(index)
 
 
-def run(options: Options, machine: Machine) -> tuple[float, float]:
-    """Wall seconds for each simulated second: of the recording, and of the whole."""
+def processor_s() -> float:
+    """Processor seconds of all machines that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run(options: Options, machine: Machine) -> tuple[float, float, float]:
+    """Wall seconds for each simulated second, of the recording and of the whole; simulated seconds."""
     service = SERVICES[options.service].from_options(options)
     service.prepare()
     clock, timed, begun = SimulatedClock(), Timed(), time.monotonic()
@@ -63,6 +71,7 @@ def run(options: Options, machine: Machine) -> tuple[float, float]:
     return (
         (ended - timed.began_wall) / (clock.now - timed.began_simulated),
         (ended - begun) / clock.now,
+        clock.now,
     )
 
 
@@ -71,7 +80,9 @@ def main() -> None:
     parser.add_argument("services", nargs="*", default=["youtube", "call"])
     parser.add_argument("--timeline", default="short")
     args = parser.parse_args()
-    print("| service | machines at once | recording, wall s a simulated s | whole |\n|---|---|---|---|")
+    print(
+        "| service | machines at once | recording, wall s a simulated s | whole | processor s |\n|---|---|---|---|---|"
+    )
     for name in args.services or ["youtube", "call"]:
         with tempfile.TemporaryDirectory() as folder:
             given: dict[str, Any] = {"service": name, "timeline": args.timeline, "results": folder}
@@ -79,10 +90,12 @@ def main() -> None:
             with steps() as step:
                 machine = simulated.prepare(options, SERVICES[name].from_options(options), step)
             for together in (1, 2):
+                before = processor_s()
                 with ThreadPoolExecutor() as pool:
-                    rates = list(pool.map(run, [options] * together, [machine] * together))
-                means = [sum(column) / len(rates) / len(rates) for column in zip(*rates, strict=True)]
-                print(f"| {name} | {together} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |", flush=True)
+                    *rates, simulated_s = zip(*pool.map(run, [options] * together, [machine] * together), strict=True)
+                columns = [sum(rate) / together**2 for rate in rates]
+                columns.append((processor_s() - before) / sum(simulated_s))
+                print(f"| {name} | {together} | " + " | ".join(f"{it:.2f}" for it in columns) + " |", flush=True)
 
 
 if __name__ == "__main__":
