@@ -9,7 +9,7 @@ scope=${1:-developing}
 case $scope in
     simulated) later='/^# REAL TIME/,$d' extras=checkout ;;
     real-time) later='/^# DEVELOPING/,$d' extras='checkout browsers' ;;
-    *) later= extras='checkout browsers players dask labgrid vmaf dev' ;;
+    *) later= extras='checkout browsers figures players dask labgrid vmaf dev' ;;
 esac
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 cache=${SOJOURN_CACHE:-$HOME/.cache/sojourn}
@@ -108,6 +108,7 @@ extras $extras"
             printf '\r\033[K'
         fi
         wait "$pip" || { tail -n 15 "$log.pip" >&2; fail "pip failed (all of it: $log.pip)"; }
+        quietly "$venv/bin/python" -I -B "$checkout/hardware/images/slim.py" "$venv/lib/python$version/site-packages"
         rm -f "$venv/sojourn-checkout"
         printf '%s' "$stamp" >"$venv/sojourn-lock"
     fi

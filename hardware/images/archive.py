@@ -7,6 +7,8 @@ import logging
 import os
 import re
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
@@ -15,11 +17,14 @@ from pathlib import Path
 
 from sojourn.hardware.build_tool import call, ended, started
 from sojourn.hardware.machine.cache import BuildError, locked, remove_tree
+from sojourn.hardware.machine.scratch import scratch_folder
 
 SUITES = ("forky", "sid")
 _LOG = logging.getLogger("sojourn.archive")
 #: Active Debian suites change several times a day, stable ones every two months.
 _OLD = timedelta(days=90)
+#: Package lists of this process that are younger are not read again, s.
+_FRESH_S = 3600
 KEYRINGS = (
     Path("/usr/share/keyrings/debian-archive-keyring.pgp"),
     Path("/usr/share/keyrings/debian-archive-keyring.gpg"),
@@ -116,7 +121,7 @@ class Archive:
         Suites without that field are omitted.
         """
         values = {}
-        for file in (self.folder / "state/lists").glob("*Release"):
+        for file in self.lists.glob("*Release"):
             named = (line for line in file.read_text().splitlines() if re.match(r"[A-Z][\w-]+: ", line))
             fields = dict(line.split(": ", 1) for line in named)
             if field in fields:
@@ -178,6 +183,29 @@ class Archive:
             raise BuildError(f"cannot download {package}: {error.strip().splitlines()[-1] if error else 'apt failed'}")
         return next(folder.glob(f"{package}_*.deb"))
 
+    @property
+    def lists(self) -> Path:
+        """The folder of the package lists."""
+        return self.folder / "state/lists"
+
     def _environment(self) -> dict[str, str]:
         temporary = self.folder / "tmp"
         return {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": str(temporary)}
+
+
+_lists = dict[tuple[str, ...], tuple[float, Archive]]()
+_reading = threading.Lock()
+
+
+def current(suites: tuple[str, ...] = SUITES) -> Archive:
+    """Return an archive with current package lists, which all builds of this process share; they end with it.
+
+    Raises BuildError as `Archive.update`.
+    """
+    with _reading:
+        read, archive = _lists.get(suites, (0.0, None))
+        if archive is None or time.monotonic() - read > _FRESH_S:
+            archive = Archive(scratch_folder("-apt"), suites)
+            archive.update()
+            _lists[suites] = time.monotonic(), archive
+        return archive

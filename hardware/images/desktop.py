@@ -7,56 +7,53 @@ nothing from the host is inside, so that the same run gives the same bytes on an
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
 import json
 import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.hardware.build_tool import call, ended
 from sojourn.hardware.images import tc_objects
-from sojourn.hardware.images.guest import INIT, PACKAGES, SUITE, extract, in_root, prepare
+from sojourn.hardware.images.guest import INIT, MADE, PACKAGES, SUITE, extract, in_root, prepare
 from sojourn.hardware.images.lock import locked_lines
+from sojourn.hardware.images.sharing import share, share_with_others
+from sojourn.hardware.images.slim import remove, slim
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError, Progress
 from sojourn.hardware.machine.files import CHECKOUT, LOCK
 from sojourn.hardware.machine.plugins import packages
 
-#: Packages in addition to the nodes'; chromium-driver is for Selenium.
-SHOWN = (
-    "bash", "caddy", "chromium", "chromium-driver", "ffmpeg", "fonts-dejavu-core", "python3", "xvfb",
-)  # fmt: skip
-#: Packages of a recorder that most runs do not use.
-EXTRAS: dict[str, tuple[str, ...]] = {"obs": ("obs-studio",)}
+#: Packages in addition to the nodes'.
+SHOWN = ("bash", "caddy", "chromium", "ffmpeg", "fonts-dejavu-core", "python3", "xvfb")
+#: Packages of a recorder and of a driver that most runs do not use.
+EXTRAS: dict[str, tuple[str, ...]] = {"obs": ("obs-studio",), "selenium": ("chromium-driver",)}
+#: Those of them that are Python distributions too.
+_EXTRA_DISTRIBUTIONS = ("selenium",)
 #: What the harness imports while it records; the lock pins versions and dependencies.
 DISTRIBUTIONS = (
     "aiohttp", "cryptography", "numpy", "obsws-python", "opencv-python-headless", "playwright", "polars", "psutil",
-    "pydantic", "rich", "selenium", "typing-extensions", "zstandard",
+    "pydantic", "rich", "typing-extensions", "zstandard",
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
 #: Change this whenever the assembly of a userland changes.
-_MADE = "4"
+_MADE = "5"
 _PACKAGES = "usr/lib/python3/dist-packages"
 #: What no program of a run opens.
 _UNREAD = (
-    *("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/bug"),
-    *("usr/lib/systemd", "usr/lib/*/systemd"),  # the first process is Sojourn's
     *("usr/lib/chromium/libVkLayer_*", "usr/lib/chromium/libVkICD_mock_icd.*"),  # to debug Vulkan programs
-    *(f"{_PACKAGES}/selenium/webdriver/common/{name}" for name in ("linux-*", "macos", "windows")),  # finds drivers
-    *(f"{_PACKAGES}/numpy/{name}" for name in ("tests", "*/tests")),
+    *("usr/share/icons/Adwaita/cursors", "usr/libexec/glycin-loaders", "usr/share/gtk-3.0/emoji"),
+    *("usr/lib/python3.*/test", "usr/lib/python3.*/pydoc_data"),
+    f"{_PACKAGES}/selenium/webdriver/common/linux-*",  # finds drivers
     f"{_PACKAGES}/playwright/driver/package/types",
-    f"{_PACKAGES}/zstandard/_cffi.*",  # for Pythons that cannot load its other extension
 )
 #: Mesa's software rendering: the page is drawn by Chromium's own, only OBS Studio uses this.
 _RENDERING = ("usr/lib/*/libLLVM.so*", "usr/lib/*/libgallium-*", "usr/lib/*/libz3.so*")
-LARGE = 1 << 20
-"""Smaller files than this are not shared, bytes."""
-_TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_27", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
+#: The newest first, as pip on the host prefers them: both can then share files.
+_TAGS = ("manylinux_2_34", "manylinux_2_31", "manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")
 
 
 @dataclass(frozen=True)
@@ -89,10 +86,16 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     extras = sorted(extras)
     packages = (*PACKAGES, *SHOWN, *(name for extra in extras for name in EXTRAS[extra]))
     try:
-        lock = locked_lines(DISTRIBUTIONS, LOCK.read_text())
+        distributions = (*DISTRIBUTIONS, *(extra for extra in extras if extra in _EXTRA_DISTRIBUTIONS))
+        lock = locked_lines(distributions, LOCK.read_text())
     except LookupError as missing:
         raise BuildError(f"not in requirements.txt: {missing}; run make lock", code="missing") from missing
-    inputs = {"made": _MADE, "init": INIT.read_text(), "packages": " ".join((SUITE, *packages)), "lock": lock}
+    inputs = {
+        "made": f"{_MADE} {MADE}",
+        "init": INIT.read_text(),
+        "packages": " ".join((SUITE, *packages)),
+        "lock": lock,
+    }
     parts = [*((name, text.encode()) for name, text in inputs.items()), *tc_objects.inputs()]
     entry = cache.build_once(
         cache.root() / "desktop" / cache.digest(parts), lambda scratch: _build(scratch, packages, lock, extras, report)
@@ -108,8 +111,10 @@ def _build(scratch: Path, packages: Sequence[str], lock: str, extras: Sequence[s
     report("fetching its Python distributions", 0.6)
     prepare(root)
     versions |= _install(root, lock, scratch / "lock.txt")
+    slim(root / _PACKAGES)
     remove(root, _UNREAD if "obs" in extras else (*_UNREAD, *_RENDERING))
     share(root / _PACKAGES, Path(sysconfig.get_path("purelib")))
+    share_with_others(root)
     report("compiling its Python modules", 0.8)
     _compile(root, root, root / "usr/lib/python3", root / _python(root).replace("bin", "lib"))
     report("hashing the guest", 0.95)
@@ -139,32 +144,6 @@ def _install(root: Path, lock: str, file: Path) -> dict[str, str]:
     file.unlink()
     installed = (path.name.removesuffix(".dist-info").rpartition("-") for path in target.glob("*.dist-info"))
     return {f"python {name}": text for name, _, text in sorted(installed)}
-
-
-def remove(root: Path, patterns: Iterable[str]) -> None:
-    """Remove the files and folders of `root` that match glob patterns."""
-    for pattern in patterns:
-        for path in list(root.glob(pattern)):
-            if path.is_dir() and not path.is_symlink():
-                cache.remove_tree(path)
-            else:
-                path.unlink()
-
-
-def share(folder: Path, other: Path) -> None:
-    """Replace large files of `folder` by links to the same files of `other`, if they have the same content.
-
-    Nothing happens between two file systems, or if `other` belongs to another user.
-    """
-    for path in folder.rglob("*"):
-        twin = other / path.relative_to(folder)
-        if path.is_symlink() or not path.is_file() or path.stat().st_size < LARGE or not twin.is_file():
-            continue
-        if twin.stat().st_uid == os.geteuid() and filecmp.cmp(path, twin, shallow=False):
-            linked = path.with_name(f".{path.name}.linked")
-            with suppress(OSError):
-                os.link(twin, linked)
-                linked.replace(path)
 
 
 def _compile(root: Path, base: Path, *folders: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from pathlib import Path
 
 from sojourn.hardware.build_tool import call
 from sojourn.hardware.images import tc_objects
-from sojourn.hardware.images.archive import Archive
+from sojourn.hardware.images.archive import current
+from sojourn.hardware.images.sharing import share_with_others
+from sojourn.hardware.images.slim import remove
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError, Progress
 from sojourn.hardware.machine.place import ENVIRONMENT
@@ -25,6 +28,13 @@ PACKAGES = (
 )  # fmt: skip
 TOOLS = ("mmdebstrap",)
 APT_LINE = "apt-get install --no-install-recommends mmdebstrap openssh-client"
+MADE = "2"
+"""Change this whenever what `extract` does changes."""
+#: What no program of a node or a run opens.
+_UNREAD = (
+    *(f"usr/share/{name}" for name in ("bug", "doc", "doc-base", "info", "lintian", "locale", "man")),
+    *("usr/include", "usr/lib/systemd", "usr/lib/*/systemd"),  # the first process is Sojourn's
+)
 _KEY = "ssh_key"
 HOST_ALIAS = "sojourn-node"
 """The HostKeyAlias in `known_hosts` for the host key that all nodes share."""
@@ -73,6 +83,7 @@ def ensure_guest(progress: Progress | None = None) -> Guest:
     """
     parts = [("init", INIT.read_bytes()), ("packages", " ".join((SUITE, *PACKAGES)).encode())]
     parts += [("etc", repr((ETC, POWEROFF)).encode()), *tc_objects.inputs()]
+    parts.append(("made", MADE.encode()))
     digest = cache.digest(parts)
     report = progress or (lambda _what, _fraction: None)
     entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, report), secret=[_KEY])
@@ -88,6 +99,8 @@ def _build(scratch: Path, report: Progress) -> None:
     report("preparing the guest", 0.9)
     prepare(root)
     _keys(scratch, root)
+    share_with_others(root)
+    cache.normalise_mtimes(root)  # as a userland with a screen, which shares files
     (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
     report("guest ready", 1.0)
 
@@ -100,21 +113,22 @@ def extract(root: Path, packages: Sequence[str], report: Progress) -> dict[str, 
     if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
         raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}", code="missing-program")
     report("reading the package lists", 0.0)
-    archive = Archive(cache.root() / "apt", (SUITE,))
-    with archive.locked():
-        archive.update()
-        report("fetching the guest's packages", 0.2)
-        # Extraction runs no maintainer scripts, so chrootless is safe, and needs neither subuids nor root.
-        call([
-            "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",
-            "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(packages)}",
-            '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
-            SUITE, str(root), str(archive.sources),
-        ], env={**ENVIRONMENT, "TMPDIR": str(root.parent)})  # fmt: skip
+    archive = current((SUITE,))
+    report("fetching the guest's packages", 0.2)
+    # Extraction runs no maintainer scripts, so chrootless is safe, and needs neither subuids nor root.
+    call([
+        "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",
+        "--skip=check/chrootless,cleanup/apt,check/empty", f"--include={','.join(packages)}",
+        '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"',
+        # Its apt then fetches no list that is still current.
+        f'--setup-hook=cp -R {shlex.quote(str(archive.lists))}/. "$1/var/lib/apt/lists/"',
+        SUITE, str(root), str(archive.sources),
+    ], env={**ENVIRONMENT, "TMPDIR": str(root.parent)})  # fmt: skip
     versions = dict(sorted(_name_version(deb.name) for deb in (root / "var/cache/apt/archives").glob("*.deb")))
     if absent := [name for name in packages if name not in versions]:
         raise BuildError(f"missing in the guest: {', '.join(absent)}", code="missing")
     cache.remove_tree(root / "var")
+    remove(root, _UNREAD)
     return {f"archive of {suite}": f"{date:%Y-%m-%d}" for suite, date in archive.dates().items()} | versions
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,23 +59,25 @@ def ensure_kernel(
 
 def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, report: Progress) -> None:
     log = cache.root() / "kernel" / f"{digest}.log"
-    guest = ensure_guest()
 
     def train(linux: Path, profile: Path) -> None:
-        training.train(Kernel(linux, scratch / "config", "", "", digest), guest, profile)
+        training.train(Kernel(linux, scratch / "config", "", "", digest), guest(), profile)
 
     own = given.own if given else None
-    if own:
-        with kept_tree.compiled_with(recipe, own, log, report, train) as tree:
+    with ThreadPoolExecutor(1) as meanwhile:  # the guest's packages come while the kernel's source is unpacked
+        guest = meanwhile.submit(copy_context().run, ensure_guest).result
+        if own:
+            guest()
+            with kept_tree.compiled_with(recipe, own, log, report, train) as tree:
+                _take(tree, scratch)
+        else:
+            tree = kbuild.compile_kernel(recipe, scratch, given, log, report, train, guest)
             _take(tree, scratch)
-    else:
-        tree = kbuild.compile_kernel(recipe, scratch, given, log, report, train)
-        _take(tree, scratch)
     report("trying the kernel", 0.98)
     kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
     # Only a kernel that passes enters the cache, so a warm start needs no check.
     kernel = Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest)
-    self_check(kernel, guest, qdiscs=own.qdiscs if own else (), controls=own.controls if own else ())
+    self_check(kernel, guest(), qdiscs=own.qdiscs if own else (), controls=own.controls if own else ())
     (scratch / "kernel.json").write_text(json.dumps({"version": tree.version, "source": tree.name}, indent=1) + "\n")
     if not own:
         tree.remove()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from sojourn.hardware.build_tool import compiler, digest_of_build, ended, started
-from sojourn.hardware.images.archive import Archive
+from sojourn.hardware.images.archive import current
 from sojourn.hardware.kernel_build import kconfig
 from sojourn.hardware.kernel_build.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
 from sojourn.hardware.machine import cache
@@ -129,10 +129,12 @@ def compile_kernel(
     log: Path,
     report: Progress,
     train: Callable[[Path, Path], None] | None = None,
+    before_compiling: Callable[[], object] = lambda: None,
 ) -> Tree:
     """Compile a kernel in `scratch`; the tools' output goes to `log`.
 
     Args:
+        before_compiling: is called once the source is ready; what it raises ends the build before anything is compiled.
         train: runs a kernel (first argument) that writes counts to a folder (second argument). The recipe's hot
             files are then compiled with these counts. They change no result, so if the training fails (BuildError), a
             line reports it and the kernel is compiled without them.
@@ -142,6 +144,7 @@ def compile_kernel(
     """
     with log.open("wb") as out:
         prepared = prepare(recipe, scratch, given, log, report)
+        before_compiling()
         compile_prepared(recipe, prepared, out, report, train)
     version = (prepared.objects / "include/config/kernel.release").read_text().strip()
     return Tree(prepared.source, prepared.objects, version, prepared.name)
@@ -297,16 +300,14 @@ def _tarball(given: KernelSource | None, scratch: Path, report: Progress) -> Ite
         yield given.path, given.name
         return
     report("reading the package lists", 0.0)
-    archive = Archive(cache.root() / "apt")
-    with archive.locked():
-        archive.update()
-        package = newest_source(archive.names(r"^linux-source-7\.[0-9]+$"))
-        version = archive.version(package)
-        deb = archive.download(
-            package,
-            scratch / "deb",
-            lambda done: report(f"downloading {package} {version}", 0.01 + 0.05 * done),
-        )
+    archive = current()
+    package = newest_source(archive.names(r"^linux-source-7\.[0-9]+$"))
+    version = archive.version(package)
+    deb = archive.download(
+        package,
+        scratch / "deb",
+        lambda done: report(f"downloading {package} {version}", 0.01 + 0.05 * done),
+    )
     call(["dpkg-deb", "-x", str(deb), str(deb.parent)], scratch / "dpkg.log")
     tarball = next((deb.parent / "usr/src").glob("linux-source-*.tar.*"))
     yield tarball, f"{package} {version} sha256:{identify(tarball).key}"

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
-import vl_convert
 
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report import palette
@@ -59,7 +59,7 @@ def write_picture(drawing: str, path: Path, style: Style = PAGE) -> None:
         data = standalone(drawing, style.rules, style.ground).encode()
     elif suffix == ".pdf":
         with _own_font():
-            data = vl_convert.svg_to_pdf(standalone(drawing, style.rules, style.ground, style.points))
+            data = _rasteriser().svg_to_pdf(standalone(drawing, style.rules, style.ground, style.points))
     elif suffix == ".pgf":
         raise PictureError(f"{path}: PGF is not supported; write a .pdf and use \\includegraphics")
     elif suffix and cv2.haveImageWriter(f"x{suffix}"):
@@ -76,7 +76,8 @@ def write_picture(drawing: str, path: Path, style: Style = PAGE) -> None:
 def png(drawing: str, scale: float, rules: str = "", ground: bool = True) -> bytes:
     """Return an SVG drawing as PNG with `scale` pixels per px; `rules` and `ground` as in `standalone`."""
     with _own_font():
-        return vl_convert.svg_to_png(standalone(drawing, rules, ground), scale=scale)
+        drawn: bytes = _rasteriser().svg_to_png(standalone(drawing, rules, ground), scale=scale)
+    return drawn
 
 
 def standalone(drawing: str, rules: str = "", ground: bool = True, unit: float = 1.0) -> str:
@@ -93,6 +94,18 @@ def standalone(drawing: str, rules: str = "", ground: bool = True, unit: float =
     # On pages a drawing has the width of its column, and viewers apply that rule to a file too.
     of_file = f"{_resolved(rules)}\n.plot {{ width: {width}px; height: {height}px }}"
     return f"{tag}><style>{of_file}</style>{white}{rest}"
+
+
+def _rasteriser() -> Any:
+    """Return vl_convert. Raises PictureError without it."""
+    try:
+        import vl_convert
+    except ImportError as missing:
+        raise PictureError(
+            "images, PDF files and films need the extra: pip install 'sojourn[figures]', in a checkout: "
+            "sh harness/setup.sh figures; a figure can be a .svg without it"
+        ) from missing
+    return vl_convert
 
 
 @cache

@@ -31,3 +31,19 @@ def test_missing_tools_are_named_with_the_fix(tmp_path: Path, monkeypatch: pytes
     with refusal(BuildError, "missing-program", " no-such-tool", "apt-get install ", "flex"):
         ensure_kernel()
     assert not (tmp_path / "kernel" / kbuild.digest(RECIPE, None)).exists()
+
+
+def test_a_guest_that_cannot_be_built_ends_the_build_before_anything_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise BuildError("not installed: mmdebstrap", code="missing-program")
+
+    steps = list[str]()
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(build, "ensure_guest", fail)
+    monkeypatch.setattr(kbuild, "prepare", lambda *_: steps.append("prepared"))
+    monkeypatch.setattr(kbuild, "compile_prepared", lambda *_: steps.append("compiled"))
+    with refusal(BuildError, "missing-program", "mmdebstrap"):
+        ensure_kernel()
+    assert steps == ["prepared"]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.hardware.images import archive
 from sojourn.hardware.images.archive import Archive, mirrors, source_lines
+from sojourn.hardware.machine.cache import BuildError
 
 
 def target(uri: str, suite: str, **fields: str) -> str:
@@ -54,7 +56,7 @@ def test_source_lines_are_signed() -> None:
 
 
 def test_an_archive_that_stands_still_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    archive = Archive(tmp_path)
+    private = Archive(tmp_path)
     (lists := tmp_path / "state" / "lists").mkdir(parents=True)
     now = datetime.now(UTC)
     for suite, age, valid in (("forky", 400, None), ("sid", 1, 7), ("trixie", 20, 7)):
@@ -64,10 +66,10 @@ def test_an_archive_that_stands_still_is_noticed(tmp_path: Path, caplog: pytest.
         (lists / f"mirror_dists_{suite}_InRelease").write_text(
             f"{signed}Codename: {suite}\nDate: {date}\n{end or ''}SHA256:\n ab 1 x\n"
         )
-    assert {suite: (now - date).days for suite, date in archive.dates().items()} == {
+    assert {suite: (now - date).days for suite, date in private.dates().items()} == {
         "forky": 400, "sid": 1, "trixie": 20,
     }  # fmt: skip
-    archive._log_age()
+    private._log_age()
     old, past = sorted(caplog.messages)
     assert old.startswith("the archive of forky is of ") and "400 days old" in old and "until" not in old
     assert (
@@ -75,3 +77,28 @@ def test_an_archive_that_stands_still_is_noticed(tmp_path: Path, caplog: pytest.
         and ", valid until " in past
         and "20 days old: the mirror is stale" in past
     )
+
+
+def test_the_builds_of_a_process_read_the_lists_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[tuple[str, ...]]()
+    now = 5.0
+    monkeypatch.setattr(archive, "_lists", {})
+    monkeypatch.setattr(Archive, "update", lambda self: read.append(self.suites))
+    monkeypatch.setattr(archive.time, "monotonic", lambda: now)
+    first = archive.current(("forky",))
+    assert archive.current(("forky",)) is first and archive.current(("forky", "sid")) is not first
+    now += 3601
+    assert archive.current(("forky",)) is not first
+    assert read == [("forky",), ("forky", "sid"), ("forky",)]
+
+
+def test_lists_that_could_not_be_read_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Archive) -> None:
+        raise BuildError("no mirror")
+
+    monkeypatch.setattr(archive, "_lists", {})
+    monkeypatch.setattr(Archive, "update", fail)
+    with pytest.raises(BuildError):
+        archive.current()
+    monkeypatch.setattr(Archive, "update", lambda self: None)
+    assert archive.current().suites == archive.SUITES

@@ -86,30 +86,3 @@ def test_settled_files_have_one_time(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to("nowhere")
     cache.normalise_mtimes(tmp_path)
     assert {path.lstat().st_mtime for path in (tmp_path, *tmp_path.iterdir())} == {cache.FIXED_TIME}
-
-
-def test_what_nothing_reads_is_removed_and_all_else_stays(tmp_path: Path) -> None:
-    for name in (
-        "usr/lib/systemd/systemd",
-        "usr/lib/x86/systemd/libshared.so",
-        "usr/lib/x86/libLLVM.so.21",
-        "usr/lib/x86/libc.so",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    (tmp_path / "usr/lib/x86/libLLVM.so").symlink_to("libLLVM.so.21")
-    desktop.remove(tmp_path, ("usr/lib/systemd", "usr/lib/*/systemd", "usr/lib/*/libLLVM.so*", "usr/share/none"))
-    assert [str(it.relative_to(tmp_path)) for it in tmp_path.rglob("*") if not it.is_dir()] == ["usr/lib/x86/libc.so"]
-
-
-def test_large_files_with_the_same_content_are_stored_once(tmp_path: Path) -> None:
-    guest, other = tmp_path / "guest", tmp_path / "other"
-    for folder in (guest, other):
-        (folder / "in").mkdir(parents=True)
-        (folder / "in/same.so").write_bytes(b"a" * desktop.LARGE)
-        (folder / "in/small.so").write_bytes(b"a")
-        (folder / "differs.so").write_bytes(folder.name[:1].encode() * desktop.LARGE)
-    desktop.share(guest, other)
-    linked = {it.name for it in guest.rglob("*.so") if it.stat().st_nlink > 1}
-    assert linked == {"same.so"} and (guest / "in/same.so").samefile(other / "in/same.so")
-    assert (guest / "differs.so").read_bytes() == b"g" * desktop.LARGE

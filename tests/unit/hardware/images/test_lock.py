@@ -20,7 +20,7 @@ zstandard==0.25.0 ; sys_platform == 'linux' \\
 
 
 def test_all_that_runs_inside_is_locked_with_all_that_it_needs() -> None:
-    text = locked_lines(desktop.DISTRIBUTIONS, files.LOCK.read_text())
+    text = locked_lines((*desktop.DISTRIBUTIONS, "selenium"), files.LOCK.read_text())
     names = [line.split("==")[0] for line in text.splitlines() if "==" in line]
     assert {*desktop.DISTRIBUTIONS, "greenlet", "pydantic-core", "typing-extensions", "pysocks"} <= set(names)
     assert names == sorted(names) and "pytest" not in names and "--hash=sha256:" in text and "#" not in text
