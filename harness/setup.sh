@@ -93,12 +93,13 @@ extras $extras"
         if [ ! -x "$venv/bin/python" ] || [ ! -d "$venv/lib/python$version" ]; then
             say "making $venv for Python $version"
             quietly "$python" -m venv --clear "$venv"
+            quietly "$venv/bin/python" -B -m pip --disable-pip-version-check uninstall --yes setuptools # only to build
         fi
         total=$(grep '^[a-z].*==' "$venv.lock" | grep -vc -e "'nt'" -e win32 -e '<')
         say "installing $total locked Python packages"
         : >"$log.pip"
         # Modules are compiled when they are first used: most of them never are.
-        "$venv/bin/python" -m pip --disable-pip-version-check install --require-hashes --only-binary :all: --no-compile \
+        "$venv/bin/python" -B -m pip --disable-pip-version-check install --require-hashes --only-binary :all: --no-compile \
             -r "$venv.lock" >"$log.pip" 2>&1 </dev/null &
         pip=$!
         if [ -t 1 ]; then
@@ -117,7 +118,7 @@ extras $extras"
     # The `sojourn` command follows the checkout that was set up last, and its metadata.
     here="$checkout $(cat "$checkout/pyproject.toml" "$checkout/harness/gone.py" | sha256sum | cut -c1-64)"
     if [ "$(cat "$venv/sojourn-checkout" 2>/dev/null)" != "$here" ]; then
-        quietly "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps --no-build-isolation \
+        quietly "$venv/bin/python" -B -m pip --disable-pip-version-check install --no-deps --no-build-isolation \
             --editable "$checkout"
         # Found where the checkout is gone, because .pth files are read in the order of their names.
         mkdir -p "$venv/sojourn-gone"
@@ -140,7 +141,7 @@ install_players() {
     npm=$(mktemp -d "$cache/.npm-XXXXXX")
     trap 'rm -rf "$npm"' EXIT
     locked players >"$npm/lock.txt"
-    quietly "$venv/bin/python" -m pip --disable-pip-version-check install --require-hashes --only-binary :all: \
+    quietly "$venv/bin/python" -B -m pip --disable-pip-version-check install --require-hashes --only-binary :all: \
         --no-compile --no-deps --target "$npm/packages" -r "$npm/lock.txt"
     PYTHONPATH=$npm/packages "$venv/bin/python" -c \
         'from sojourn.apps.standins.origin import ensure_player; ensure_player()' >>"$log" 2>&1 </dev/null ||

@@ -50,6 +50,8 @@ _UNREAD = (
     f"{_PACKAGES}/selenium/webdriver/common/linux-*",  # finds drivers
     f"{_PACKAGES}/playwright/driver/package/types",
 )
+#: A fifth of all modules, which no run imports: highlighting of source code.
+_UNCOMPILED = r"/pygments/(lexers|styles)/"
 #: Mesa's software rendering: the page is drawn by Chromium's own, only OBS Studio uses this.
 _RENDERING = ("usr/lib/*/libLLVM.so*", "usr/lib/*/libgallium-*", "usr/lib/*/libz3.so*")
 #: The newest first, as pip on the host prefers them: both can then share files.
@@ -150,6 +152,7 @@ def _compile(root: Path, base: Path, *folders: Path) -> None:
     """Compile modules with the root's Python, without timestamp checks; their paths are relative to `base`."""
     command = [*in_root(root, _python(root)), "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
     env = {"PYTHONHOME": str(root / "usr"), "PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+    command += ["-x", _UNCOMPILED]
     # Nor its own imports: they would be compiled by time and path, and written to a finished root.
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     done = ended([*command, "-s", str(base), "-p", "/", *map(str, folders)], env=env)
