@@ -45,7 +45,7 @@ _PACKAGES = "usr/lib/python3/dist-packages"
 #: What no program of a run opens.
 _UNREAD = (
     *("usr/lib/chromium/libVkLayer_*", "usr/lib/chromium/libVkICD_mock_icd.*"),  # to debug Vulkan programs
-    *("usr/share/icons/Adwaita/cursors", "usr/libexec/glycin-loaders", "usr/share/gtk-3.0/emoji"),
+    "usr/share/icons/Adwaita/cursors",  # no recorder draws the pointer
     *("usr/lib/python3.*/test", "usr/lib/python3.*/pydoc_data"),
     f"{_PACKAGES}/selenium/webdriver/common/linux-*",  # finds drivers
     f"{_PACKAGES}/playwright/driver/package/types",
