@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 
+from sojourn.hardware.build_tool import Tools
 from sojourn.hardware.images import own_tc
 from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build import kbuild, kconfig, kept_tree, training
@@ -63,16 +63,20 @@ def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: st
     def train(linux: Path, profile: Path) -> None:
         training.train(Kernel(linux, scratch / "config", "", "", digest), guest(), profile)
 
-    own = given.own if given else None
+    own, tools = given.own if given else None, Tools()
     with ThreadPoolExecutor(1) as meanwhile:  # the guest's packages come while the kernel's source is unpacked
-        guest = meanwhile.submit(copy_context().run, ensure_guest).result
-        if own:
-            guest()
-            with kept_tree.compiled_with(recipe, own, log, report, train) as tree:
+        guest = meanwhile.submit(tools.work, ensure_guest).result
+        try:
+            if own:
+                guest()
+                with kept_tree.compiled_with(recipe, own, log, report, train) as tree:
+                    _take(tree, scratch)
+            else:
+                tree = kbuild.compile_kernel(recipe, scratch, given, log, report, train, guest)
                 _take(tree, scratch)
-        else:
-            tree = kbuild.compile_kernel(recipe, scratch, given, log, report, train, guest)
-            _take(tree, scratch)
+        except BaseException:
+            tools.end()
+            raise
     report("trying the kernel", 0.98)
     kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
     # Only a kernel that passes enters the cache, so a warm start needs no check.

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
+from sojourn.hardware import build_tool
 from sojourn.hardware.kernel_build import build, kbuild
 from sojourn.hardware.kernel_build.build import RECIPE, ensure_kernel
 from sojourn.hardware.machine import cache
@@ -47,3 +49,13 @@ def test_a_guest_that_cannot_be_built_ends_the_build_before_anything_is_compiled
     with refusal(BuildError, "missing-program", "mmdebstrap"):
         ensure_kernel()
     assert steps == ["prepared"]
+
+
+def test_a_kernel_that_fails_ends_what_builds_the_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    monkeypatch.setattr(build, "ensure_guest", lambda: build_tool.call(["sleep", "600"]))
+    monkeypatch.setattr(kbuild, "TOOLS", ("no-such-tool",))
+    begun = time.monotonic()
+    with refusal(BuildError, "missing-program", "no-such-tool"):
+        ensure_kernel()
+    assert time.monotonic() - begun < 300
