@@ -35,7 +35,7 @@ from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine.files import CHECKOUT, LOCK, replace_file
 
 #: Extras that a user may install.
-_OPTIONAL = "browsers", "players", "dask", "labgrid", "vmaf"
+_OPTIONAL = "browsers", "figures", "players", "dask", "labgrid", "vmaf"
 #: Where a release is installed, in the words of environment markers.
 _PLACES = [
     {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux", "implementation_name": "cpython",
