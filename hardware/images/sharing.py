@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sojourn.hardware.machine import cache
 
-LARGE = 1 << 14
+LARGE = 1 << 10
 """Smaller files than this are not shared, bytes."""
 
 
