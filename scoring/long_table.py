@@ -33,6 +33,14 @@ COLUMNS = Columns({
 _NO_FIGURES = {"start", "end", "height_seconds"}
 METRICS = PHASE_METRICS | {BELOW_SOLO: Metric("picture below its height alone", "less")}
 """The figures of a phase, with the one that also depends on the baseline."""
+QUALITY_METRICS = {
+    "pictures": Metric("pictures compared with the film"),
+    "ssim_mean": Metric("SSIM of the pictures shown, mean", "more", harm=True),
+    "ssim_p5": Metric("SSIM of the pictures shown, P5", "more"),
+    "vmaf_mean": Metric("VMAF of the pictures shown, mean", "more", harm=True),
+    "vmaf_p5": Metric("VMAF of the pictures shown, P5", "more"),
+}
+"""The figures of a phase that `sojourn quality` computes (`sojourn.scoring.picture.judged`)."""
 
 
 class LongRow(NamedTuple):
@@ -54,7 +62,7 @@ def named(metric: str) -> tuple[str, Metric]:
     if metric.startswith(HARM):
         label, harmed = named(metric.removeprefix(HARM))
         return f"harm: {label}", replace(harmed, better="less")
-    if known := METRICS.get(metric):
+    if known := METRICS.get(metric) or QUALITY_METRICS.get(metric):
         return known.label, known
     return declared(metric) or (metric, Metric(metric))
 

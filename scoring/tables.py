@@ -18,6 +18,8 @@ from sojourn.scoring.evidence import Setting, capture_file, first_of, read_captu
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.packets.pcapng import CODEPOINTS
 from sojourn.scoring.picture import frames, rendition
+from sojourn.scoring.picture.judged import COLUMNS as JUDGED
+from sojourn.scoring.picture.judged import QUALITY, read_judged
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.columns import ENDS, Columns, TableColumn, columns_of
 from sojourn.traffic.probes import PROBES
@@ -106,6 +108,14 @@ def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
     height = pl.col("rendition").replace_strict(ladder, default=None, return_dtype=pl.Int32)
     shown = shown.with_columns(height=pl.when(read).then(height), frame=pl.when(read).then("frame").otherwise(-1))
     return shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
+
+
+def _pictures(run: Path) -> pl.DataFrame | None:
+    judged = read_judged(run)
+    if judged is None:
+        return None
+    first, *_ = records.read(run / "timeline.json", records.TIMELINE)["phases"]
+    return judged.with_columns(t=pl.col("t") + first["start"])
 
 
 def _probes(run: Path, setting: Setting) -> pl.DataFrame | None:
@@ -249,6 +259,15 @@ TABLES: Mapping[str, Table] = {
         ),
         (*_SETTING, "screen.json", "screen.mp4", "player.jsonl"),
         _of_victim(_frames),
+    ),
+    "pictures": Table(
+        "a picture that `sojourn quality --write` compared with the film",
+        Columns(
+            {"t": TableColumn(pl.Float64, "Unix s at which it was first seen")}
+            | {name: TableColumn(kind, JUDGED.texts[name]) for name, kind in JUDGED.items() if name != "t"}
+        ),
+        ("timeline.json", QUALITY),
+        _pictures,
     ),
     "probes": Table(
         "a packet of a latency probe (irtt); every probe through the bottleneck sends 50 per second",

@@ -173,8 +173,9 @@ def regenerate_report(run: LoadedRun) -> Path:
     """Write `report.html` of a run whose files are as recorded, and return its path. Raises as `renew_report`."""
     from sojourn.harness.report.run_page import REPORT
     from sojourn.harness.store.loaded import VictimRun
+    from sojourn.scoring.picture.judged import QUALITY
 
-    whole = run.require_raw_files() if isinstance(run, VictimRun) else run.whole(REPORT)
+    whole = run.require_raw_files(QUALITY) if isinstance(run, VictimRun) else run.whole(REPORT)
     return renew_report(run.path, whole.scores)
 
 

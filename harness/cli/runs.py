@@ -256,35 +256,54 @@ def mos(
 @one_line_errors
 def quality(
     run: Run,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between judged pictures.")] = 1.0,
+    every: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, metavar="S", help="Seconds between judged pictures (default: 1; in a call, every picture)."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file with every picture's values.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Store the values in the run, its report and its tables.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the picture quality on the screen against the film (SSIM, VMAF), by phase and rendition."""
+    """Measure the picture quality on the screen against the film or the camera (SSIM, VMAF), by phase and rendition."""
     from rich.progress import Progress
 
     from sojourn.harness.report import picture_quality
+    from sojourn.harness.report.terminal import print_quality
+    from sojourn.harness.store.loaded import load_victim_run
+    from sojourn.scoring.picture.judged import by_phase
 
     with Progress(console=Console(stderr=True)) as bars:
-        task = bars.add_task("painting the film", total=1.0)
+        task = bars.add_task("comparing with the film", total=1.0)
         judged = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
+    loaded = load_victim_run(run, "quality")
+    files = [output] if output else []
     if output:
         judged.write_csv(output)
+    if write:
+        files += [picture_quality.store(run, judged), regenerate_report(load_victim_run(run, "quality"))]
+    renditions = picture_quality.summary(judged)
     if as_json:
-        print_json(picture_quality.summary(judged).to_dicts())
+        phases = [asdict(row) for row in by_phase(judged, loaded.scores)]
+        print_json({"phases": phases, "renditions": renditions.filter(renditions["height"].is_not_null()).to_dicts()})
         return
-    table = plain_table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
-    for phase, height, count, *figures in picture_quality.summary(judged).iter_rows():
-        cells = (
-            f"{figure:.{digits}f}" if figure is not None else "–"
-            for figure, digits in zip(figures, (3, 3, 1, 1), strict=True)
-        )
-        table.add_row(Text(phase), f"{height}p" if height else "–", str(count), *cells)
-    console_of().print(table)
+    print_quality(judged, loaded.scores, console_of())
+    if renditions["height"].null_count() < renditions.height:
+        table = plain_table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
+        for phase, height, count, *figures in renditions.iter_rows():
+            cells = (
+                f"{figure:.{digits}f}" if figure is not None else "–"
+                for figure, digits in zip(figures, (3, 3, 1, 1), strict=True)
+            )
+            table.add_row(Text(phase), f"{height}p" if height else "–", str(count), *cells)
+        console_of().print(table)
     if judged["vmaf"].null_count():
         print("No VMAF: this ffmpeg has no libvmaf; install one with pip install 'sojourn[vmaf]'.")
-    if output:
-        print(output)
+    for file in files:
+        print(file)
 
 
 @app.command()

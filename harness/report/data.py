@@ -29,7 +29,7 @@ from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import MANIFEST, is_run
 from sojourn.harness.store.runs import run_folders
 from sojourn.scoring.cell_tables import TABLES as CELL_TABLES
-from sojourn.scoring.long_table import COLUMNS, frame
+from sojourn.scoring.long_table import COLUMNS, LongRow, frame
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.tables import TABLES, Table
 
@@ -122,12 +122,18 @@ def of_folder(folder: Path, *, void: bool = False) -> pl.DataFrame:
     left += [Left(path, "unreadable", f"{MANIFEST} is missing") for path in _without_manifest(folder)]
     if not void:
         left += [Left(run.path, "invalid", "; ".join(run.reasons)) for run in runs if run.reasons]
+    figures: dict[Path, list[LongRow]] = {}
+    for run in (run for run in runs if void or not run.reasons):
+        try:
+            figures[run.path] = run.figures
+        except RuntimeError as damaged:
+            left.append(Left(run.path, "unreadable", str(damaged)))
     for one in left:
         warnings.warn(printable(f"{one.path}: skipped: {one.state}: {one.reason}"), stacklevel=3)
-    kept = without_copies(run for run in runs if void or not run.reasons)
+    kept = without_copies(run for run in runs if run.path in figures)
     names = distinct_names([run.path for run in kept])
     groups = grouped(kept)
-    table = frame((group.title, names[run.path], run.seed, run.figures) for group in groups for run in group.runs)
+    table = frame((group.title, names[run.path], run.seed, figures[run.path]) for group in groups for run in group.runs)
     every = [(group, run) for group in groups for run in group.runs]
     of_runs: dict[str, list[Any]] = {"run": [names[run.path] for _, run in every]}
     if void:

@@ -11,7 +11,8 @@ from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
 from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
-from sojourn.scoring.long_table import label_of
+from sojourn.scoring.long_table import ALONE, label_of
+from sojourn.scoring.picture.judged import by_phase
 from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PhaseScores, Scores, rate_steps
 from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
@@ -21,11 +22,15 @@ from sojourn.scoring.time_series import probe_names
 from sojourn.traffic.probes import PROBES
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from sojourn.scoring.statistics.intervals import Estimate
     from sojourn.scoring.statistics.summary import ExperimentSummary, Figure
 
 #: A baseline shorter than this, s, is noted next to the harm.
 _LONG_ALONE_S = 60.0
+#: Decimals of a picture's quality.
+_QUALITY_DECIMALS = {"ssim": 3, "vmaf": 1}
 DEMAND_MET = "demand met"
 """Shown instead of the harm to goodput if the path did not limit the victim (`sojourn.scoring.transport.demand`)."""
 PRIMARY = ", primary"
@@ -261,6 +266,35 @@ def sojourn_table(scores: Scores) -> Grid:
         times = [_infinite(gone) if ms == inf else number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms)]
         times.append(number(row.max_ms))
         grid.rows.append(Row([row.phase, of, row.queue, *counts, *times], row.phase in contended))
+    return grid
+
+
+def quality_table(judged: pl.DataFrame, scores: Scores) -> Grid:
+    """Return the quality of the judged pictures alone and in every phase, with its harm; `judged` as in quality.csv."""
+    rows = by_phase(judged, scores)
+    names = [name for name in ("ssim", "vmaf") if any(getattr(row, f"{name}_mean") is not None for row in rows)]
+    grid = Grid(
+        "Pictures on the screen, each compared with the film's frame whose number it shows: SSIM of the luma (1: "
+        "identical), VMAF (0 to 100); mean and 5th percentile. A picture that stands still counts once, so freezes and "
+        "frames never shown do not lower the figures. Harm: the loss of the mean, as a share of the mean alone."
+    )
+    lost = {phase.name: phase.frame_loss for phase in [*scores.phases] if phase.frame_loss is not None}
+    grid.heads = ["phase", "pictures", *(head for name in names for head in (name.upper(), "P5", "harm"))]
+    grid.heads += ["never shown"] if lost else []
+    for row in rows:
+        shown = Row([row.phase, str(row.pictures)], bool(row.contender))
+        for name in names:
+            harmed = row.harm.get(f"{name}_mean")
+            decimals = _QUALITY_DECIMALS[name]
+            figures = (getattr(row, f"{name}_{what}") for what in ("mean", "p5"))
+            shown.cells += ["–" if figure is None else f"{figure:.{decimals}f}" for figure in figures]
+            shown.cells.append("–" if harmed is None else two_decimals(harmed))
+            marked = {"none": set(), "some": shown.some, "severe": shown.hurt}[severity(harmed or 0.0)]
+            marked |= {len(shown.cells) - 3, len(shown.cells) - 1}
+        if lost:
+            share = scores.baseline.frame_loss if row.phase == ALONE and scores.baseline else lost.get(row.phase)
+            shown.cells.append("–" if share is None else percent(share))
+        grid.rows.append(shown)
     return grid
 
 

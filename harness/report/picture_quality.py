@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Picture quality on the screen against Sojourn's film: SSIM, and VMAF if ffmpeg supports it."""
+"""Picture quality on the screen against Sojourn's film or camera: SSIM, and VMAF if ffmpeg supports it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,26 @@ from sojourn.apps.standins import scenes
 from sojourn.apps.standins.call import camera
 from sojourn.apps.standins.film import Film, FilmError
 from sojourn.apps.standins.ladder import rung_of
+from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, stored_object, valid
-from sojourn.harness.store.manifest import read_manifest
-from sojourn.scoring.picture import frames, quality
+from sojourn.harness.store.manifest import read_manifest, reseal
+from sojourn.scoring.picture import frames, judged, quality
 from sojourn.scoring.picture.quality import Picture, QualityError
+from sojourn.scoring.picture.recording import picture_size
+from sojourn.scoring.picture.strip import Box
+
+FILM_EVERY_S = 1.0
+"""Time between the judged pictures of a film, s; of a call, every picture is."""
 
 
-def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.DataFrame:
-    """Judge one picture every `every_s` (s), one row per picture.
+def measure(run: Path, every_s: float | None, progress: Callable[[float], None]) -> pl.DataFrame:
+    """Judge one picture every `every_s` (s; None: FILM_EVERY_S, in a call every picture), one row per picture.
 
-    Columns: t (s from the first phase's start), phase, height (px of the rendition, null in a call), frame (of the
-    film), ssim, vmaf (null without libvmaf). `progress` receives the share done. Raises LoadError for a run that is not
-    valid, QualityError if no Sojourn film was shown; ReportError, RecordingError.
+    Columns: `sojourn.scoring.picture.judged.COLUMNS`. A picture is compared with the frame whose number it shows, so
+    one that stands still is judged once, and its length is left to the freezes. `progress` receives the share done.
+    Raises LoadError for a run that is not valid, QualityError if no Sojourn film was shown; ReportError,
+    RecordingError.
     """
     scores = valid(load_victim_run(run, "quality")).require_unaltered("screen.mp4", "screen.json").scores
     try:
@@ -42,22 +49,35 @@ def measure(run: Path, every_s: float, progress: Callable[[float], None]) -> pl.
     if scores.picture != "strip" or not clip:
         raise QualityError(f"{run}: it did not show Sojourn's film, so there is no reference to compare with")
     video = run / "screen.mp4"
-    shown = frames.read_recording(video, float(screen["start"]) - scores.t0)
+    size = picture_size(video)
+    box = frames.find_box(video, *size) or Box.bottom(*size)
+    shown = frames.read_recording(video, float(screen["start"]) - scores.t0, box)
+    if every_s is None and not lab.get("call"):
+        every_s = FILM_EVERY_S
     picks = quality.picks(shown, every_s)
     chosen = [pick for pick in picks if any(p.start <= pick.t < p.end for p in scores.phases)]
-    judged = quality.compare(video, chosen, _film(run, lab), _ffmpeg(), progress)
+    compared = quality.compare(video, box, chosen, _film(run, lab), _ffmpeg(), progress)
     heights = dict(enumerate(clip["heights"]))
     renditions = shown["rendition"].gather([pick.nth for pick in chosen])
-    return pl.DataFrame(
-        {
-            "t": [round(pick.t, 3) for pick in chosen],
-            "phase": [next(p.name for p in scores.phases if p.start <= pick.t < p.end) for pick in chosen],
-            "height": pl.Series([heights.get(index) for index in renditions], dtype=pl.Int64),
-            "frame": [pick.frame for pick in chosen],
-            "ssim": [picture.ssim for picture in judged],
-            "vmaf": pl.Series([picture.vmaf for picture in judged], dtype=pl.Float64),
-        }
-    )
+    values = {
+        "t": [round(pick.t, 3) for pick in chosen],
+        "phase": [next(p.name for p in scores.phases if p.start <= pick.t < p.end) for pick in chosen],
+        "height": [heights.get(index) for index in renditions],
+        "frame": [pick.frame for pick in chosen],
+        "ssim": [picture.ssim for picture in compared],
+        "vmaf": [picture.vmaf for picture in compared],
+    }
+    return pl.DataFrame(values, schema=judged.COLUMNS)
+
+
+def store(run: Path, pictures: pl.DataFrame) -> Path:
+    """Write the judged pictures to a run, let its manifest hold them, and return their file.
+
+    Raises StoreError, OSError.
+    """
+    replace_file(run / judged.QUALITY, pictures.write_csv().encode())
+    reseal(run, judged.QUALITY)
+    return run / judged.QUALITY
 
 
 def summary(scores: pl.DataFrame) -> pl.DataFrame:

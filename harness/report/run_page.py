@@ -14,6 +14,7 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report.filmstrip import moments, pictures
 from sojourn.harness.report.grids import (
+    Grid,
     bottleneck,
     far_table,
     harm_table,
@@ -22,6 +23,7 @@ from sojourn.harness.report.grids import (
     number,
     other_contenders_table,
     phase_table,
+    quality_table,
     sojourn_table,
 )
 from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
@@ -32,6 +34,7 @@ from sojourn.harness.report.svg import Points, ccdf_plot
 from sojourn.harness.report.timeline import timeline, watched
 from sojourn.harness.store.loaded import judged, stored_object
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, Manifest, is_run, read_manifest
+from sojourn.scoring.picture.judged import read_judged
 from sojourn.scoring.schema.files import FILES
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
 from sojourn.scoring.time_series import RunSeries, run_series
@@ -78,6 +81,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     frames = _plotted(scores, scores.frame_ccdf)
     service = str(stored_object(run / "options.json").get("service", ""))
     had = outcomes(scores) if status == "valid" else []
+    judged = read_judged(run) if status == "valid" else None
     video = "screen.mp4" if (run / "screen.mp4").exists() else ""
     strip, poster = _strip(view, run / video, offset) if video else ([], "")
     return {
@@ -92,6 +96,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "harm": harm_table(scores),
         "published": published_table(scores, service),
         "phases": phase_table(scores),
+        "quality": Grid("") if judged is None else quality_table(judged, scores),
         "timeline_svg": Markup(timeline(view)),
         "video": video,
         "video_offset": f"{offset:.3f}",

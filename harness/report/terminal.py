@@ -18,6 +18,7 @@ from sojourn.harness.report.grids import (
     lab_table,
     other_contenders_table,
     phase_table,
+    quality_table,
 )
 from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
 from sojourn.harness.report.published_tables import services_table
@@ -26,6 +27,8 @@ from sojourn.harness.terminal import FittedTable
 from sojourn.scoring.schema.scores import Scores
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from sojourn.harness.report.compare import Comparison
     from sojourn.harness.report.experiments import Experiment
 
@@ -51,6 +54,11 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
             console.print(Text(f"  {reason}", style="red"))
     console.print(Text(f"evidence: {run}"), soft_wrap=True)
     console.print(Text(f"report:   {run / 'report.html'}"), soft_wrap=True)
+
+
+def print_quality(judged: pl.DataFrame, scores: Scores, console: Console) -> None:
+    """Print the quality of the judged pictures, by phase, with its harm."""
+    console.print(_table(quality_table(judged, scores)))
 
 
 #: Styles by a badge's word; valid measurements have none, because validity is not a verdict.

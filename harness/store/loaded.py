@@ -138,6 +138,14 @@ class VictimRun(LoadedRun):
         return validity.reasons or ([] if validity.valid else ["no gate says why"])
 
     @property
+    def figures(self) -> list[LongRow]:
+        from sojourn.scoring.picture import judged
+
+        self.require_unaltered(judged.QUALITY)
+        pictures = judged.read_judged(self.path)
+        return [*super().figures, *(judged.rows_of(pictures, self.scores) if pictures is not None else ())]
+
+    @property
     def definition(self) -> dict[str, Any]:
         values = {name: value for name, value in self.options.items() if name not in _APART}
         timeline = ", ".join(f"{who} {length:g} s" for who, length in _in_one_order(self.options.get("phases", [])))

@@ -24,6 +24,7 @@ FILES: dict[str, RunFile] = {
     "setup.log": RunFile("every command with its output"),
     "teardown.log": RunFile("every command with its output"),
     "scores.json": RunFile("the figures, computed from the other files"),
+    "quality.csv": RunFile("SSIM and VMAF of the pictures shown, computed by `sojourn quality`"),
     "report.html": RunFile("the report, computed from the other files"),
     "options.json": RunFile("every option as resolved"),
     "timeline.json": RunFile("the phases with start and end"),

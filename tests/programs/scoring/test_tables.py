@@ -15,6 +15,7 @@ from sojourn.scoring.cell_tables import TABLES as CELL_TABLES
 from sojourn.scoring.evidence import Setting
 from sojourn.scoring.packets.pcapng import CaptureError
 from sojourn.scoring.packets.per_flow import goodput_bps
+from sojourn.scoring.picture.judged import QUALITY
 from sojourn.scoring.score import score_run
 from sojourn.scoring.tables import TABLES
 
@@ -25,6 +26,7 @@ def test_a_table_has_its_columns_and_rows(run: Path, name: str) -> None:
     bulk = json.loads((run / "bulk.json").read_text())
     bulk["flows"].append({"contender": "web", "phase": "prague", "sender_port": 5100, "fetches": [fetch]})
     (run / "bulk.json").write_text(json.dumps(bulk))
+    (run / QUALITY).write_text("t,phase,height,frame,ssim,vmaf\n0.5,solo-1,720,15,0.97,\n")
     table = TABLES[name].of(run)
     assert table.schema == TABLES[name].columns
     assert table.height > 0
@@ -61,6 +63,12 @@ def test_a_damaged_file_is_named(run: Path) -> None:
     (run / "client.pcapng.zst").write_bytes(b"no capture")
     with pytest.raises(CaptureError, match=r"client\.pcapng\.zst"):
         TABLES["packets"].of(run)
+
+
+def test_a_judged_picture_is_on_the_clock_of_the_run(run: Path) -> None:
+    (run / QUALITY).write_text("t,phase,height,frame,ssim,vmaf\n0.5,solo-1,720,15,0.97,\n")
+    (row,) = TABLES["pictures"].of(run).rows()
+    assert row == (Setting.read(run).phases[0].start + 0.5, "solo-1", 720, 15, 0.97, None)
 
 
 def test_events_keep_what_came_with_them(run: Path) -> None:

@@ -13,10 +13,15 @@ import cv2
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
+import sojourn
 from sojourn.apps.standins.call import camera
 from sojourn.apps.standins.film import FilmError
+from sojourn.harness.cli import app
 from sojourn.harness.report import picture_quality
+from sojourn.harness.report.data import RunData
+from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import LoadError
 from sojourn.harness.store.manifest import Bundled, read_manifest, write_manifest
 from sojourn.scoring.picture import strip
@@ -50,13 +55,17 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(tmp_path: Path, scores: Scores, recording: Path) -> Path:
     (run := tmp_path / "run").mkdir()
-    phases = [scores.phases[0].model_copy(update={"name": name, "start": at, "end": at + 2.0})
-              for name, at in (("good", 0.0), ("poor", 2.0))]  # fmt: skip
-    (run / SCORES).write_text(scores.model_copy(update={"phases": phases}).model_dump_json())
+    phases = [scores.phases[0].model_copy(update={"name": name, "start": at, "end": at + 2.0, "contender": contender})
+              for name, at, contender in (("good", 0.0, None), ("poor", 2.0, "cubic"))]  # fmt: skip
+    told = {"phases": phases, "baseline_windows": [(0.0, 2.0)], "harm": [], "freezes": [], "renditions": []}
+    (run / SCORES).write_text(scores.model_copy(update=told).model_dump_json())
     clip = {"frames": camera.FRAMES, "fps": camera.FPS, "heights": [], "rates_bps": []}
     (run / "lab.json").write_text(json.dumps({"clip": clip, "call": {"width": WIDTH, "height": HEIGHT}}))
     (run / "screen.json").write_text(json.dumps({"start": scores.t0}))
-    (run / "screen.mp4").symlink_to(recording)
+    times = [{"name": it.name, "contender": it.contender, "start": scores.t0 + it.start, "end": scores.t0 + it.end}
+             for it in phases]  # fmt: skip
+    (run / "timeline.json").write_text(json.dumps({"phases": times}))
+    (run / "screen.mp4").hardlink_to(recording)
     return seal(run)
 
 
@@ -117,3 +126,32 @@ def test_a_frame_that_the_film_has_not_is_told(run: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(camera, "FRAMES", 50)
     with pytest.raises(QualityError, match="frame 60 was shown, which the film has not"):
         picture_quality.measure(run, 1.0, lambda share: None)
+
+
+def test_every_picture_of_a_call_is_judged(run: Path) -> None:
+    found = picture_quality.measure(run, None, lambda share: None)
+    assert found["frame"].to_list() == list(range(SECONDS * FPS)) and found["height"].null_count() == found.height
+
+
+def test_stored_values_are_in_report_and_tables(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of the command, and an altered file is refused by name."""
+    monkeypatch.setattr(picture_quality, "find_spec", lambda name: None)
+    told = CliRunner().invoke(app, ["quality", str(run), "--every=0.5", "--write", "--json"], env={"COLUMNS": "200"})
+    assert told.exit_code == 0, told.stderr
+    alone, good, poor = json.loads(told.stdout)["phases"]
+    assert alone["ssim_mean"] == good["ssim_mean"] > 0.99 and poor["pictures"] == 4
+    assert poor["harm"]["ssim_mean"] == pytest.approx(1 - poor["ssim_mean"] / good["ssim_mean"])
+    loaded = sojourn.load(run)
+    assert isinstance(loaded, RunData) and loaded.pictures["frame"].to_list() == [0, 15, 30, 45, 60, 75, 90, 105]
+    figures = {(phase, metric): value for _, _, _, phase, _, metric, value, _ in loaded.figures.rows()}
+    assert figures["poor", "ssim_mean"] == poor["ssim_mean"]
+    assert figures["poor", "harm.ssim_mean"] == poor["harm"]["ssim_mean"]
+    page = (run / "report.html").read_text()
+    assert "<h2>Picture quality</h2>" in page and f"{poor['ssim_mean']:.3f}" in page
+    assert verify_run(run).files.keys() >= {"quality.csv", "report.html"}
+    (run / "quality.csv").write_text((run / "quality.csv").read_text().replace(",poor,", ",good,"))
+    for arguments in (["report", str(run)], ["data", str(run), "--table=pictures", "-o", str(run.parent / "out")]):
+        refused = CliRunner().invoke(app, arguments)
+        assert refused.exit_code == 1 and "quality.csv does not match the manifest" in refused.stderr
+    assert CliRunner().invoke(app, ["quality", str(run), "--every=2", "--write"]).exit_code == 0
+    assert sojourn.load(run).pictures.height == 2
