@@ -75,7 +75,7 @@ def test_a_prague_flow_is_not_sanctioned_in_60_s(tmp_path: Path) -> None:
     cell = protected("prague", ["prague"], {}, 60, " lg_aging 19 critical_score 4000")
     scores, seen = ran(cell, tmp_path, QPROT)
     last = seen[-1]
-    options = {"lg_aging": 19, "lg_range": 19, "critical_score": 4000, "max_th": 3724, "critical_ql": 3724}
+    options = {"lg_aging": 19, "lg_range": 19, "critical_score": 4000, "ramp_end": 3724, "critical_ql": 3724}
     assert options.items() <= last["options"].items() and last["options"]["protect"] is True
     assert marks(last) and 0 < last["native_mark"] <= last["ecn_mark"]
     assert 3500 < last["nqb"] <= 3600 < last["pkts-in-l"]

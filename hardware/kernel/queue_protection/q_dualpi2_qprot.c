@@ -16,9 +16,10 @@ static const struct word {
 	const char *name;
 	int attribute;
 	int (*get)(__u32 *value, const char *text);
+	const char *shown;	/* where the kernel shows what it made of the value */
 } words[] = {
 	{ "limit", TCA_QPROT_LIMIT },
-	{ "max_th", TCA_QPROT_MAX_TH, get_time },
+	{ "max_th", TCA_QPROT_MAX_TH, get_time, "ramp_end" },
 	{ "lg_range", TCA_QPROT_LG_RANGE },
 	{ "critical_ql", TCA_QPROT_CRITICAL_QL, get_time },
 	{ "critical_score", TCA_QPROT_CRITICAL_SCORE, get_time },
@@ -79,12 +80,13 @@ static int qprot_print_opt(const struct qdisc_util *qu, FILE *f, struct rtattr *
 	if (tb[TCA_QPROT_RATE64])
 		tc_print_rate(PRINT_ANY, "rate", "rate %s ", rta_getattr_u64(tb[TCA_QPROT_RATE64]));
 	for (unsigned int i = 0; i < WORDS; i++) {
+		const char *name = words[i].shown ?: words[i].name;
 		char format[32];
 
 		if (!tb[words[i].attribute])
 			continue;
-		snprintf(format, sizeof(format), "%s %%u%s ", words[i].name, words[i].get ? "us" : "");
-		print_uint(PRINT_ANY, words[i].name, format, rta_getattr_u32(tb[words[i].attribute]));
+		snprintf(format, sizeof(format), "%s %%u%s ", name, words[i].get ? "us" : "");
+		print_uint(PRINT_ANY, name, format, rta_getattr_u32(tb[words[i].attribute]));
 	}
 	if (tb[TCA_QPROT_PROTECT]) {
 		bool protects = rta_getattr_u32(tb[TCA_QPROT_PROTECT]);

@@ -377,3 +377,60 @@ def test_8_1_1_an_attacker_holds_its_bucket_at_the_aging_rate_and_more(queue: An
             break
     assert (not taken) == holds
     assert 100 * AGING * 8 > 400e6
+
+
+# What follows for a whole queue
+
+
+def through_l(queue: Any, rate: int, sends: dict[int, tuple[int, float, int]], seconds: float) -> dict[int, list[bool]]:
+    """Return whether each packet of every flow is sanctioned, in an L queue that its link empties at `rate`.
+
+    `sends`: flow → bytes of its packets, s between its bursts, packets of a burst.
+    """
+    queue.begin(rate)
+    arrivals = sorted(
+        (n * gap, flow, size)
+        for flow, (size, gap, burst) in sends.items()
+        for n in range(round(seconds / gap))
+        for _ in range(burst)
+    )
+    before = backlog = 0.0
+    seen: dict[int, list[bool]] = {flow: [] for flow in sends}
+    for at, flow, size in arrivals:
+        backlog = max(0, backlog - (at - before) * rate / 8)
+        before = at
+        delay = round(backlog * 8 / rate * SECOND)
+        seen[flow].append(queue.sanctions(flow, size, delay, round(SECOND + at * SECOND)))
+        backlog += 0 if seen[flow][-1] else size
+    return seen
+
+
+GAME, OTHER = hashed(7), hashed(9)
+GAMES_PACKETS = (200, 1 / 60, 1)
+
+
+@pytest.mark.parametrize("rate", [10 * MBIT, 50 * MBIT, 200 * MBIT])
+def test_an_overload_is_sanctioned_by_its_excess_at_once_and_a_game_is_not(library: ctypes.CDLL, rate: int) -> None:
+    gap = MTU * 8 / (1.2 * rate)
+    seen = through_l(library, rate, {GAME: GAMES_PACKETS, OTHER: (MTU, gap, 1)}, seconds=1)
+    sanctioned = seen[OTHER]
+    assert sanctioned.index(True) * gap < 0.05
+    assert sum(sanctioned) / len(sanctioned) == pytest.approx(1 - 1 / 1.2, abs=0.01)
+    assert not any(seen[GAME])
+    assert state(library).sanctioned_flows == 1
+
+
+@pytest.mark.parametrize("rate", [10 * MBIT, 50 * MBIT, 200 * MBIT])
+def test_a_smooth_flow_below_the_rate_is_not_sanctioned(library: ctypes.CDLL, rate: int) -> None:
+    seen = through_l(library, rate, {GAME: GAMES_PACKETS, OTHER: (MTU, MTU * 8 / (0.9 * rate), 1)}, seconds=1)
+    assert not any(seen[GAME]) and not any(seen[OTHER])
+
+
+def test_of_a_burst_the_head_stays_and_the_tail_is_sanctioned(library: ctypes.CDLL) -> None:
+    """30 pictures per second of 20 packets, 7 of 10 Mbit/s: below the rate on average, 24 ms at once."""
+    seen = through_l(library, 10 * MBIT, {GAME: GAMES_PACKETS, OTHER: (MTU, 1 / 30, 20)}, seconds=2)
+    bursts = [seen[OTHER][n : n + 20] for n in range(0, len(seen[OTHER]), 20)]
+    for burst in bursts:
+        first = burst.index(True)
+        assert 3 <= first <= 5 and all(burst[first:]), "the ramp ends at 3.7 ms, which is 3 to 4 packets"
+    assert not any(seen[GAME])
