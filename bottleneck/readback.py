@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -17,6 +17,8 @@ from sojourn.bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
 from sojourn.traffic.ports import IRTT_UNSHAPED
 
 Objects = list[dict[str, Any]]
+QUEUE = "10:"
+"""The handle of the queue under test."""
 
 
 class ReadbackError(RuntimeError):
@@ -29,20 +31,34 @@ class ReadbackError(RuntimeError):
 
 @dataclass(frozen=True)
 class State:
-    """A router's `tc -d -j … show`: qdiscs of all interfaces; classes, egress and ingress filters by interface."""
+    """A router's `tc -d -j … show`: qdiscs of all interfaces; classes, egress and ingress filters by interface.
+
+    Filters of the queue under test only if they were queried.
+    """
 
     qdiscs: Objects
     classes: dict[str, Objects]
     filters: dict[str, Objects]
     ingress: dict[str, Objects]
+    queue_filters: dict[str, Objects] = field(default_factory=dict)
 
 
 def queries(*devices: str) -> list[str]:
-    """Return the lines for `tc -d -j -batch -` whose answers `state` reads in this order."""
+    """Return the lines for `tc -d -j -batch -` whose answers `state` reads in this order, before `filter_queries`."""
     lines = ["qdisc show"]
     for dev in devices:
         lines += [f"class show dev {dev}", f"filter show dev {dev}", f"filter show dev {dev} parent ffff:"]
     return lines
+
+
+def filter_queries(*devices: str) -> list[str]:
+    """Return the further lines, in the same order, for the filters of the queues under test."""
+    return [f"filter show dev {dev} parent {QUEUE}" for dev in devices]
+
+
+def queue_filters(dev: str, queue: Qdisc) -> list[list[str]]:
+    """Return the commands that complete a new queue under test on `dev`."""
+    return [one.command(dev, QUEUE) for one in queue.filters(QUEUE)]
 
 
 def state(answers: str, *devices: str) -> State:
@@ -53,8 +69,9 @@ def state(answers: str, *devices: str) -> State:
         lists = list(json_values(answers))
     except RecursionError as error:
         raise ValueError("incomplete JSON") from error
-    if len(lists) != len(queries(*devices)):
-        raise ValueError(f"tc gave {len(lists)} answers, expected {len(queries(*devices))}")
+    usual, more = len(queries(*devices)), len(filter_queries(*devices))
+    if len(lists) not in (usual, usual + more):
+        raise ValueError(f"tc gave {len(lists)} answers, expected {usual}")
     if not all(isinstance(answer, list) for answer in lists):
         raise ValueError("an answer is not a list")
     qdiscs, rest = lists[0], iter(lists[1:])
@@ -64,6 +81,7 @@ def state(answers: str, *devices: str) -> State:
         classes={dev: part[0] for dev, part in parts.items()},
         filters={dev: part[1] for dev, part in parts.items()},
         ingress={dev: part[2] for dev, part in parts.items()},
+        queue_filters=dict(zip(devices, rest, strict=False)),
     )
 
 
@@ -156,6 +174,7 @@ def shaped(dev: str, requested: Direction, state: State, *, unshaped: bool = Tru
     if root["options"].get("default") != default:
         lines.append(f"{dev}: requested htb default {default}, found {root['options'].get('default')}")
     lines += [f"{dev}: {requested.qdisc.kind} {line}" for line in requested.qdisc.differences(queue.get("options", {}))]
+    lines += _unfiltered(dev, requested.qdisc, state)
     classes = {c["handle"]: c for c in state.classes[dev] if c.get("class") == "htb"}
     rates = {"1:10": requested.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
     for handle, rate in rates.items():
@@ -188,7 +207,19 @@ def slotted(dev: str, queue: Qdisc, state: State) -> list[str]:
     """
     lines = _placed(dev, state, "1:", "slots", None) + _placed(dev, state, "10:", queue.kind, "1:1")
     shown = _qdisc(state, dev, "10:").get("options", {})
-    return lines or [f"{dev}: {queue.kind} {line}" for line in queue.differences(shown)]
+    return lines or [
+        *(f"{dev}: {queue.kind} {line}" for line in queue.differences(shown)),
+        *_unfiltered(dev, queue, state),
+    ]
+
+
+def _unfiltered(dev: str, queue: Qdisc, state: State) -> list[str]:
+    return [
+        f"{dev}: requested {one.protocol} {one.key} {one.value} to {queue.kind}'s class {one.classid}, "
+        "found no such filter"
+        for one in queue.filters(QUEUE)
+        if not one.is_among(state.queue_filters.get(dev, []))
+    ]
 
 
 def delayed(dev: str, ifb: str, requested: Impairment, state: State, only: Sequence[str] = ()) -> list[str]:

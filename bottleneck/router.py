@@ -52,13 +52,17 @@ class Router:
             except CommandError as failed:
                 raise RouterError(str(failed)) from failed
         commands = spec.commands(self.effective(bottleneck), self.lan, self.wan, self._masqueraded)
+        for dev, way in ((self.lan, bottleneck.down), (self.wan, bottleneck.up)):
+            commands += readback.queue_filters(dev, way.qdisc)
         for program, group in groupby(commands, key=lambda command: command[0]):
             self._batch(program, [command[1:] for command in group])
         self.verify(bottleneck)
 
     def verify(self, bottleneck: Bottleneck) -> None:
         """Raise `sojourn.bottleneck.readback.ReadbackError` if the router is not set up as `bottleneck`."""
-        state, requested = self.state(), self.effective(bottleneck)
+        ways = (bottleneck.down, bottleneck.up)
+        filtered = any(way.qdisc.filters(readback.QUEUE) for way in ways)
+        state, requested = self.state(queue_filters=filtered), self.effective(bottleneck)
         with self._understood():
             differences = readback.differences(requested, state, self.lan, self.wan, self._masqueraded)
         if self._masqueraded and nat.TABLE not in self.place.run(["nft", "list", "tables", "ip"]).split():
@@ -96,9 +100,12 @@ class Router:
         if left:
             raise readback.ReadbackError(left)
 
-    def state(self) -> readback.State:
+    def state(self, *, queue_filters: bool = False) -> readback.State:
         """Read the router's qdiscs, classes and filters in one round trip. Raises `RouterError`."""
-        lines = "\n".join(readback.queries(self.lan, self.wan)) + "\n"
+        queries = readback.queries(self.lan, self.wan)
+        if queue_filters:
+            queries += readback.filter_queries(self.lan, self.wan)
+        lines = "\n".join(queries) + "\n"
         answers = self.place.run(["tc", "-d", "-j", "-batch", "-"], input=lines)
         with self._understood():
             return readback.state(answers, self.lan, self.wan)

@@ -16,9 +16,9 @@ from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.traffic import ports
 
-Codepoint = Literal["not-ect", "ect1", "ect0", "ce"]
-# The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte.
-TOS: dict[Codepoint, int] = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
+Codepoint = Literal["not-ect", "ect1", "ect0", "ce", "nqb"]
+# The IP header's ECN field (RFC 3168); irtt's --dscp is the whole former TOS byte. NQB: DSCP 45, Not-ECT (RFC 9956).
+TOS: dict[Codepoint, int] = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3, "nqb": 45 << 2}
 _LENGTH = 172  # payload in bytes: a G.711 packet of 20 ms
 _CONNECT_S = 10.0
 

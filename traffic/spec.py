@@ -22,7 +22,7 @@ class Specified(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
 
-UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1"}
+UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1", "udp-nqb": "nqb"}
 """Contenders that send UDP packets of 1500 bytes at a fixed rate regardless of loss, and their codepoint."""
 
 
@@ -52,7 +52,7 @@ class Flow(Specified):
             known = (*CONTENDERS, *PROGRAMS, *UNRESPONSIVE)
             raise ValueError(f"unknown contender {self.contender!r}; known: {', '.join(known)}")
         if (self.rate_bps is not None) != (self.contender in UNRESPONSIVE):
-            raise ValueError(f"{self.contender}: {' and '.join(UNRESPONSIVE)} need rate_bps, others take none")
+            raise ValueError(f"{self.contender}: {', '.join(UNRESPONSIVE)} need rate_bps, others take none")
         if self.up and not own and self.contender not in CONTENDERS:
             raise ValueError(f"{self.contender}: flows down only")
         if self.pacing_bps and self.contender not in CONTENDERS:
@@ -107,8 +107,8 @@ class Call(Specified):
 
     bitrate_bps: int = Field(default=1_790_000, ge=10_000, le=20_000_000)
     """Bit rate of the video, each way."""
-    ecn: Literal["not-ect", "ect1"] = "not-ect"
-    """ect1: in dualpi2 the L queue."""
+    ecn: Literal["not-ect", "ect1", "nqb"] = "not-ect"
+    """ect1: in dualpi2 the L queue. nqb: DSCP 45, by talkers only."""
     rtt_us: int = Field(ge=0, le=4_000_000)
 
 

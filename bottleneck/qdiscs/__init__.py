@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.bottleneck.qdiscs.base import Qdisc, QdiscError
+from sojourn.bottleneck.qdiscs.base import Filter, Qdisc, QdiscError
 from sojourn.bottleneck.qdiscs.own import PREFIX, OwnQdisc
 from sojourn.hardware.machine.discovery import defined_in
 from sojourn.hardware.machine.messages import did_you_mean
@@ -28,7 +28,7 @@ EXAMPLES = tuple(text for qdisc in _OURS.values() for text in qdisc.examples)
 #: What an access line may have.
 _COMMON = ("pfifo", "fq_codel", "cake", "dualpi2")
 
-__all__ = ["EXAMPLES", "KINDS", "Qdisc", "QdiscError", "marks", "parse_qdisc", "sce_marks", "unknown_kind"]
+__all__ = ["EXAMPLES", "KINDS", "Filter", "Qdisc", "QdiscError", "marks", "parse_qdisc", "sce_marks", "unknown_kind"]
 
 
 def marks(statistics: Mapping[str, Any]) -> int | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -12,6 +12,34 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from sojourn.bottleneck.parameters import Parameter
 from sojourn.hardware.machine.messages import did_you_mean, first_wrong
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A flower filter of a queue, in tc's words: packets of `protocol` that match go to the class `classid`."""
+
+    protocol: str
+    prio: int
+    key: str
+    value: str
+    classid: str
+
+    def command(self, dev: str, parent: str) -> list[str]:
+        """Return the command that attaches it to the queue `parent` on `dev`."""
+        return (
+            f"tc filter add dev {dev} parent {parent} protocol {self.protocol} prio {self.prio} flower "
+            f"{self.key} {self.value} classid {self.classid}"
+        ).split()
+
+    def is_among(self, shown: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether `tc -j filter show` of the queue has it, without a further condition on packets."""
+        wanted = {self.key: self.value}
+        return any(
+            (one.get("protocol"), options.get("classid")) == (self.protocol, self.classid)
+            and {key: value for key, value in options.get("keys", {}).items() if key != "eth_type"} == wanted
+            for one in shown
+            if (options := one.get("options", {}))
+        )
 
 
 class QdiscError(ValueError):
@@ -141,6 +169,10 @@ class Qdisc(BaseModel):
 
     def __str__(self) -> str:
         return " ".join(self.tc_args())
+
+    def filters(self, handle: str) -> Sequence[Filter]:
+        """Return the tc filters that it needs once it exists with `handle`, such as `10:`."""
+        return ()
 
     def differences(self, actual: Mapping[str, Any]) -> list[str]:
         """Compare with the `options` of `tc -d -j qdisc show`; return one line per parameter that differs.

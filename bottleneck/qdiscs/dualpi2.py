@@ -10,11 +10,15 @@ from typing import Annotated, Any, ClassVar
 
 from sojourn.bottleneck import units
 from sojourn.bottleneck.parameters import Choice, Count, Flag, Fraction, Percent, Time
-from sojourn.bottleneck.qdiscs.base import Qdisc
+from sojourn.bottleneck.qdiscs.base import Filter, Qdisc
 
 _SCALE = 256  # alpha and beta are kept in steps of 1/256 Hz
 _BETA_MAX = (2 << 23) - 1
 _STEP_US = 1000  # mainline's default step_thresh
+#: The former TOS byte of packets with DSCP 45, Non-Queue-Building (RFC 9956), whatever their ECN field, for flower.
+_NQB = f"{45 << 2:#x}/0xfc"
+#: The class of packets that are in L without its marks and drops: those are for L4S (net/sched/sch_dualpi2.c).
+_UNMARKED_L = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +40,8 @@ class PacketCount(Count):
 class DualPI2(Qdisc):
     """DualPI2; times in µs, alpha and beta in Hz, memlimit in bytes, classic_protection in percent.
 
-    The L queue's step threshold is a time (`step_thresh`) or packets (`step_thresh_packets`), not both.
+    The L queue's step threshold is a time (`step_thresh`) or packets (`step_thresh_packets`), not both. `nqb` is
+    Sojourn's word, not tc's: filters that send packets with DSCP 45 to the L queue, which neither marks nor drops them.
     """
 
     kind: ClassVar[str] = "dualpi2"
@@ -51,6 +56,7 @@ class DualPI2(Qdisc):
         "dualpi2 max_rtt 200ms typical_rtt 20ms",
         "dualpi2 max_rtt 80ms",
         "dualpi2 target 333us tupdate 1777us alpha 0.16 beta 3.2 step_thresh 999us",
+        "dualpi2 limit 1000 nqb",
     )
 
     limit: Annotated[int | None, Count(low=1, unit="PACKETS")] = None
@@ -75,6 +81,7 @@ class DualPI2(Qdisc):
     classic_protection: Annotated[int | None, Percent(key="c-protection")] = None
     ecn_mask: Annotated[str | None, Choice(key="ecn-mask", choices={"l4s_ect": "l4s-ect", "any_ect": "any-ect"})] = None
     split_gso: Annotated[bool | None, Flag(off="no_split_gso", key="split-gso")] = None
+    nqb: Annotated[bool | None, Flag(shown=False)] = None
 
     def validate_together(self) -> None:
         if self.step_thresh is not None and self.step_thresh_packets is not None:
@@ -90,6 +97,17 @@ class DualPI2(Qdisc):
             raise ValueError("max_rtt is too low: beta would overflow")
         if min(automatic["alpha"], automatic["beta"]) < 1 / _SCALE:
             raise ValueError("max_rtt is too large: alpha or beta would be rounded to 0")
+
+    def tc_args(self) -> list[str]:
+        return [word for word in super().tc_args() if word != "nqb"]
+
+    def __str__(self) -> str:
+        return " ".join([*self.tc_args(), *(["nqb"] if self.nqb else [])])
+
+    def filters(self, handle: str) -> Sequence[Filter]:
+        classid = f"{handle}{_UNMARKED_L}"
+        both = ("ip", 1), ("ipv6", 2)
+        return [Filter(protocol, prio, "ip_tos", _NQB, classid) for protocol, prio in both if self.nqb]
 
     def caution(self, rate_bps: int) -> str:
         """Return a warning where each L packet that waits for one C packet is over the step threshold, and so marked.

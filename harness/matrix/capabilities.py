@@ -32,6 +32,7 @@ def missing_capability(cell: Cell, lab: str) -> str:
         "no root qdisc on the sending hosts": bool(cell.sender_queue),
         "no short flows": cell.short_flows is not None,
         "no recorded call": isinstance(cell.call, RecordedCall),
+        "no call with DSCP 45": cell.call is not None and cell.call.ecn == "nqb",
         "no segmentation offloads": cell.offloads,
         "no IPsec": cell.tunnel == "ipsec",
         "no delivery trace": any(hop.slots for hop in boxes),

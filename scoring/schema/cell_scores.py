@@ -171,6 +171,18 @@ class ReplayScores(CellRecord):
     needed: Annotated[Figure | None, Metric("window needed, packets", digits=0)] = None
 
 
+class ProtectionScores(CellRecord):
+    """Queue protection at the bottleneck, down: what it sent from the L queue to the C queue."""
+
+    sanctioned: Annotated[int, Metric("packets sanctioned", digits=0)]
+    sanctioned_flows: Annotated[int, Metric("flows sanctioned", digits=0)]
+    """Flows with a sanctioned packet; one that comes back after another has taken its bucket counts again."""
+    sanctioned_share: Annotated[Figure | None, Metric("share sanctioned", digits=4)]
+    """Of the packets for L."""
+    window_sanctioned_share: Annotated[Figure | None, Metric("share sanctioned in the window", digits=4)]
+    """The same in the steady-state window."""
+
+
 class PacketScores(CellRecord):
     """Single packets at the end of the path, by Pantheon's definitions; null if none arrived."""
 
@@ -226,6 +238,7 @@ class CellScores(CellRecord):
     wire: WireScores | None = None
     """The downlink data at the bottleneck."""
     replay: ReplayScores | None = None
+    protection: ProtectionScores | None = None
     active_queues: Annotated[int | float | None, Metric("flow queues in use, median", digits=1)] = None
     """Flow queues in use at the same time, down: median of the samples."""
 

@@ -23,11 +23,13 @@ RATES_BPS = (100_000, 1_234_567, 100_000_000, 10_000_000_000)
 def test_each_is_read_back_as_requested(tmp_path: Path, subtests: pytest.Subtests) -> None:
     requested = [Direction(rate_bps=10_000_000, qdisc=text) for text in EXAMPLES]
     requested += [Direction(rate_bps=rate, qdisc="fq_codel flows 1") for rate in RATES_BPS]
-    queries = shlex.quote("\n".join(readback.queries("lan")))
+    queries = shlex.quote("\n".join([*readback.queries("lan"), *readback.filter_queries("lan")]))
     script = ""
     for number, way in enumerate(requested):
         assert way.rate_bps
-        made = [*shaper.commands("lan", way.rate_bps, parse_qdisc(str(way.qdisc))), *shaper.teardown_commands("lan")]
+        queue = parse_qdisc(str(way.qdisc))
+        made = [*shaper.commands("lan", way.rate_bps, queue), *readback.queue_filters("lan", queue)]
+        made += shaper.teardown_commands("lan")
         *up, down = (shlex.join(["tc", "-n", "router", *words]) for _, *words in made)
         script += "\n".join((*up, f"echo {queries} | tc -n router -d -j -batch - >shown{number}", down)) + "\n"
     folder = Simulated(ensure_kernel(), ensure_guest(), tmp_path).run(script)

@@ -27,6 +27,7 @@ _IP_UDP_BYTES = 28
 
 def browsers(call: spec.Call) -> Browsers:
     """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
+    assert call.ecn != "nqb", "no real-time lab has it, see missing_capability"
     made = Browsers(bitrate_bps=call.bitrate_bps, ecn=call.ecn, recorder=None)
     made.prepare()
     return made

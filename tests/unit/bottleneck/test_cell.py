@@ -42,7 +42,7 @@ def test_nothing_begins_when_the_cell_has_ended(fields: dict[str, object], told:
     ("flow", "told"),
     [
         ({"contender": "cubicc"}, "unknown contender 'cubicc'; known: .*quic-cubic.*udp-ect1"),
-        ({"contender": "udp"}, "udp: udp and udp-ect1 need rate_bps"),
+        ({"contender": "udp"}, "udp: udp, udp-ect1, udp-nqb need rate_bps"),
         ({"contender": "cubic", "rate_bps": 1_000_000}, "cubic: .* others take none"),
         ({"contender": "udp", "rate_bps": 1_000_000, "up": True}, "udp: flows down only"),
         ({"contender": "udp", "rate_bps": 1_000_000, "pacing_bps": 1_000_000}, "udp: pacing_bps is for .* TCP only"),

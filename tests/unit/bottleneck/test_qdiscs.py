@@ -30,6 +30,18 @@ def test_values_are_in_the_fields_units() -> None:
     assert parse_qdisc("dualpi2").tc_args() == ["dualpi2"]
 
 
+def test_nqb_is_a_filter_and_no_word_of_tc() -> None:
+    queue = parse_qdisc("dualpi2 nqb limit 100")
+    assert str(queue) == "dualpi2 limit 100 nqb" and parse_qdisc(str(queue)) == queue
+    assert queue.tc_args() == ["dualpi2", "limit", "100"]
+    first, second = (" ".join(one.command("lan", "10:")) for one in queue.filters("10:"))
+    # DSCP 45 with any ECN field; class 2 is in L and is neither marked nor dropped.
+    assert first == "tc filter add dev lan parent 10: protocol ip prio 1 flower ip_tos 0xb4/0xfc classid 10:2"
+    assert second == "tc filter add dev lan parent 10: protocol ipv6 prio 2 flower ip_tos 0xb4/0xfc classid 10:2"
+    assert 0xB4 >> 2 == 45
+    assert not parse_qdisc("dualpi2").filters("10:") and not parse_qdisc("pie").filters("10:")
+
+
 def test_max_rtt_is_worked_out_as_rfc_9332_says() -> None:
     # RFC 9332's defaults: RTT_max 100 ms and RTT_typ 15 ms give Tupdate 15 ms, alpha 0.15 Hz, beta 3 Hz.
     automatic = DualPI2(max_rtt=100_000, typical_rtt=15_000).automatic

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,46 @@ def test_a_delay_nobody_asked_for_is_told(found: readback.State) -> None:
     lines = readback.differences(Bottleneck.symmetric(20_000_000, "dualpi2"), found)
     assert "wan: requested no delay, found ingress ffff:" in lines
     assert "ifb-down: requested no delay, found netem" in lines
+
+
+#: As iproute2 7.2 shows the filters of `dualpi2 nqb`.
+NQB = [
+    {"protocol": protocol, "pref": pref, "kind": "flower", "chain": 0, "options": {
+        "handle": 1, "classid": "10:2", "keys": {"eth_type": kind, "ip_tos": "0xb4/0xfc"}, "not_in_hw": True}}
+    for protocol, pref, kind in (("ip", 1, "ipv4"), ("ipv6", 2, "ipv6"))
+]  # fmt: skip
+ASKED_NQB = ASKED.model_copy(update={"down": ASKED.down.model_copy(update={"qdisc": parse_qdisc("dualpi2 nqb")})})
+
+
+def test_filters_of_the_queue_are_read_back(found: readback.State) -> None:
+    assert readback.differences(ASKED_NQB, replace(found, queue_filters={"lan": [{"protocol": "ip"}, *NQB]})) == []
+    lacking = [
+        "lan: requested ip ip_tos 0xb4/0xfc to dualpi2's class 10:2, found no such filter",
+        "lan: requested ipv6 ip_tos 0xb4/0xfc to dualpi2's class 10:2, found no such filter",
+    ]
+    assert readback.differences(ASKED_NQB, found) == lacking
+    assert readback.differences(ASKED_NQB, replace(found, queue_filters={"lan": NQB[:1]})) == lacking[1:]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"classid": "10:1"}, {"keys": {"ip_tos": "0xb8/0xfc"}}, {"keys": {"ip_tos": "0xb4/0xfc", "ip_proto": "udp"}}],
+)
+def test_another_class_value_or_condition_of_a_filter_is_a_difference(
+    change: dict[str, Any], found: readback.State
+) -> None:
+    other = deepcopy(NQB)
+    other[0]["options"] |= change
+    assert len(readback.differences(ASKED_NQB, replace(found, queue_filters={"lan": other}))) == 1
+
+
+def test_answers_about_filters_may_follow_the_others() -> None:
+    text = (DATA / "router.json").read_text()
+    more = readback.state(f"{text}{json.dumps(NQB)}\n[]\n", "lan", "wan")
+    assert more.queue_filters == {"lan": NQB, "wan": []} and readback.differences(ASKED_NQB, more) == []
+    assert readback.filter_queries("lan", "wan") == [
+        "filter show dev lan parent 10:", "filter show dev wan parent 10:"
+    ]  # fmt: skip
 
 
 def test_leftovers(found: readback.State) -> None:

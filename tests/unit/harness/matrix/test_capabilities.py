@@ -11,7 +11,7 @@ from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import missing_capability
 from sojourn.harness.matrix.cells.real_time import bottleneck, path_rtt_ms
-from sojourn.traffic.spec import RecordedCall
+from sojourn.traffic.spec import Call, RecordedCall
 
 
 def cell(path: Impairment) -> Cell:
@@ -35,6 +35,7 @@ def test_slots_programs_recordings_and_single_packets_are_simulated() -> None:
         "delivery trace": plain.model_copy(update={"hops": (dumbbell.slotted(DeliveryTrace(seconds=1), "pie"),)}),
         "kernel's TCP": plain.model_copy(update={"flows": (flow.model_copy(update={"contender": "udp"}),)}),
         "single packets": plain.model_copy(update={"per_packet": True}),
+        "DSCP 45": plain.model_copy(update={"call": Call(rtt_us=20_000, ecn="nqb")}),
         "recorded call": plain.model_copy(update={"call": RecordedCall(rtt_us=20_000)}),
     }
     for what, asked in others.items():

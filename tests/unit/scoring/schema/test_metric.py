@@ -13,7 +13,10 @@ from sojourn.scoring.schema.scores import HARMED
 
 #: What a record of a cell has besides figures.
 _SPECIFIED = {"flow", "probe", "contender", "rtt_ms", "up", "start_s", "end_s", "ecn", "ccdf", "ms", "percent"}
-_PARTS = {"while_flow", "flows", "total", "periods", "last", "probes", "call", "packets", "short", "wire", "replay"}
+_PARTS = {
+    "while_flow", "flows", "total", "periods", "last", "probes", "call", "packets", "protection", "short", "wire",
+    "replay",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
