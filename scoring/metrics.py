@@ -14,7 +14,7 @@ from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.picture import freezes, rendition
 from sojourn.scoring.picture.shown import Picture
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.transport import demand
+from sojourn.scoring.transport import demand, responsiveness
 
 IN_TIME_MS = 400.0
 """The maximum mouth-to-ear delay for planning networks (ITU-T G.114, 2003); later frames are late."""
@@ -37,6 +37,8 @@ class Observations:
     uploads: pl.DataFrame | None = None
     marks: pl.DataFrame | None = None
     """A SCReAM call's counters of ECN, see `sojourn.scoring.call_marks.marks_log`."""
+    connections: pl.DataFrame | None = None
+    """The foreign probes of --rpm, see `sojourn.scoring.transport.responsiveness.frame`."""
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return the fields of Metrics over all windows together."""
@@ -95,6 +97,8 @@ class Observations:
             values[f"{prefix}answered_share"] = None if lost is None else 1 - lost
             if probes.height:
                 values[f"{prefix}rtt_in_time"] = (probes["rtt_ms"] <= ANSWER_IN_TIME_MS).sum() / probes.height
+        if self.connections is not None:
+            values |= responsiveness.foreign_fields(latency.within(self.connections, list(windows)))
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):

@@ -21,8 +21,10 @@ from sojourn.scoring.picture.shown import Picture, picture
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Jitter
 from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.transport import responsiveness
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.probes import PROBES, probe_of
+from sojourn.traffic.rpm_programs import PROBES_FILE
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,11 @@ class RunEvidence:
         ]  # fmt: skip
 
     @cached_property
+    def connections(self) -> pl.DataFrame | None:
+        """The foreign probes of --rpm, see `sojourn.scoring.transport.responsiveness.frame`; None without."""
+        return responsiveness.frame(self.files.lines(PROBES_FILE, records.RPM)) if self.setting.rpm else None
+
+    @cached_property
     def unshaped(self) -> pl.DataFrame | None:
         """The unshaped probe; a black box has none."""
         return None if self.setting.box else self.files.probes("irtt-unshaped.json")
@@ -196,6 +203,7 @@ class RunEvidence:
             {probe.prefix: probe.sent for probe in self.probes if probe.sent is not None},
             self.before.upload if self.before and self.setting.uploads else None,
             self.marks.get("client"),
+            self.connections,
         )
 
     @cached_property

@@ -12,11 +12,12 @@ from sojourn.traffic.user_program import is_user_program
 
 MOST_FLOWS = 64
 """Limit of one load: every flow is an iperf3 or another program at both ends."""
-WEB, VIDEO, CALL = "web", "video", "call"
+WEB, VIDEO, CALL, RPM = "web", "video", "call", "rpm"
 APPLICATIONS = {
     WEB: "a web user, who downloads pages",
     VIDEO: "a second video on the client, which is a download",
     CALL: "a call between client and server, in both directions at once",
+    RPM: "a Responsiveness Test, which is a download",
 }
 """Contenders other than bulk flows."""
 KNOWN = (*CONTENDERS, *APPLICATIONS)
@@ -64,6 +65,6 @@ def parse_load(text: str) -> tuple[LoadFlow, ...]:
         if len(flows) + (count := int(match["count"] or 1)) > MOST_FLOWS:
             raise ValueError(f"{text!r} has {len(flows) + count} or more flows; at most {MOST_FLOWS} are allowed")
         flows += [LoadFlow(name, bool(match["up"]))] * count
-    if twice := next((name for name in (VIDEO, CALL) if flows.count(LoadFlow(name)) > 1), None):
+    if twice := next((name for name in (VIDEO, CALL, RPM) if flows.count(LoadFlow(name)) > 1), None):
         raise ValueError(f"{text!r}: {twice} is {APPLICATIONS[twice]}; only one can compete at a time")
     return tuple(flows)

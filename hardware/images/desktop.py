@@ -35,8 +35,8 @@ SHOWN = (
 EXTRAS: dict[str, tuple[str, ...]] = {"obs": ("obs-studio",)}
 #: What the harness imports while it records; the lock pins versions and dependencies.
 DISTRIBUTIONS = (
-    "aiohttp", "cryptography", "numpy", "obsws-python", "opencv-python-headless", "playwright", "polars", "psutil",
-    "pydantic", "rich", "selenium", "typing-extensions", "zstandard",
+    "aiohttp", "cryptography", "h2", "numpy", "obsws-python", "opencv-python-headless", "playwright", "polars",
+    "psutil", "pydantic", "rich", "selenium", "typing-extensions", "zstandard",
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
 #: Change this whenever the assembly of a userland changes.

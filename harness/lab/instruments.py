@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,14 +17,16 @@ from sojourn.apps.base import Service, Stage
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.captures.packets import Captured, PacketCapture, own_traffic
 from sojourn.hardware.machine.display import SIZE, Display
+from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab.contract import SIDES, Lab, Side
 from sojourn.harness.lab.under_test import PathUnderTest
-from sojourn.traffic import irtt, ports
+from sojourn.traffic import irtt, ports, rpm_programs
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.iperf3 import BulkFlow
 from sojourn.traffic.irtt import Codepoint, IrttClient
 from sojourn.traffic.program_flow import ProgramFlow
+from sojourn.traffic.rpm_programs import Identity
 from sojourn.traffic.user_program import is_user_program
 
 TICK_S = 0.5
@@ -107,6 +110,18 @@ class Instruments:
         ).start(seconds + MARGIN_S)  # fmt: skip
         name = file.name.partition(".")[0]
         self.keep(f"the probe {name}", lambda: None if probe.alive() else "irtt has ended", probe.stop)
+
+    def connect(self, folder: Path, interval_s: float, identity: Identity) -> None:
+        """Send the foreign probes of --rpm every `interval_s` s, through the bottleneck, to a server with `identity`.
+
+        Raises ProcessError.
+        """
+        at = self.lab.addresses.server, ports.RPM
+        server = rpm_programs.start_server(self.lab.server, *at, identity, log_file(folder, "rpm-server"))
+        self.keep("the RPM server", server.last_words, partial(server.stop, signal.SIGTERM))
+        file, every = folder / rpm_programs.PROBES_FILE, f"--interval={interval_s:g}"
+        client = rpm_programs.start_client("probe", self.lab.client, *at, identity, file, every)
+        self.keep("the RPM probe", partial(rpm_programs.failure, client), client.stop)
 
     def sample(self, samplers: Mapping[str, PeriodicSampler]) -> None:
         """Start samplers, by name. Raises ProcessError."""

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RPM of new connections through bottlenecks of known delay, in simulated time, against arithmetic and irtt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sojourn.scoring.packets import latency
+from sojourn.scoring.schema import records
+from sojourn.scoring.transport.responsiveness import foreign_fields, frame
+from sojourn.traffic.responsiveness import trimmed_mean
+from tests.lab import rpm_inside
+from tests.lab.inside import run_inside
+from tests.lab.rpm_inside import EVERY_S, PACKETS, QUEUES, RATE_BPS, RTT_MS
+
+pytestmark = pytest.mark.lab
+PARTS = ("foreign_tcp_ms", "foreign_tls_ms", "foreign_http_ms")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rpm")
+    run_inside(Path(rpm_inside.__file__), folder)
+    return folder
+
+
+def window(folder: Path, queue: str, load: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The foreign probes, and those of irtt, in one window."""
+    span = [tuple(json.loads((folder / "told.json").read_text())[queue][load])]
+    probes = frame(records.read_lines(folder / f"{queue}.jsonl", records.RPM))
+    return latency.within(probes, span), latency.within(latency.read_irtt(folder / f"{queue}-irtt.json.gz"), span)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_an_idle_path_has_a_round_trip_per_part(measured: Path, queue: str) -> None:
+    probes, _ = window(measured, queue, "alone")
+    assert probes.height == pytest.approx((rpm_inside.ALONE_S - 0.5) / EVERY_S, abs=1)
+    fields = foreign_fields(probes)
+    # Each part adds what its packets take to send: TLS's certificate 1.1 kB, 0.9 ms at 10 Mbit/s.
+    assert fields["foreign_tcp_ms"] == pytest.approx(RTT_MS, rel=0.01)
+    assert all(RTT_MS < (fields[part] or 0) < RTT_MS * 1.1 for part in PARTS)
+    assert fields["foreign_rpm"] == pytest.approx(60_000 / RTT_MS, rel=0.05) and fields["foreign_answered_share"] == 1
+
+
+def test_a_deep_queue_costs_each_part_its_delay(measured: Path) -> None:
+    probes, echoes = window(measured, "deep", "loaded")
+    fields, wait_ms = foreign_fields(probes), trimmed_mean(echoes["rtt_ms"].drop_nulls())
+    full_ms = PACKETS * 1514 * 8 / RATE_BPS * 1e3
+    assert wait_ms and full_ms / 2 < wait_ms - RTT_MS < full_ms
+    assert all(fields[part] == pytest.approx(wait_ms, rel=0.1) for part in PARTS)
+    assert fields["foreign_rpm"] == pytest.approx(60_000 / wait_ms, rel=0.1)
+
+
+def test_dualpi2_keeps_new_connections_fast(measured: Path) -> None:
+    deep, l4s = (foreign_fields(window(measured, queue, "loaded")[0])["foreign_rpm"] or 0 for queue in QUEUES)
+    # RFC 9332's target for C is 15 ms: 35 ms a round trip, 1700 RPM.
+    assert l4s > 1200 and l4s > 5 * deep
