@@ -20,7 +20,6 @@ from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import SIMULATED, Limits
 from sojourn.traffic.load import CALL, VIDEO, parse_load
 from sojourn.traffic.probes import PROBES
-from sojourn.traffic.rpm_programs import PROBES_FILE
 
 FAR, SECOND = "far", "second"
 """The folders of a call's other end, and of a second video that competes."""
@@ -197,11 +196,6 @@ class Setting:
         return self.live and "own_folder" not in self.lab
 
     @property
-    def rpm(self) -> bool:
-        """Whether foreign probes of the Responsiveness Test ran throughout (--rpm)."""
-        return "rpm" in self.lab.get("ports", {})
-
-    @property
     def uploads(self) -> bool:
         """Whether any contender sends upwards; a call does."""
         parts = (part for phase in self.phases if phase.contender for part in parse_load(phase.contender))
@@ -233,7 +227,6 @@ def needed(setting: Setting) -> list[tuple[str, ...]]:
         f"{SECOND}/player.jsonl": any(part.contender == VIDEO for part in parts),
         "qdisc.jsonl": not setting.box,
         "host.jsonl": setting.real_time,
-        PROBES_FILE: setting.rpm,
     }
     ports = setting.lab.get("ports", {})
     # Runs of scores before 2.2 have only the first probe.

@@ -9,12 +9,13 @@ from typing import Any
 
 import polars as pl
 
+from sojourn.scoring import responsiveness
 from sojourn.scoring.call_marks import marks_within
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.picture import freezes, rendition
 from sojourn.scoring.picture.shown import Picture
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.transport import demand, responsiveness
+from sojourn.scoring.transport import demand
 
 IN_TIME_MS = 400.0
 """The maximum mouth-to-ear delay for planning networks (ITU-T G.114, 2003); later frames are late."""
@@ -38,7 +39,7 @@ class Observations:
     marks: pl.DataFrame | None = None
     """A SCReAM call's counters of ECN, see `sojourn.scoring.call_marks.marks_log`."""
     connections: pl.DataFrame | None = None
-    """The foreign probes of --rpm, see `sojourn.scoring.transport.responsiveness.frame`."""
+    """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`."""
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return the fields of Metrics over all windows together."""

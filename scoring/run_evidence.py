@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from sojourn.scoring import responsiveness
 from sojourn.scoring.baseline import solo
 from sojourn.scoring.call_marks import marks_log
 from sojourn.scoring.contenders import Contending, contenders
@@ -21,7 +22,6 @@ from sojourn.scoring.picture.shown import Picture, picture
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Jitter
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.transport import responsiveness
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.probes import PROBES, probe_of
 from sojourn.traffic.rpm_programs import PROBES_FILE
@@ -155,8 +155,8 @@ class RunEvidence:
 
     @cached_property
     def connections(self) -> pl.DataFrame | None:
-        """The foreign probes of --rpm, see `sojourn.scoring.transport.responsiveness.frame`; None without."""
-        return responsiveness.frame(self.files.lines(PROBES_FILE, records.RPM)) if self.setting.rpm else None
+        """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`; None without."""
+        return responsiveness.frame(self.files.lines(PROBES_FILE, records.RPM)) if self.options.get("rpm") else None
 
     @cached_property
     def unshaped(self) -> pl.DataFrame | None:

@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.traffic import call_traffic, ports, web
-from sojourn.traffic.load import CALL, RPM, WEB
-from sojourn.traffic.rpm_programs import Identity, failure, start_client, start_server
+from sojourn.traffic.load import CALL, WEB
 
 #: A call that is not stopped ends by itself a day after any timeline could.
 _TALK_S = 8 * 86_400
@@ -158,43 +157,6 @@ class CallPrograms(Programs):
         heard = next(iter(self._lines(f"hear-{way}")), {})
         summary: dict[str, Any] = heard.get("summary", {})
         return {name: value for name, value in summary.items() if not (remote and name.startswith("delay"))}
-
-
-class ResponsivenessTest(Programs):
-    """The draft's test with its own load, from server to client, by `sojourn.traffic.rpm`.
-
-    It loads the path until it is stopped: connections are added as in the draft, and no more after the test's result.
-    """
-
-    contender = RPM
-
-    def __init__(self, ends: Ends, folder: Path, name: str, *, identity: Identity, seed: str) -> None:
-        """`identity` is the server's; the seed selects the connections of self probes."""
-        super().__init__(ends, folder, name)
-        self._identity, self._seed = identity, seed
-
-    def begin(self, stack: ExitStack) -> None:
-        ends, at = self._ends, (self._ends.server_address, ports.RPM_LOAD)
-        server = start_server(ends.server, *at, self._identity, self._file("serve"))
-        stack.callback(server.stop, signal.SIGTERM)
-        self._running["serve"] = server
-        load = start_client("load", ends.client, *at, self._identity, self._file("load"), f"--seed={self._seed}")
-        stack.callback(load.stop)
-        self._running["load"] = load
-
-    @property
-    def failure(self) -> str | None:
-        load = self._running["load"]
-        return super().failure if load.alive() else f"load: {failure(load)}"
-
-    def result_record(self) -> dict[str, Any]:
-        lines = self._lines("load")
-        return {
-            "sender": self._ends.server_address, "sender_port": ports.RPM_LOAD,
-            "receiver": self._ends.client_address, "draw": self._seed,
-            "responsiveness": next((line["result"] for line in lines if "result" in line), None),
-            "probes": [line for line in lines if "probe" in line],
-        }  # fmt: skip
 
 
 def _let_end(listener: Process) -> None:

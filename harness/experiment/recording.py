@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from sojourn.apps.base import Service
 from sojourn.apps.second import SecondViewer, second_service
-from sojourn.apps.standins.origin import HOST, ensure_certificate
 from sojourn.bottleneck.router import RouterError
 from sojourn.captures.host import HostWatch
 from sojourn.captures.player import PlayerSample
@@ -32,11 +31,10 @@ from sojourn.harness.lab.under_test import BlackBox, ManagedRouter, PathUnderTes
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.timeline import Phase
 from sojourn.traffic import iperf3, irtt, nstat, ports, ss
-from sojourn.traffic.applications import Application, CallPrograms, Ends, ResponsivenessTest, WebUser
+from sojourn.traffic.applications import Application, CallPrograms, Ends, WebUser
 from sojourn.traffic.iperf3 import BulkFlow
-from sojourn.traffic.load import CALL, RPM, VIDEO, WEB
+from sojourn.traffic.load import CALL, VIDEO, WEB
 from sojourn.traffic.probes import INTERVAL_MS, PROBES
-from sojourn.traffic.rpm_programs import Identity, interval_s
 
 #: Interval of the unshaped probe; long in simulated time: no host is late there, and every packet costs time.
 _PROOF_MS, _SIMULATED_PROOF_MS = 10, 50
@@ -150,8 +148,6 @@ class _Recording:
         if self.path.has_bypass:
             interval_ms = _PROOF_MS if lab.real_time else _SIMULATED_PROOF_MS
             parts.probe(folder / "irtt-unshaped.json.gz", seconds, ports.IRTT_UNSHAPED, interval_ms, "not-ect")
-        if options.rpm:
-            parts.connect(folder, interval_s(options.rate_down_bps, options.rate_up_bps), _identity())
         samplers = self.path.samplers(folder)
         tell = self._tell_contender
         samplers["the bulk sender"] = ss.SsSampler(lab.sender, folder / "ss.jsonl", on_throughput=tell)
@@ -266,9 +262,6 @@ class _Recording:
                 draw = f"{self.options.seed}-{len(self.phases)}-{users}"
                 yield WebUser(ends, logs, f"web-{len(self.phases)}-{users}", number=users, seed=draw)
                 users += 1
-            elif flow_spec.contender == RPM:
-                name = f"rpm-{len(self.phases)}"
-                yield ResponsivenessTest(ends, logs, name, identity=_identity(), seed=f"{self.options.seed}-{name}")
 
     def _end_application(self, phase: Phase, application: Application) -> None:
         self.instruments.watched.pop(application.name, None)
@@ -307,12 +300,6 @@ class _Recording:
         self.instruments.check()
 
 
-def _identity() -> Identity:
-    """Return the identity of a lab's own servers."""
-    own = ensure_certificate()
-    return Identity(own.chain, own.key, own.authority, HOST)
-
-
 def _failure(application: Application) -> str | None:
     return application.failure
 
@@ -347,7 +334,6 @@ def _describe(lab: Lab, path: PathUnderTest, options: Options, service: Service)
             **{probe.key: probe.port for probe in PROBES},
             "irtt_unshaped": ports.IRTT_UNSHAPED,
             "bulk": ports.BULK,
-            **({"rpm": ports.RPM} if options.rpm else {}),
         },
         "rate_down_bps": options.rate_down_bps,
         "rate_up_bps": options.rate_up_bps,

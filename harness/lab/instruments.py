@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,16 +16,17 @@ from sojourn.apps.base import Service, Stage
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.captures.packets import Captured, PacketCapture, own_traffic
 from sojourn.hardware.machine.display import SIZE, Display
-from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab.contract import SIDES, Lab, Side
+from sojourn.harness.lab.responsiveness import identity
 from sojourn.harness.lab.under_test import PathUnderTest
-from sojourn.traffic import irtt, ports, rpm_programs
+from sojourn.traffic import irtt, ports
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.iperf3 import BulkFlow
 from sojourn.traffic.irtt import Codepoint, IrttClient
+from sojourn.traffic.load import RPM
 from sojourn.traffic.program_flow import ProgramFlow
-from sojourn.traffic.rpm_programs import Identity
+from sojourn.traffic.rpm_flow import ResponsivenessTest
 from sojourn.traffic.user_program import is_user_program
 
 TICK_S = 0.5
@@ -110,18 +110,6 @@ class Instruments:
         ).start(seconds + MARGIN_S)  # fmt: skip
         name = file.name.partition(".")[0]
         self.keep(f"the probe {name}", lambda: None if probe.alive() else "irtt has ended", probe.stop)
-
-    def connect(self, folder: Path, interval_s: float, identity: Identity) -> None:
-        """Send the foreign probes of --rpm every `interval_s` s, through the bottleneck, to a server with `identity`.
-
-        Raises ProcessError.
-        """
-        at = self.lab.addresses.server, ports.RPM
-        server = rpm_programs.start_server(self.lab.server, *at, identity, log_file(folder, "rpm-server"))
-        self.keep("the RPM server", server.last_words, partial(server.stop, signal.SIGTERM))
-        file, every = folder / rpm_programs.PROBES_FILE, f"--interval={interval_s:g}"
-        client = rpm_programs.start_client("probe", self.lab.client, *at, identity, file, every)
-        self.keep("the RPM probe", partial(rpm_programs.failure, client), client.stop)
 
     def sample(self, samplers: Mapping[str, PeriodicSampler]) -> None:
         """Start samplers, by name. Raises ProcessError."""
@@ -223,6 +211,9 @@ def bulk_flow(
     """
     down = lab.sender, lab.receiver, lab.addresses.receiver
     sender, receiver, own = (lab.receiver, lab.sender, lab.addresses.sender) if up else down
+    if contender == RPM:
+        ends = lab.sender, lab.receiver, lab.addresses.sender, lab.addresses.receiver
+        return ResponsivenessTest(*ends, folder, number=number, identity=identity())
     if is_user_program(contender):
         addresses = lab.addresses.receiver if up else lab.addresses.sender, own
         next_port = ports.PROGRAM + number % (ports.LAST_PROGRAM - ports.PROGRAM + 1)

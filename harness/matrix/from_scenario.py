@@ -99,7 +99,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         for steps in (options.rate_steps, options.rate_up_steps)
     )
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
-    programs = [part.contender for part in phase.load if not part.bulk]
+    programs = [part.contender for part in phase.load if not part.one_flow]
     calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
     calls += [Call(rtt_us=rtt)] * programs.count(CALL)
     missing = {
@@ -110,7 +110,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     }
     return Cell(
         name=name,
-        flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.bulk),
+        flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.one_flow),
         short_flows=_short(programs.count(WEB), phase.seconds, rtt),
         hops=(Hop(down=paths["down"], up=paths["up"], schedule=down, schedule_up=up),),
         seconds=phase.seconds,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contenders other than bulk flows were active throughout their phase: web users, a second video, a call, a test."""
+"""Contenders other than bulk flows were active throughout their phase: web users, a second video, a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.scoring.packets import per_flow
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 from sojourn.traffic import ports
-from sojourn.traffic.load import RPM, VIDEO, WEB
+from sojourn.traffic.load import VIDEO, WEB
 from sojourn.traffic.web import arrivals
 
 if TYPE_CHECKING:
@@ -50,9 +50,6 @@ def application_proven(
         inside = (pl.col("t_ns") / 1e9).is_between(*window)
         came = before.contender.filter(pl.col("sport") == ports.SECOND, inside).height
         ok, counted = came > 0, f"; {came} packets"
-    elif contender == RPM:
-        there = {"down": (before.contender.filter(pl.col("sport") == ports.RPM_LOAD)["t_ns"] / 1e9).to_list()}
-        ok, counted = record.get("responsiveness") is not None, ""
     else:
         ways = (("down", before.contender), ("up", behind.upload))
         sent = {way: table.filter(pl.col("dport") == ports.TALK + n) for n, (way, table) in enumerate(ways)}

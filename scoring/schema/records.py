@@ -238,6 +238,7 @@ class ProgramRecord(_Record):
 class OptionsRecord(_Record):
     programs: NotRequired[Annotated[list[ProgramRecord], Field(max_length=1000)]]
     jitter_gate_ms: NotRequired[float | None]
+    rpm: NotRequired[bool]
     origin_cc: NotRequired[str]
     origin_protocol: NotRequired[str]
 

@@ -15,8 +15,7 @@ from sojourn.scoring.schema.columns import SHORT
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.statistics.numbers import nearest_rank
 from sojourn.scoring.transport.completion import completion
-from sojourn.scoring.transport.responsiveness import result_fields
-from sojourn.traffic.load import CALL, RPM, VIDEO, WEB
+from sojourn.traffic.load import CALL, VIDEO, WEB
 
 
 def _within(fetch: Mapping[str, Any], window: Window) -> float | None:
@@ -51,8 +50,6 @@ def phase_fields(
         samples = [line for line in inside if "event" not in line]
         fields["second_height"] = rendition.dominant(rendition.shares(rendition.from_player(samples), [window]))
         fields["second_stall_s"] = sum(b["t"] - a["t"] for a, b in pairwise(samples) if a.get("waiting"))
-    for test in by_kind.get(RPM, ()):
-        fields |= result_fields(test.get("responsiveness"))
     for call in by_kind.get(CALL, ()):
         for way, heard in call.get("heard", {}).items():
             lost, p99 = heard.get("loss"), heard.get("delay_p99_ms")

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from sojourn.scoring.packets import latency
+from sojourn.scoring.responsiveness import foreign_fields, frame
 from sojourn.scoring.schema import records
-from sojourn.scoring.transport.responsiveness import foreign_fields, frame
 from sojourn.traffic.responsiveness import trimmed_mean
 from tests.lab import rpm_inside
 from tests.lab.inside import run_inside

@@ -17,9 +17,7 @@ CODE = "rpm-measured"
 
 def add_probes(run: Path, alone_ms: float = 20, beside_ms: float | None = 120) -> None:
     """Add a probe every half second, of which each part takes as long as that."""
-    lab = json.loads((run / "lab.json").read_text())
-    lab["ports"]["rpm"] = 8444
-    (run / "lab.json").write_text(json.dumps(lab))
+    (run / "options.json").write_text(json.dumps({"rpm": True}))
     lines = []
     for n in range(round((SOLO + BESIDE + 2) * 2)):
         t, took = START - 1 + n / 2, alone_ms if n / 2 < SOLO + 1 else beside_ms

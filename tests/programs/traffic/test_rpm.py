@@ -17,11 +17,11 @@ from pydantic import TypeAdapter
 from sojourn.apps.standins.origin import HOST, ensure_certificate
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.scoring.responsiveness import foreign_fields, frame
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import ResponsivenessRecord
-from sojourn.scoring.transport.responsiveness import foreign_fields, frame
 from sojourn.traffic import ports, rpm
-from sojourn.traffic.applications import Ends, ResponsivenessTest
+from sojourn.traffic.rpm_flow import ResponsivenessTest
 from sojourn.traffic.rpm_programs import Identity, failure, start_client, start_server
 from tests.programs.traffic.conftest import Pair
 
@@ -64,16 +64,15 @@ def test_a_foreign_probe_times_each_of_its_parts(pair: Pair, identity: Identity,
 
 
 def test_the_load_grows_and_both_kinds_of_probes_are_apart(pair: Pair, identity: Identity, tmp_path: Path) -> None:
-    ends = Ends(pair.receiver, pair.sender, pair.receiver_address, pair.sender_address)
-    test = ResponsivenessTest(ends, tmp_path, "rpm-1", identity=identity, seed="1")
+    ends = pair.sender, pair.receiver, pair.sender_address, pair.receiver_address
+    test = ResponsivenessTest(*ends, tmp_path, number=1, identity=identity)
     test.start()
     begun = time.monotonic()
-    try:
-        until(lambda: time.monotonic() > begun + 12.5, *test._running.values())
+    while time.monotonic() < begun + 12.5:
         assert test.failure is None
-    finally:
-        test.stop()
-    record = test.record("rpm")
+        time.sleep(0.1)
+    record = test.record("rpm", test.stop())
+    assert not test.alive() and record["start"] < record["end"]
     result = TypeAdapter(ResponsivenessRecord).validate_python(record["responsiveness"])
     assert [it["connections"] for it in result["intervals"]] == [1, 2]  # type: ignore[typeddict-item]
     assert result["intervals"][1]["goodput_bps"] > 10e6  # type: ignore[typeddict-item]
@@ -83,7 +82,7 @@ def test_the_load_grows_and_both_kinds_of_probes_are_apart(pair: Pair, identity:
     assert result["confidence"] == {"goodput": "Low", "responsiveness": "Low"}
     kinds = [it["probe"] for it in record["probes"] if it["http_ms"] is not None]
     assert kinds.count("foreign") > 5 and kinds.count("self") > 5
-    assert (record["contender"], record["sender_port"]) == ("rpm", ports.RPM_LOAD)
+    assert (record["contender"], record["server_port"]) == ("rpm", ports.RPM_LOAD)
 
 
 @pytest.fixture

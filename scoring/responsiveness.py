@@ -6,7 +6,7 @@ Source: draft-ietf-ippm-responsiveness-09, "Aggregating the Measurements".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -38,8 +38,9 @@ def foreign_fields(probes: pl.DataFrame) -> dict[str, float | None]:
     }
 
 
-def result_fields(result: Mapping[str, Any] | None) -> dict[str, float | None]:
-    """Return the fields of PhaseScores for the result of a competing Responsiveness Test, in the draft's names."""
+def result_fields(records: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return the fields of PhaseScores for a competing test's result in a phase's entries of bulk.json, if any."""
     names = {"test_rpm": "Responsiveness", "test_foreign_rpm": "Foreign_Responsiveness",
              "test_self_rpm": "Loaded_Responsiveness"}  # fmt: skip
-    return {field: (result or {}).get(name) for field, name in names.items()}
+    results = [record["responsiveness"] for record in records if record.get("responsiveness")]
+    return {field: result[name] for result in results for field, name in names.items()}

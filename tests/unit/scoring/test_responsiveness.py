@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sojourn.scoring.packets import latency
+from sojourn.scoring.responsiveness import foreign_fields, frame, result_fields
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import RecordError
-from sojourn.scoring.transport.responsiveness import foreign_fields, frame, result_fields
 
 
 def line(t: float, *times: float | None, probe: str = "foreign") -> dict[str, Any]:
@@ -51,8 +51,9 @@ def test_self_probes_are_not_foreign() -> None:
 
 def test_a_test_reports_both_kinds_apart() -> None:
     result = {"Responsiveness": 800.0, "Foreign_Responsiveness": 1500.0, "Loaded_Responsiveness": 100.0}
-    assert result_fields(result) == {"test_rpm": 800, "test_foreign_rpm": 1500, "test_self_rpm": 100}
-    assert set(result_fields(None).values()) == {None}
+    records = [{"contender": "cubic"}, {"contender": "rpm", "responsiveness": result}]
+    assert result_fields(records) == {"test_rpm": 800, "test_foreign_rpm": 1500, "test_self_rpm": 100}
+    assert result_fields([{"contender": "rpm", "responsiveness": None}]) == {} == result_fields([])
 
 
 @pytest.mark.parametrize("wrong", [{"tcp_ms": -1}, {"t": "now"}, {"probe": "other"}, {"http_ms": float("nan")}])
