@@ -15,14 +15,17 @@ import pytest
 from pydantic import TypeAdapter
 
 from sojourn.apps.standins.origin import HOST, ensure_certificate
+from sojourn.hardware.machine.files import LOGS
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
+from sojourn.harness.lab.responsiveness import WithForeignProbes
 from sojourn.scoring.responsiveness import foreign_fields, frame
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import ResponsivenessRecord
 from sojourn.traffic import ports, rpm
 from sojourn.traffic.rpm_flow import ResponsivenessTest
-from sojourn.traffic.rpm_programs import Identity, failure, start_client, start_server
+from sojourn.traffic.rpm_programs import PROBES_FILE, Identity, failure, start_client, start_server
 from tests.programs.traffic.conftest import Pair
 
 PORT = 18_444
@@ -41,15 +44,27 @@ def until(enough: Callable[[], bool], *running: Process) -> None:
         time.sleep(0.05)
 
 
-def test_a_foreign_probe_times_each_of_its_parts(pair: Pair, identity: Identity, tmp_path: Path) -> None:
-    at, file = (pair.sender_address, ports.RPM), tmp_path / "rpm.jsonl"
-    server = start_server(pair.sender, *at, identity, tmp_path / "server")
-    client = start_client("probe", pair.receiver, *at, identity, file, "--interval=0.1")
-    try:
-        until(lambda: file.read_text().count("\n") >= 20, server, client)
-    finally:
-        client.stop()
-        server.stop(signal.SIGTERM)
+class _Factory(MadeLab):
+    """A lab of the pair: the client is the receiver."""
+
+    def __init__(self, pair: Pair) -> None:
+        super().__init__()
+        server, client, at = pair.sender, pair.receiver, (pair.receiver_address, pair.sender_address)
+        addresses, tap = Addresses(at[0], at[0], at[1], at[1]), Tap(client, "e1")
+        self.lab = Lab("pair", client, server, server, client, None, tap, tap, addresses)
+
+    def __enter__(self) -> Lab:
+        return self.lab
+
+
+def test_foreign_probes_of_a_lab_time_each_of_their_parts(pair: Pair, tmp_path: Path) -> None:
+    (tmp_path / LOGS).mkdir()
+    file = tmp_path / PROBES_FILE
+    with WithForeignProbes(_Factory(pair), tmp_path, 0.1) as lab:
+        deadline = time.monotonic() + 60
+        while file.read_text().count("\n") < 20:
+            assert [ended() for ended in lab.watched.values()] == [None, None] and time.monotonic() < deadline
+            time.sleep(0.05)
     lines = records.read_lines(file, records.RPM)
     done = [it for it in lines if it["http_ms"] is not None]
     assert all(it["t"] < it["tls_t"] < it["http_t"] for it in done)
