@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
 import json
+import os
 import random
 import socket
 import ssl
@@ -53,6 +55,7 @@ LARGE_BYTES = 8 * 10**9
 _NOTHING = bytes(1 << 14)
 #: The largest window of HTTP/2 (RFC 9113, 6.9.1): TCP alone limits a download.
 _WINDOW = 2**31 - 1
+_SIOCOUTQNSD = 0x894B  # linux/sockios.h: a socket's bytes that are not sent yet
 #: The draft's limit of unsent data in a sender, s at its rate; its minimum, a segment; over what time the rate is.
 _UNSENT_S, _LEAST_UNSENT, _RATE_S = 0.005, 1448, 0.1
 _PROBE_S = 15.0  # after this time, s, a foreign probe counts as unanswered
@@ -81,6 +84,8 @@ class _Http2(asyncio.Protocol, ABC):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        # A small request must not wait for the acknowledgement of what was sent before it.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Any data that the kernel does not take at once pauses the writer.
         transport.set_write_buffer_limits(high=0)
         self._shake_hands()
@@ -159,6 +164,7 @@ class _Server(_Http2):
         self._control = control
         self._left: dict[int, int] = {}
         self._sent, self._since, self._unsent = 0, 0.0, len(_NOTHING)
+        self._room: socket.socket | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = transport.get_extra_info("socket")
@@ -207,8 +213,11 @@ class _Server(_Http2):
     def _fill(self) -> None:
         """Send as much of the large objects as the kernel takes."""
         streams = [stream for stream, left in self._left.items() if left]
-        while streams and not self.full and not self.transport.is_closing():
+        while streams and not (self.full or self._room or self.transport.is_closing()):
             self._limit_unsent()
+            if self._queued() >= self._unsent:
+                self._await_room()
+                return
             for stream in list(streams):
                 room = self.http.local_flow_control_window(stream)
                 size = min(self._left[stream], room, self.http.max_outbound_frame_size, self._unsent)
@@ -219,6 +228,29 @@ class _Server(_Http2):
                 self.http.send_data(stream, _NOTHING[:size], end_stream=not self._left[stream])
                 self._sent += size
                 super().flush()
+
+    def _queued(self) -> int:
+        """The bytes that the kernel has not sent yet; it takes more than TCP_NOTSENT_LOWAT in one write, and later."""
+        return int.from_bytes(fcntl.ioctl(self._socket.fileno(), _SIOCOUTQNSD, bytes(4)), sys.byteorder)
+
+    def _await_room(self) -> None:
+        """Go on when less is unsent; a second descriptor, since the transport waits for its own data with the first."""
+        self._room = socket.socket(fileno=os.dup(self._socket.fileno()))
+        asyncio.get_running_loop().add_writer(self._room, self._has_room)
+
+    def _has_room(self) -> None:
+        self._stop_waiting()
+        self._fill()
+
+    def _stop_waiting(self) -> None:
+        if self._room:
+            asyncio.get_running_loop().remove_writer(self._room)
+            self._room.close()
+            self._room = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
 
     def _limit_unsent(self) -> None:
         """Limit the data that the kernel queues unsent to what the connection sends within _UNSENT_S."""
