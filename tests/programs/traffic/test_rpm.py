@@ -23,9 +23,11 @@ from sojourn.harness.lab.responsiveness import WithForeignProbes
 from sojourn.scoring.responsiveness import foreign_fields, frame
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import ResponsivenessRecord
-from sojourn.traffic import ports, rpm
+from sojourn.traffic import ports
+from sojourn.traffic.http2 import Http2Error, Target, client_context
 from sojourn.traffic.rpm_flow import ResponsivenessTest
 from sojourn.traffic.rpm_programs import PROBES_FILE, Identity, failure, start_client, start_server
+from sojourn.traffic.rpm_server import CONFIGURATION, LARGE, SMALL, UPLOAD
 from tests.programs.traffic.conftest import Pair
 
 PORT = 18_444
@@ -101,29 +103,26 @@ def test_the_load_grows_and_both_kinds_of_probes_are_apart(pair: Pair, identity:
 
 
 @pytest.fixture
-def target(identity: Identity, tmp_path: Path) -> Iterator[rpm._Target]:
+def target(identity: Identity, tmp_path: Path) -> Iterator[Target]:
     """A server on loopback."""
     server = start_server(LOCAL, "127.0.0.1", PORT, identity, tmp_path / "server")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.set_alpn_protocols(["h2"])
-    context.load_verify_locations(identity.authority)
-    yield rpm._Target("127.0.0.1", PORT, HOST, context)
+    yield Target("127.0.0.1", PORT, HOST, client_context(identity.authority))
     server.stop(signal.SIGTERM)
 
 
-def test_the_server_has_the_drafts_four_urls(target: rpm._Target) -> None:
+def test_the_server_has_the_drafts_four_urls(target: Target) -> None:
     async def visit() -> None:
         client = await target.connect()
-        urls = json.loads(await client.get(rpm.CONFIGURATION))
-        names = {"large_download_url": rpm.LARGE, "small_download_url": rpm.SMALL, "upload_url": rpm.UPLOAD}
+        urls = json.loads(await client.get(CONFIGURATION))
+        names = {"large_download_url": LARGE, "small_download_url": SMALL, "upload_url": UPLOAD}
         assert urls == {"version": 1, "urls": {name: f"https://{HOST}{path}" for name, path in names.items()}}
-        assert len(await client.get(rpm.SMALL)) == 1
-        large = client.get(rpm.LARGE)
+        assert len(await client.get(SMALL)) == 1
+        large = client.get(LARGE)
         while client.received < 1 << 20:
             await asyncio.sleep(0.01)
         # On the same connection, beside the large one, which goes on.
-        assert len(await client.get(rpm.SMALL)) == 1 and not large.done()
-        with pytest.raises(rpm.RpmError, match="status 404"):
+        assert len(await client.get(SMALL)) == 1 and not large.done()
+        with pytest.raises(Http2Error, match="status 404"):
             await client.get("/nothing")
         client.transport.close()
         assert client._tls.version() == "TLSv1.3"
@@ -131,14 +130,14 @@ def test_the_server_has_the_drafts_four_urls(target: rpm._Target) -> None:
     asyncio.run(asyncio.wait_for(visit(), 30))
 
 
-def test_an_upload_is_taken_and_answered(target: rpm._Target) -> None:
+def test_an_upload_is_taken_and_answered(target: Target) -> None:
     async def post() -> str:
         client = await target.connect()
         stream = client.http.get_next_available_stream_id()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         client._waiting[stream] = answer, bytearray()
         client.http.send_headers(
-            stream, [(":method", "POST"), (":scheme", "https"), (":authority", HOST), (":path", rpm.UPLOAD)]
+            stream, [(":method", "POST"), (":scheme", "https"), (":authority", HOST), (":path", UPLOAD)]
         )
         client.http.send_data(stream, bytes(10_000), end_stream=True)
         client.flush()
@@ -148,10 +147,10 @@ def test_an_upload_is_taken_and_answered(target: rpm._Target) -> None:
     assert asyncio.run(asyncio.wait_for(post(), 30)) == "taken"
 
 
-def test_a_client_trusts_the_labs_authority_only(target: rpm._Target) -> None:
+def test_a_client_trusts_the_labs_authority_only(target: Target) -> None:
     strange = target._replace(context=ssl.create_default_context())
     strange.context.set_alpn_protocols(["h2"])
-    with pytest.raises(rpm.RpmError, match="certificate"):
+    with pytest.raises(Http2Error, match="certificate"):
         asyncio.run(asyncio.wait_for(strange.connect(), 30))
 
 
