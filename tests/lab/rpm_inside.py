@@ -23,7 +23,7 @@ from sojourn.traffic.irtt import IrttClient
 RTT_MS, RATE_BPS, PACKETS = 20, 10_000_000, 400
 QUEUES = {"deep": f"pfifo limit {PACKETS}", "l4s": "dualpi2"}
 ALONE_S, SETTLE_S, LOADED_S = 6, 8, 12
-EVERY_S = 0.1
+EVERY_S = 0.2
 TESTED_S = 52  # eight intervals, and some
 
 
@@ -33,13 +33,13 @@ def path(queue: str) -> Bottleneck:
     return Bottleneck(down=ways[0], up=ways[1])
 
 
-def alone_and_loaded(lab: Lab, name: str, folder: Path) -> dict[str, tuple[float, float]]:
+def alone_and_loaded(lab: Lab, name: str, number: int, folder: Path) -> dict[str, tuple[float, float]]:
     """Let the probes run alone, then with CUBIC; return the windows, Unix s."""
     windows = {}
     begun = time.time()
     time.sleep(ALONE_S)
     windows["alone"] = begun, time.time() - 0.5
-    flow = bulk_flow(lab, "cubic", folder, name=name)
+    flow = bulk_flow(lab, "cubic", folder, number, name=name)
     flow.start(60)
     time.sleep(SETTLE_S)
     begun = time.time()
@@ -52,7 +52,7 @@ def alone_and_loaded(lab: Lab, name: str, folder: Path) -> dict[str, tuple[float
 
 def tested(lab: Lab, folder: Path) -> dict[str, Any]:
     """Let a Responsiveness Test compete, long enough for its result; return its record."""
-    flow = bulk_flow(lab, "rpm", folder, 1, name="rpm")
+    flow = bulk_flow(lab, "rpm", folder, len(QUEUES), name="rpm")
     flow.start(60)
     time.sleep(TESTED_S)
     return flow.record("rpm", flow.stop())
@@ -66,9 +66,9 @@ def main(folder: Path) -> None:
         lab.router.apply(path(QUEUES["deep"]))
         echo = irtt.start_server(lab.server, lab.addresses.server, folder / "echo.log")
         probe = IrttClient(lab.client, lab.addresses.server, folder / "irtt.json.gz").start(300)
-        for name, queue in QUEUES.items():
+        for number, (name, queue) in enumerate(QUEUES.items()):
             lab.router.apply(path(queue))
-            told[name] = alone_and_loaded(lab, name, folder)
+            told[name] = alone_and_loaded(lab, name, number, folder)
         lab.router.apply(path(QUEUES["deep"]))
         told["test"] = tested(lab, folder)
         assert [ended() for ended in lab.watched.values()] == [None, None]
