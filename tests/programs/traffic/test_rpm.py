@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,6 @@ from sojourn.traffic.rpm_flow import ResponsivenessTest
 from sojourn.traffic.rpm_programs import PROBES_FILE, Identity, failure, start_client, start_server
 from sojourn.traffic.rpm_server import CONFIGURATION, LARGE, SMALL, UPLOAD
 from tests.programs.traffic.conftest import Pair
-
-PORT = 18_444
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +83,14 @@ def test_foreign_probes_of_a_lab_time_each_of_their_parts(pair: Pair, tmp_path: 
 def test_the_load_grows_and_both_kinds_of_probes_are_apart(pair: Pair, identity: Identity, tmp_path: Path) -> None:
     ends = pair.sender, pair.receiver, pair.sender_address, pair.receiver_address
     test = ResponsivenessTest(*ends, tmp_path, number=1, identity=identity)
-    test.start()
-    begun = time.monotonic()
-    while time.monotonic() < begun + 12.5:
-        assert test.failure is None
-        time.sleep(0.1)
-    record = test.record("rpm", test.stop())
+    with ExitStack() as stack:
+        stack.callback(test._end)
+        test.start()
+        begun = time.monotonic()
+        while time.monotonic() < begun + 12.5:
+            assert test.failure is None
+            time.sleep(0.1)
+        record = test.record("rpm", test.stop())
     assert not test.alive() and record["start"] < record["end"]
     result = TypeAdapter(ResponsivenessRecord).validate_python(record["responsiveness"])
     assert [it["connections"] for it in result["intervals"]] == [1, 2]  # type: ignore[typeddict-item]
@@ -103,10 +105,18 @@ def test_the_load_grows_and_both_kinds_of_probes_are_apart(pair: Pair, identity:
 
 
 @pytest.fixture
-def target(identity: Identity, tmp_path: Path) -> Iterator[Target]:
+def port() -> int:
+    """A port of loopback that nobody has."""
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return int(own.getsockname()[1])
+
+
+@pytest.fixture
+def target(identity: Identity, port: int, tmp_path: Path) -> Iterator[Target]:
     """A server on loopback."""
-    server = start_server(LOCAL, "127.0.0.1", PORT, identity, tmp_path / "server")
-    yield Target("127.0.0.1", PORT, HOST, client_context(identity.authority))
+    server = start_server(LOCAL, "127.0.0.1", port, identity, tmp_path / "server")
+    yield Target("127.0.0.1", port, HOST, client_context(identity.authority))
     server.stop(signal.SIGTERM)
 
 
@@ -154,23 +164,26 @@ def test_a_client_trusts_the_labs_authority_only(target: Target) -> None:
         asyncio.run(asyncio.wait_for(strange.connect(), 30))
 
 
-def test_without_a_server_a_client_says_so(identity: Identity, tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match=r"probe 127\.0\.0\.1:18444: .*(refused|Connect call failed)"):
-        start_client("probe", LOCAL, "127.0.0.1", PORT, identity, tmp_path / "out")
+def test_without_a_server_a_client_says_so(identity: Identity, port: int, tmp_path: Path) -> None:
+    with pytest.raises(ProcessError, match=rf"probe 127\.0\.0\.1:{port}: .*(refused|Connect call failed)"):
+        start_client("probe", LOCAL, "127.0.0.1", port, identity, tmp_path / "out")
 
 
 def test_a_server_that_goes_ends_the_load_and_leaves_probes_unanswered(
     pair: Pair, identity: Identity, tmp_path: Path
 ) -> None:
     at, file = (pair.sender_address, ports.RPM), tmp_path / "rpm.jsonl"
-    server = start_server(pair.sender, *at, identity, tmp_path / "server")
-    probe = start_client("probe", pair.receiver, *at, identity, file, "--interval=0.1")
-    load = start_client("load", pair.receiver, *at, identity, tmp_path / "load")
-    until(lambda: file.read_text().count("\n") >= 3, server, probe, load)
-    server.stop(signal.SIGKILL)
-    answered = file.read_text().count("\n")
-    until(lambda: not load.alive())
-    until(lambda: file.read_text().count("\n") > answered + 3, probe)
-    probe.stop()
-    lines = records.read_lines(file, records.RPM)
-    assert lines[-1]["http_ms"] is None and "connection has ended" in (failure(load) or "")
+    with ExitStack() as stack:
+        server = start_server(pair.sender, *at, identity, tmp_path / "server")
+        stack.callback(server.stop, signal.SIGKILL)
+        probe = start_client("probe", pair.receiver, *at, identity, file, "--interval=0.1")
+        stack.callback(probe.stop)
+        load = start_client("load", pair.receiver, *at, identity, tmp_path / "load")
+        stack.callback(load.stop)
+        until(lambda: file.read_text().count("\n") >= 3, server, probe, load)
+        server.stop(signal.SIGKILL)
+        answered = file.read_text().count("\n")
+        until(lambda: not load.alive())
+        assert "connection has ended" in (failure(load) or "")
+        until(lambda: file.read_text().count("\n") > answered + 3, probe)
+    assert records.read_lines(file, records.RPM)[-1]["http_ms"] is None
