@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import socket
 import ssl
+import struct
 import sys
-import time
 from pathlib import Path
 
 from h2.events import DataReceived, RequestReceived, StreamEnded
@@ -22,9 +21,10 @@ CONFIGURATION, SMALL, LARGE, UPLOAD = "/.well-known/nq", "/small", "/large", "/u
 LARGE_BYTES = 8 * 10**9
 """The draft's minimum size of the large object."""
 _NOTHING = bytes(1 << 14)
-_SIOCOUTQNSD = 0x894B  # linux/sockios.h: a socket's bytes that are not sent yet
-#: The draft's limit of unsent data in a sender, s at its rate; its minimum, a segment; over what time the rate is.
-_UNSENT_S, _LEAST_UNSENT, _RATE_S = 0.005, 1448, 0.1
+#: The draft's limit of unsent data in a sender, s at its rate, and its minimum, a segment.
+_UNSENT_S, _LEAST_UNSENT = 0.005, 1448
+#: In linux/tcp.h's tcp_info: the bytes not sent yet, and the delivery rate, bytes/s; the length up to there.
+_NOT_SENT, _DELIVERY_RATE, _INFO_BYTES = 144, 160, 168
 
 
 class _Server(Http2Connection):
@@ -34,7 +34,7 @@ class _Server(Http2Connection):
         super().__init__(context, client=False)
         self._control = control
         self._left: dict[int, int] = {}
-        self._sent, self._since, self._unsent = 0, 0.0, len(_NOTHING)
+        self._unsent = 0
         self._room: socket.socket | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -85,24 +85,30 @@ class _Server(Http2Connection):
         """Send as much of the large objects as the kernel takes."""
         streams = [stream for stream, left in self._left.items() if left]
         while streams and not (self.full or self._room or self.transport.is_closing()):
-            self._limit_unsent()
             if self._queued() >= self._unsent:
                 self._await_room()
                 return
             for stream in list(streams):
                 room = self.http.local_flow_control_window(stream)
-                size = min(self._left[stream], room, self.http.max_outbound_frame_size, self._unsent)
+                size = min(self._left[stream], room, self.http.max_outbound_frame_size, self._unsent, len(_NOTHING))
                 if size <= 0:
                     streams.remove(stream)
                     continue
                 self._left[stream] -= size
                 self.http.send_data(stream, _NOTHING[:size], end_stream=not self._left[stream])
-                self._sent += size
                 super().flush()
 
     def _queued(self) -> int:
-        """The bytes that the kernel has not sent yet; it takes more than TCP_NOTSENT_LOWAT in one write, and later."""
-        return int.from_bytes(fcntl.ioctl(self._socket.fileno(), _SIOCOUTQNSD, bytes(4)), sys.byteorder)
+        """Limit the unsent data to what the connection delivers within _UNSENT_S; return the bytes not sent yet.
+
+        In one write, and later, the kernel takes more than its limit, TCP_NOTSENT_LOWAT.
+        """
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+        (queued,), (rate,) = struct.unpack_from("I", info, _NOT_SENT), struct.unpack_from("Q", info, _DELIVERY_RATE)
+        if (unsent := max(_LEAST_UNSENT, round(rate * _UNSENT_S))) != self._unsent:
+            self._unsent = unsent
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent)
+        return int(queued)
 
     def _await_room(self) -> None:
         """Go on when less is unsent; a second descriptor, since the transport waits for its own data with the first."""
@@ -122,15 +128,6 @@ class _Server(Http2Connection):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
-
-    def _limit_unsent(self) -> None:
-        """Limit the data that the kernel queues unsent to what the connection sends within _UNSENT_S."""
-        now = time.monotonic()
-        if (took := now - self._since) >= _RATE_S:
-            if self._since:
-                self._unsent = max(_LEAST_UNSENT, min(len(_NOTHING), round(self._sent / took * _UNSENT_S)))
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, self._unsent)
-            self._sent, self._since = 0, now
 
 
 async def serve(address: str, port: int, chain: Path, key: Path, control: str) -> None:
