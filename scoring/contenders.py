@@ -15,7 +15,7 @@ from sojourn.scoring.packets.pcapng import TCP
 from sojourn.scoring.schema.scores import ContenderFlow
 from sojourn.scoring.schema.windows import Window
 from sojourn.traffic.contender import CONTENDERS
-from sojourn.traffic.load import APPLICATIONS, LoadFlow, parse_load
+from sojourn.traffic.load import APPLICATIONS, TESTS, LoadFlow, parse_load
 from sojourn.traffic.user_program import is_user_program
 
 
@@ -88,8 +88,8 @@ def _all_there(phase: RecordedPhase, lasted: Sequence[Window | None]) -> Window:
 
 
 def _seen(part: Contending, way: _Way, sockets: Sequence[Mapping[str, Any]]) -> Contending:
-    """Return a contender with its flow and its socket's samples; an application has neither."""
-    if not part.load.bulk:
+    """Return a contender with its flow and its socket's samples; an application or a test has neither."""
+    if not part.load.one_flow:
         return part
     flow = _flow(part.phase, part.load, part.measured, part.record, way)
     port = f":{flow.sport}>" if flow else ":"
@@ -105,7 +105,8 @@ def paired(phase: RecordedPhase, records: Sequence[Mapping[str, Any]]) -> list[t
     load = parse_load(phase.contender or "")
 
     def kind(contender: str | None) -> str:
-        return contender if contender and (contender in APPLICATIONS or is_user_program(contender)) else "bulk"
+        own = contender in APPLICATIONS or contender in TESTS or is_user_program(contender)
+        return contender if contender and own else "bulk"
 
     def order(record: Mapping[str, Any]) -> int:
         return record.get("sender_port") or record.get("server_port") or 0

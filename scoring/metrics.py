@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from sojourn.scoring import responsiveness
 from sojourn.scoring.call_marks import marks_within
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.picture import freezes, rendition
@@ -37,6 +38,8 @@ class Observations:
     uploads: pl.DataFrame | None = None
     marks: pl.DataFrame | None = None
     """A SCReAM call's counters of ECN, see `sojourn.scoring.call_marks.marks_log`."""
+    connections: pl.DataFrame | None = None
+    """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`."""
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return the fields of Metrics over all windows together."""
@@ -95,6 +98,8 @@ class Observations:
             values[f"{prefix}answered_share"] = None if lost is None else 1 - lost
             if probes.height:
                 values[f"{prefix}rtt_in_time"] = (probes["rtt_ms"] <= ANSWER_IN_TIME_MS).sum() / probes.height
+        if self.connections is not None:
+            values |= responsiveness.foreign_fields(latency.within(self.connections, list(windows)))
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from sojourn.scoring import responsiveness
 from sojourn.scoring.baseline import solo
 from sojourn.scoring.call_marks import marks_log
 from sojourn.scoring.contenders import Contending, contenders
@@ -23,6 +24,7 @@ from sojourn.scoring.schema.scores import Jitter
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.probes import PROBES, probe_of
+from sojourn.traffic.rpm_programs import PROBES_FILE
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,11 @@ class RunEvidence:
         ]  # fmt: skip
 
     @cached_property
+    def connections(self) -> pl.DataFrame | None:
+        """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`; None without."""
+        return responsiveness.frame(self.files.lines(PROBES_FILE, records.RPM)) if self.options.get("rpm") else None
+
+    @cached_property
     def unshaped(self) -> pl.DataFrame | None:
         """The unshaped probe; a black box has none."""
         return None if self.setting.box else self.files.probes("irtt-unshaped.json")
@@ -196,6 +203,7 @@ class RunEvidence:
             {probe.prefix: probe.sent for probe in self.probes if probe.sent is not None},
             self.before.upload if self.before and self.setting.uploads else None,
             self.marks.get("client"),
+            self.connections,
         )
 
     @cached_property

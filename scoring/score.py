@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.hardware.machine.ip import ip_version
+from sojourn.scoring import responsiveness
 from sojourn.scoring.baseline import harms
 from sojourn.scoring.curves import ccdfs, goodput, over_time, sojourn_times
 from sojourn.scoring.evidence import Setting, SideCapture
@@ -27,7 +28,7 @@ from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.statistics.harm import PRIMARY
 from sojourn.scoring.transport import applications, demand
 from sojourn.scoring.validity import Limits, Validity
-from sojourn.traffic.load import CALL
+from sojourn.traffic.load import CALL, TESTS, parse_load
 from sojourn.traffic.probes import PROBES
 
 _NOT_ECT, _ECT1 = PROBES
@@ -58,7 +59,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
     if baseline:
         rows = recovered(rows, setting, evidence, baseline, windows)
-        rows, baseline = demand.with_fair_shares(rows, baseline, known, call=bool(setting.call))
+        rows, baseline = _with_fair_shares(rows, baseline, known, call=bool(setting.call))
     own = queue_delay.delays(inputs.queues_of("lan"))
     waits, wait_curves = (
         sojourn_times(before.all, behind.all, own, lab, measured, windows) if before and behind else ([], [])
@@ -140,8 +141,20 @@ def _besides_bulk(evidence: RunEvidence) -> dict[str, dict[str, Any]]:
     of_phase = {name: [record for record in evidence.bulk if record["phase"] == name] for name in phases}
     return {
         name: applications.phase_fields(records, evidence.second_player, evidence.measured[name])
+        | responsiveness.result_fields(records)
         for name, records in of_phase.items()
     }
+
+
+def _with_fair_shares(
+    rows: list[PhaseScores], alone: Metrics, lab: Mapping[str, Any], *, call: bool
+) -> tuple[list[PhaseScores], Metrics]:
+    """Return the rows and the baseline with `fair_share_met`; none next to a test, whose downloads grow in number."""
+    tests = {row.name for row in rows if any(part.contender in TESTS for part in parse_load(row.contender or CALL))}
+    others = [row for row in rows if row.name not in tests]
+    shared, alone = demand.with_fair_shares(others, alone, lab, call=call)
+    by_name = {row.name: row for row in shared}
+    return [by_name.get(row.name, row) for row in rows], alone
 
 
 def _table(

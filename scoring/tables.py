@@ -23,6 +23,7 @@ from sojourn.scoring.picture.judged import QUALITY, read_judged
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.columns import ENDS, Columns, TableColumn, columns_of
 from sojourn.traffic.probes import PROBES
+from sojourn.traffic.rpm_programs import PROBES_FILE
 
 _ECN = "ECN codepoint: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE"
 _UNSHAPED = "irtt-unshaped"
@@ -186,6 +187,16 @@ def _fetches(run: Path, _: Setting) -> pl.DataFrame | None:
     return from_rows(rows, TABLES["fetches"].columns)
 
 
+def _responsiveness(run: Path, _: Setting) -> pl.DataFrame | None:
+    file, bulk, rows = run / PROBES_FILE, run / "bulk.json", list[dict[str, Any]]()
+    if file.exists():
+        rows += records.read_lines(file, records.RPM)
+    if bulk.exists():
+        flows = records.read(bulk, records.BULK)["flows"]
+        rows += [{"phase": flow["phase"], **it} for flow in flows for it in flow.get("probes", ())]
+    return from_rows(rows, TABLES["responsiveness"].columns) if rows else None
+
+
 def from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
     """Return a table of these columns from records that may have others, and may have some of them missing."""
     kept = [{name: row.get(field) for name, field in columns.fields.items()} for row in rows]
@@ -284,6 +295,17 @@ TABLES: Mapping[str, Table] = {
             *(f"{name}.json{gz}" for name in (*(it.file for it in PROBES), _UNSHAPED) for gz in (".gz", "")),
         ),
         _of_victim(_probes),
+    ),
+    "responsiveness": Table(
+        "a probe of a Responsiveness Test: of `--rpm`, or of a competing `rpm`",
+        Columns(
+            {
+                "phase": TableColumn(pl.String, "phase of the competing test; null: a probe of `--rpm`"),
+                **columns_of(records.RpmProbe),
+            }
+        ),
+        (*_SETTING, PROBES_FILE, "bulk.json"),
+        _of_victim(_responsiveness),
     ),
     "player": Table(
         "the player's state every 250 ms, and its events",

@@ -24,6 +24,11 @@ RELAY = 5090
 """TCP: where a virtual lab's internet access takes over the client's connections."""
 SHORT, LAST_SHORT = 5100, 5199
 """TCP: the servers of short flows; for web users, one port per user."""
+RPM_LOAD = 5190
+"""TCP: the server of a competing Responsiveness Test."""
+RPM = 8444
+"""TCP: the server of the foreign probes of --rpm. Captures assign its packets neither to the victim nor to contenders.
+"""
 TALK = 5150
 """UDP: the listeners of a simulated call and of a competing call, down and up."""
 SECOND = 8443

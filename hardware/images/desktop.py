@@ -35,8 +35,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {"obs": ("obs-studio",), "selenium": ("chro
 _EXTRA_DISTRIBUTIONS = ("selenium",)
 #: What the harness imports while it records; the lock pins versions and dependencies.
 DISTRIBUTIONS = (
-    "aiohttp", "cryptography", "numpy", "obsws-python", "opencv-python-headless", "playwright", "polars", "psutil",
-    "pydantic", "rich", "typing-extensions", "zstandard",
+    "aiohttp", "cryptography", "h2", "numpy", "obsws-python", "opencv-python-headless", "playwright", "polars",
+    "psutil", "pydantic", "rich", "typing-extensions", "zstandard",
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
 #: Change this whenever the assembly of a userland changes.

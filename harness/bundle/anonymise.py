@@ -38,6 +38,7 @@ from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
+from sojourn.traffic.rpm_programs import PROBES_FILE
 
 Keep = Callable[[Path, Path, Pseudonyms], None]
 """Writes what may stay of a file to another. Raises RuntimeError or ValueError where the file cannot be read."""
@@ -131,6 +132,7 @@ def _keepers(key: bytes) -> dict[str, Keep]:
         "ss.jsonl": records.SOCKETS,
         "ss-up.jsonl": records.SOCKETS,
         "host.jsonl": records.HOST,
+        PROBES_FILE: records.RPM,
     }
     captures = (f"{side}.pcapng{packed}" for side in ("client", "server") for packed in ("", ".zst"))
     probes = (f"irtt{which}.json{packed}" for which in ("", "-ect1", "-unshaped") for packed in ("", ".gz"))

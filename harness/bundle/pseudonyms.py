@@ -57,6 +57,7 @@ _WORDS = frozenset(
         *("sim", "virtual", "apu", "black", "box", "ffmpeg", "obs", "playwright", "selenium", "h2", "h3", "solo"),
         *("up", "video", "call", "web", "harm", "test", "origin", "irtt", "ect1", "unshaped", "bulk", "meeting"),
         *("htb", "netem", "noqueue", "mq", "prio", "ingress", "clsact", "root", "ifb0"),
+        *("foreign", "self", "Low", "Medium", "High"),
         # Events and qualities of a player (captures/player.js, captures/call.js, apps/page_service.py).
         *("waiting", "playing", "pause", "ended", "seeking", "seeked", "stalled", "ratechange", "resize", "error"),
         *("qualitychange", "ad", "camera", "unknown", "auto", "tiny", "small", "medium", "large", "highres"),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sojourn.harness.experiment.recording import run_experiment
-from sojourn.harness.lab.contract import WithPrograms
+from sojourn.harness.experiment.run_lab import with_parts
 from sojourn.harness.lab.guest_job import EVIDENCE, NEWS, VERSIONS, read_job, start_apart, work
 from sojourn.harness.lab.simulated import SimLab
 
@@ -59,7 +59,7 @@ def experiment(job: Path) -> None:
     """Record a run of the main job."""
     options, service = read_job(job)
     start_apart(options.seed)
-    lab = WithPrograms(SimLab(options.ip_version or 4, options.rig.bunching_us), options.programs)
+    lab = with_parts(SimLab(options.ip_version or 4, options.rig.bunching_us), options, EVIDENCE)
     with (job / NEWS).open("w") as news:
         run_experiment(options, _GuestRun(job / VERSIONS), lab, service, _News(news))
 

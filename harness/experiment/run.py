@@ -29,8 +29,9 @@ from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun, run_experiment
 from sojourn.harness.experiment.rescore import renew_report
+from sojourn.harness.experiment.run_lab import with_parts
 from sojourn.harness.lab.check import require_reached
-from sojourn.harness.lab.contract import LabFactory, WithPrograms
+from sojourn.harness.lab.contract import LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.make import lab_maker
 from sojourn.harness.lab.needs import require_programs
@@ -265,7 +266,7 @@ def _recorder(
     def play(run: RecordedRun) -> None:
         with ExperimentProgress(options.cell, options.phases, console) as progress:
             run.add_versions(user_program.versions(options.programs))
-            lab = WithPrograms(make_lab(run.path), options.programs)
+            lab = with_parts(make_lab(run.path), options, run.path)
             run_experiment(options, run, lab, service, progress)
 
     return play

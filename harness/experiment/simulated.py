@@ -16,6 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from sojourn.apps.second import second_service
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
+from sojourn.apps.standins.origin import ensure_certificate
 from sojourn.hardware import simulation
 from sojourn.hardware.build_tool import Tools
 from sojourn.hardware.confine.confinement import ConfinementError, confinement
@@ -58,6 +59,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
         lambda: service.prepare(step("film")),
         *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
+        *([ensure_certificate] if options.responsiveness else []),
     )
     return _machine(kernel, desktop, options)
 

@@ -18,12 +18,15 @@ from sojourn.captures.packets import Captured, PacketCapture, own_traffic
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab.contract import SIDES, Lab, Side
+from sojourn.harness.lab.responsiveness import identity
 from sojourn.harness.lab.under_test import PathUnderTest
 from sojourn.traffic import irtt, ports
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.iperf3 import BulkFlow
 from sojourn.traffic.irtt import Codepoint, IrttClient
+from sojourn.traffic.load import RPM
 from sojourn.traffic.program_flow import ProgramFlow
+from sojourn.traffic.rpm_flow import ResponsivenessTest
 from sojourn.traffic.user_program import is_user_program
 
 TICK_S = 0.5
@@ -208,6 +211,9 @@ def bulk_flow(
     """
     down = lab.sender, lab.receiver, lab.addresses.receiver
     sender, receiver, own = (lab.receiver, lab.sender, lab.addresses.sender) if up else down
+    if contender == RPM:
+        ends = lab.sender, lab.receiver, lab.addresses.sender, lab.addresses.receiver
+        return ResponsivenessTest(*ends, folder, number=number, identity=identity())
     if is_user_program(contender):
         addresses = lab.addresses.receiver if up else lab.addresses.sender, own
         next_port = ports.PROGRAM + number % (ports.LAST_PROGRAM - ports.PROGRAM + 1)

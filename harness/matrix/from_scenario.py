@@ -19,7 +19,7 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import combined, read_scenario
 from sojourn.harness.options.timeline import Phase
-from sojourn.traffic.load import CALL, VIDEO, WEB
+from sojourn.traffic.load import CALL, RPM, VIDEO, WEB
 from sojourn.traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
 from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 from sojourn.traffic.web import MEAN_GAP_S
@@ -99,17 +99,18 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         for steps in (options.rate_steps, options.rate_up_steps)
     )
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
-    programs = [part.contender for part in phase.load if not part.bulk]
+    programs = [part.contender for part in phase.load if not part.one_flow]
     calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
     calls += [Call(rtt_us=rtt)] * programs.count(CALL)
     missing = {
         "a player for its second video": VIDEO in programs,
         "a second call": len(calls) > 1,
+        "a Responsiveness Test": RPM in programs,
         "a SCReAM call": options.call_cc == "scream",
     }
     return Cell(
         name=name,
-        flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.bulk),
+        flows=tuple(Flow(contender=flow.contender, up=flow.up, rtt_us=rtt) for flow in phase.load if flow.one_flow),
         short_flows=_short(programs.count(WEB), phase.seconds, rtt),
         hops=(Hop(down=paths["down"], up=paths["up"], schedule=down, schedule_up=up),),
         seconds=phase.seconds,

@@ -24,7 +24,7 @@ from sojourn.hardware.machine.files import expanded
 from sojourn.hardware.machine.ip import IP_VERSIONS
 from sojourn.harness.options import parsing
 from sojourn.harness.options.timeline import TIMELINES, Phase, reordered
-from sojourn.traffic.load import KNOWN, VIDEO
+from sojourn.traffic.load import KNOWN, RPM, VIDEO
 from sojourn.traffic.user_program import UserProgram
 
 GROUPS: dict[Group, str] = {
@@ -144,7 +144,8 @@ class Options(ServiceOptions):
         Option(
             "contenders", "what",
             "Competing loads of a named timeline, in order; several at once and uploads: cubic*4, prague+cubic@up, "
-            "cubic+web (web: a user who fetches pages; video: a second video; call: a call), program:FILE.toml (your "
+            "cubic+web (web: a user who fetches pages; video: a second video; call: a call; rpm: a "
+            "Responsiveness Test), program:FILE.toml (your "
             "own sender, docs/your-sender.md). "
             f"Known: {', '.join(KNOWN)}",
             "cubic,prague", examples=tuple(KNOWN), stored=False,
@@ -169,6 +170,15 @@ class Options(ServiceOptions):
             name="jitter-gate", parse=lambda text: parse_time(text) / 1000, word="{!r}ms".format,
         ),
     ] = None  # fmt: skip
+    rpm: Annotated[
+        bool,
+        Field(exclude_if=lambda probes: not probes),  # as in the records of earlier versions
+        Option(
+            "recording", "how",
+            "Send foreign probes of the Responsiveness Test (new TCP, TLS and HTTP/2 connections) from client to server"
+            " throughout, and report their round trips per minute (docs/measurement.md)",
+        ),
+    ] = False  # fmt: skip
     results: Annotated[Path, Option("evidence", "how", "Folder for run directories", "results", parse=resolved)]
     kernel_source: Annotated[
         Path | None,
@@ -282,6 +292,11 @@ class Options(ServiceOptions):
     def second_video(self) -> bool:
         """Whether a second video competes in any phase."""
         return any(part.contender == VIDEO for phase in self.phases for part in phase.load)
+
+    @property
+    def responsiveness(self) -> bool:
+        """Whether a server of the Responsiveness Test runs: for its probes, or as a contender."""
+        return self.rpm or any(part.contender == RPM for phase in self.phases for part in phase.load)
 
     @property
     def uplink(self) -> str | None:

@@ -16,13 +16,13 @@ from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.harness.options.timeline import TIMELINES
 from sojourn.traffic.contender import CONTENDERS, OPTIONAL
 from sojourn.traffic.contender import PREFIX as CONTENDER
-from sojourn.traffic.load import APPLICATIONS
+from sojourn.traffic.load import APPLICATIONS, TESTS
 
 _LOAD_WORD = re.compile(r"[a-z0-9_.-]+")
 _MODE = re.compile(r"-(noecn|accecn|l4s)$")
 _PAGE = "docs/your-qdisc.md"
 #: Words of contenders and timelines that are no congestion controls.
-_TAKEN = {*APPLICATIONS, *TIMELINES, "solo"}
+_TAKEN = {*APPLICATIONS, *TESTS, *TIMELINES, "solo"}
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,11 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("CCFB received", lambda p: number(p.ccfb_received)),
     ("probes lost (Not-ECT)", lambda p: _percent(p.probe_loss)),
     ("probes lost (ECT(1))", lambda p: _percent(p.ect1_probe_loss)),
+    ("new connections RPM", lambda p: _of(p, "foreign_rpm")),
+    ("TCP ms", lambda p: _of(p, "foreign_tcp_ms")),
+    ("TLS ms", lambda p: _of(p, "foreign_tls_ms")),
+    ("HTTP ms", lambda p: _of(p, "foreign_http_ms")),
+    ("answered", lambda p: _percent(p.foreign_answered_share)),
 ]
 
 
@@ -208,6 +213,9 @@ _OTHER_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("P99 ms", lambda p: _of(p, "call_down_p99_ms")),
     ("call up: lost", lambda p: _percent(p.call_up_loss)),
     ("P99 ms", lambda p: _of(p, "call_up_p99_ms")),
+    ("Responsiveness Test RPM", lambda p: _of(p, "test_rpm")),
+    ("foreign RPM", lambda p: _of(p, "test_foreign_rpm")),
+    ("self RPM", lambda p: _of(p, "test_self_rpm")),
 ]
 
 

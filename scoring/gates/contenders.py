@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.scoring.gates.applications import application_proven
 from sojourn.scoring.gates.base import gate, gate_of_runs
+from sojourn.scoring.gates.responsiveness import rpm_proven
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 from sojourn.traffic.contender import ACCURATE_ECN, CLASSIC_ECN, CONTENDERS
+from sojourn.traffic.load import TESTS
 from sojourn.traffic.user_program import is_user_program
 
 if TYPE_CHECKING:
@@ -33,7 +35,9 @@ def throughout(run: RunEvidence) -> Iterable[Gate]:
 def proven(run: RunEvidence) -> Iterable[Gate]:
     """Judge bulk flows by packets and sockets, applications by their records."""
     for part in run.contenders:
-        if part.load.bulk:
+        if part.load.contender in TESTS:
+            yield rpm_proven(part.name, part.record, part.measured, run.before, run.limits)
+        elif part.load.bulk:
             row = part.flow.model_dump() if part.flow else None
             if is_user_program(part.load.contender):
                 programs = {it["name"]: it for it in run.options.get("programs", ())}
@@ -53,7 +57,7 @@ def proven(run: RunEvidence) -> Iterable[Gate]:
 def unlimited(run: RunEvidence) -> Iterable[Gate]:
     """Judge the sockets of bulk flows; what limits a user's program is its own business."""
     for part in run.contenders:
-        if part.load.bulk and not is_user_program(part.load.contender):
+        if part.load.one_flow and not is_user_program(part.load.contender):
             yield never_limited(part.name, part.sockets, run.limits)
 
 

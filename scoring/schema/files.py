@@ -35,6 +35,7 @@ FILES: dict[str, RunFile] = {
     "irtt.json.gz": RunFile("round-trip times through the bottleneck, Not-ECT"),
     "irtt-ect1.json.gz": RunFile("round-trip times through the bottleneck, ECT(1)"),
     "irtt-unshaped.json.gz": RunFile("round-trip times around the bottleneck's queue"),
+    "rpm.jsonl": RunFile("the foreign probes of --rpm: times of TCP, TLS and HTTP"),
     "bulk.json": RunFile("the contenders' own results"),
     "ss.jsonl": RunFile("the contenders' sockets, sampled"),
     "ss-up.jsonl": RunFile("the uploads' sockets, sampled"),

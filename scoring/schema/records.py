@@ -162,6 +162,30 @@ class FetchRecord(_Record):
     ]
 
 
+_Took = Annotated[float, Field(ge=0)] | None
+
+
+class RpmProbe(_Record):
+    probe: Annotated[
+        Literal["foreign", "self"],
+        TableColumn(pl.String, "`foreign`: a new connection; `self`: a load-generating connection of contender `rpm`"),
+    ]
+    t: Annotated[Time, TableColumn(pl.Float64, "Unix s of the SYN; of `self`, of the GET")]
+    port: Annotated[int | None, TableColumn(pl.UInt16, "client port")]
+    tcp_ms: NotRequired[Annotated[_Took, TableColumn(pl.Float64, "TCP handshake; null: not complete, or `self`")]]
+    tls_t: NotRequired[Annotated[Time | None, TableColumn(pl.Float64, "Unix s when the TLS handshake began")]]
+    tls_ms: NotRequired[Annotated[_Took, TableColumn(pl.Float64, "TLS 1.3 handshake, one round trip; null as before")]]
+    http_t: Annotated[Time | None, TableColumn(pl.Float64, "Unix s of the GET")]
+    http_ms: Annotated[_Took, TableColumn(pl.Float64, "from the GET to the whole response; null: unanswered")]
+
+
+class ResponsivenessRecord(_Record):
+    Responsiveness: Annotated[float, Field(ge=0)] | None
+    Foreign_Responsiveness: Annotated[float, Field(ge=0)] | None
+    Loaded_Responsiveness: Annotated[float, Field(ge=0)] | None
+    confidence: dict[str, Literal["Low", "Medium", "High"]]
+
+
 class HeardRecord(_Record):
     loss: NotRequired[float | None]
     delay_p99_ms: NotRequired[float | None]
@@ -187,6 +211,8 @@ class FlowRecord(_Record):
     heard: NotRequired[dict[Literal["down", "up"], HeardRecord]]
     draw: NotRequired[str]
     fetches: NotRequired[Annotated[list[FetchRecord], Field(max_length=1_000_000)]]
+    responsiveness: NotRequired[ResponsivenessRecord | None]
+    probes: NotRequired[Annotated[list[RpmProbe], Field(max_length=1_000_000)]]
 
 
 class Bulk(_Record):
@@ -212,6 +238,7 @@ class ProgramRecord(_Record):
 class OptionsRecord(_Record):
     programs: NotRequired[Annotated[list[ProgramRecord], Field(max_length=1000)]]
     jitter_gate_ms: NotRequired[float | None]
+    rpm: NotRequired[bool]
     origin_cc: NotRequired[str]
     origin_protocol: NotRequired[str]
 
@@ -376,6 +403,7 @@ OPTIONS: TypeAdapter[OptionsRecord] = TypeAdapter(OptionsRecord)
 HOST: TypeAdapter[list[HostSample]] = TypeAdapter(list[HostSample])
 PLAYER: TypeAdapter[list[PlayerLine]] = TypeAdapter(list[Annotated[PlayerLine, AfterValidator(_detailed)]])
 QDISC: TypeAdapter[list[QdiscSample]] = TypeAdapter(list[QdiscSample])
+RPM: TypeAdapter[list[RpmProbe]] = TypeAdapter(list[RpmProbe])
 SOCKETS: TypeAdapter[list[SocketSample]] = TypeAdapter(list[SocketSample])
 
 

@@ -35,6 +35,8 @@ class Metrics(BaseModel):
     within a window. `rtt_in_time` is the share of the probes sent that were answered within
     `sojourn.scoring.metrics.ANSWER_IN_TIME_MS`. `fair_share_met` is the goodput over the victim's max-min fair share
     (`sojourn.scoring.transport.demand.fair_share_mbps`), at most 1, which it is alone and where its demand was met.
+    `foreign_rpm` is the foreign responsiveness of draft-ietf-ippm-responsiveness-09 (`--rpm`), `foreign_…_ms` the
+    trimmed means of which it consists, of the answered probes; `foreign_answered_share` is their share of those sent.
     `media_…` and `ccfb_received` are a SCReAM call's, as its browser counts them every second: RTP packets sent and
     received with these codepoints, those whose ECT(1) was cleared on the way, and the other end's RFC 8888 reports.
     """
@@ -100,6 +102,21 @@ class Metrics(BaseModel):
     ect1_answered_share: Annotated[
         Number | None, Metric("probes answered (ECT(1))", "more", harm=True, measured=False)
     ] = None
+    foreign_rpm: Annotated[
+        Number | None, _SOME, Metric("responsiveness of new connections", "more", harm=True, alone=True)
+    ] = None
+    foreign_tcp_ms: Annotated[
+        Number | None, _SOME, Metric("TCP handshake of new connections, trimmed mean", "less", alone=True)
+    ] = None
+    foreign_tls_ms: Annotated[
+        Number | None, _SOME, Metric("TLS handshake of new connections, trimmed mean", "less", alone=True)
+    ] = None
+    foreign_http_ms: Annotated[
+        Number | None, _SOME, Metric("GET on new connections, trimmed mean", "less", alone=True)
+    ] = None
+    foreign_answered_share: Annotated[
+        Number | None, _SOME, Metric("new connections answered", "more", harm=True, measured=False)
+    ] = None
     frames_in_time: Annotated[Number | None, Metric("frames shown within 0.4 s", "more", harm=True, alone=True)] = None
     frame_p50_ms: Annotated[Number | None, Metric("camera to screen, P50", "less", alone=True)] = None
     frame_p90_ms: Number | None = None
@@ -124,7 +141,8 @@ class PhaseScores(Metrics):
     `recovery_s` and `goodput_recovery_s` are the times from the phase's end until the picture keeps its height
     alone, and until the victim gets its goodput alone (`sojourn.scoring.recovery`), infinite if the following solo
     phase does not contain them; None without one. `second_…`, the main height of a second video and its stall time
-    (s), from its player; `call_…`, loss share and one-way delay (ms) of a call in both directions.
+    (s), from its player; `call_…`, loss share and one-way delay (ms) of a call in both directions; `test_…`, the result
+    of a Responsiveness Test: all, its foreign and its self probes.
     """
 
     name: Text
@@ -149,6 +167,9 @@ class PhaseScores(Metrics):
     call_down_p99_ms: Annotated[Number | None, Metric("delay of its call down, P99")] = None
     call_up_loss: Annotated[Number | None, Metric("loss of its call, up", measured=False)] = None
     call_up_p99_ms: Annotated[Number | None, Metric("delay of its call up, P99", measured=False)] = None
+    test_rpm: Annotated[Number | None, _SOME, Metric("responsiveness by its test")] = None
+    test_foreign_rpm: Annotated[Number | None, _SOME, Metric("responsiveness of its foreign probes")] = None
+    test_self_rpm: Annotated[Number | None, _SOME, Metric("responsiveness of its self probes")] = None
 
 
 METRICS = metrics_of(PhaseScores)

@@ -25,6 +25,8 @@ def test_a_table_has_its_columns_and_rows(run: Path, name: str) -> None:
     fetch = {"at": 1.5, "start": 1.8e9, "bytes": 70_000, "port": 50_000, "fct_s": 0.4}
     bulk = json.loads((run / "bulk.json").read_text())
     bulk["flows"].append({"contender": "web", "phase": "prague", "sender_port": 5100, "fetches": [fetch]})
+    probe = {"probe": "self", "t": 1.8e9, "port": 50_001, "http_t": 1.8e9, "http_ms": 80.5}
+    bulk["flows"].append({"contender": "rpm", "phase": "prague", "probes": [probe]})
     (run / "bulk.json").write_text(json.dumps(bulk))
     (run / QUALITY).write_text("t,phase,height,frame,ssim,vmaf\n0.5,solo-1,720,15,0.97,\n")
     table = TABLES[name].of(run)

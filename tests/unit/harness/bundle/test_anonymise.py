@@ -113,6 +113,8 @@ def _plant(run: Path) -> None:
     trip = {"lost": "false", "delay": {"rtt": 20000000}, "timestamps": {"client": {"send": {"wall": 1}}, "server": {}}}
     trips = {"system_info": {"hostname": "karelbox"}, "round_trips": [{**trip, "from": "karelbox"}], "ip": "100.64.3.2"}
     (run / "irtt.json.gz").write_bytes(gzip.compress(json.dumps(trips).encode()))
+    foreign = {"probe": "foreign", "t": 1.5, "port": 40000, "tcp_ms": 20.5, "http_t": None, "http_ms": None}
+    (run / "rpm.jsonl").write_text(json.dumps(foreign | {"error": "karelbox does not answer"}) + "\n")
     (run / "notes.log.zst").write_bytes(zstandard.compress(b"KARELBOX and 198.51.100.7, tvuser77\n"))
     (run / "setup.log").write_text(
         "12:34:56 [router] $ tc qdisc add dev lan root fq_codel\n"
@@ -197,6 +199,8 @@ def test_what_names_nobody_stays(clean: Path) -> None:
     irtt = json.loads(gzip.decompress((clean / "irtt.json.gz").read_bytes()))
     stamps = {"client": {"send": {"wall": 1}}, "server": {}}
     assert irtt == {"round_trips": [{"lost": "false", "delay": {"rtt": 20000000}, "timestamps": stamps}]}
+    probe = {"probe": "foreign", "t": 1.5, "port": 40000, "tcp_ms": 20.5, "http_t": None, "http_ms": None}
+    assert json.loads(files["rpm.jsonl"]) == probe
     first, second = map(json.loads, files["player.jsonl"].splitlines())
     assert first == {"t": 1.25, "quality": "withheld-1", "height": 720, "place": [0, 0, 1, 1]}
     assert second == {"t": 1.5, "event": "error"}
