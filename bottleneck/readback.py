@@ -215,8 +215,7 @@ def slotted(dev: str, queue: Qdisc, state: State) -> list[str]:
 
 def _unfiltered(dev: str, queue: Qdisc, state: State) -> list[str]:
     return [
-        f"{dev}: requested {one.protocol} {one.key} {one.value} to {queue.kind}'s class {one.classid}, "
-        "found no such filter"
+        f"{dev}: requested {one.protocol} {one.match} to {queue.kind}'s class {one.classid}, found no such filter"
         for one in queue.filters(QUEUE)
         if not one.is_among(state.queue_filters.get(dev, []))
     ]

@@ -20,23 +20,23 @@ class Filter:
 
     protocol: str
     prio: int
-    key: str
-    value: str
+    match: str
+    shown: Mapping[str, Any]
+    """The keys that tc shows for `match`."""
     classid: str
 
     def command(self, dev: str, parent: str) -> list[str]:
         """Return the command that attaches it to the queue `parent` on `dev`."""
         return (
             f"tc filter add dev {dev} parent {parent} protocol {self.protocol} prio {self.prio} flower "
-            f"{self.key} {self.value} classid {self.classid}"
+            f"{self.match} classid {self.classid}"
         ).split()
 
     def is_among(self, shown: Sequence[Mapping[str, Any]]) -> bool:
         """Whether `tc -j filter show` of the queue has it, without a further condition on packets."""
-        wanted = {self.key: self.value}
         return any(
             (one.get("protocol"), options.get("classid")) == (self.protocol, self.classid)
-            and {key: value for key, value in options.get("keys", {}).items() if key != "eth_type"} == wanted
+            and {key: value for key, value in options.get("keys", {}).items() if key != "eth_type"} == self.shown
             for one in shown
             if (options := one.get("options", {}))
         )

@@ -15,8 +15,8 @@ from sojourn.bottleneck.qdiscs.base import Filter, Qdisc
 _SCALE = 256  # alpha and beta are kept in steps of 1/256 Hz
 _BETA_MAX = (2 << 23) - 1
 _STEP_US = 1000  # mainline's default step_thresh
-#: The former TOS byte of packets with DSCP 45, Non-Queue-Building (RFC 9956), whatever their ECN field, for flower.
-_NQB = f"{45 << 2:#x}/0xfc"
+#: DSCP 45, Non-Queue-Building (RFC 9956), with any ECN field: for flower, and as tc shows it.
+_NQB, _NQB_SHOWN = f"ip_tos {45 << 2:#x}/0xfc", {"ip_tos": 45 << 2, "ip_tos_mask": "fc"}
 #: The class of packets that are in L without its marks and drops: those are for L4S (net/sched/sch_dualpi2.c).
 _UNMARKED_L = 2
 
@@ -107,7 +107,7 @@ class DualPI2(Qdisc):
     def filters(self, handle: str) -> Sequence[Filter]:
         classid = f"{handle}{_UNMARKED_L}"
         both = ("ip", 1), ("ipv6", 2)
-        return [Filter(protocol, prio, "ip_tos", _NQB, classid) for protocol, prio in both if self.nqb]
+        return [Filter(protocol, prio, _NQB, _NQB_SHOWN, classid) for protocol, prio in both if self.nqb]
 
     def caution(self, rate_bps: int) -> str:
         """Return a warning where each L packet that waits for one C packet is over the step threshold, and so marked.

@@ -54,8 +54,8 @@ def test_dualpi2_nqb_has_dscp_45_in_l_by_its_read_back_filter(tmp_path: Path) ->
     game, other = p99["dualpi2 nqb"]
     assert game < 13 < other and p99["dualpi2"][0] > 13
     log = (tmp_path / "dualpi2 nqb/setup.log").read_text()
-    assert '"ip_tos":"0xb4/0xfc"' in log and '"classid":"10:2"' in log
-    assert "0xb4/0xfc" not in (tmp_path / "dualpi2/setup.log").read_text()
+    assert '"classid":"10:2","keys":{"eth_type":"ipv4","ip_tos":180,"ip_tos_mask":"fc"}' in log
+    assert "ip_tos" not in (tmp_path / "dualpi2/setup.log").read_text()
 
 
 def protected(name: str, contenders: list[str], unresponsive: dict[str, int], seconds: float, words: str = "") -> Cell:

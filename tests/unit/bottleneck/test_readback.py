@@ -133,14 +133,20 @@ def test_a_delay_nobody_asked_for_is_told(found: readback.State) -> None:
 #: As iproute2 7.2 shows the filters of `dualpi2 nqb`.
 NQB = [
     {"protocol": protocol, "pref": pref, "kind": "flower", "chain": 0, "options": {
-        "handle": 1, "classid": "10:2", "keys": {"eth_type": kind, "ip_tos": "0xb4/0xfc"}, "not_in_hw": True}}
+        "handle": 1, "classid": "10:2", "keys": {"eth_type": kind, "ip_tos": 180, "ip_tos_mask": "fc"}}}
     for protocol, pref, kind in (("ip", 1, "ipv4"), ("ipv6", 2, "ipv6"))
 ]  # fmt: skip
 ASKED_NQB = ASKED.model_copy(update={"down": ASKED.down.model_copy(update={"qdisc": parse_qdisc("dualpi2 nqb")})})
 
 
 def test_filters_of_the_queue_are_read_back(found: readback.State) -> None:
-    assert readback.differences(ASKED_NQB, replace(found, queue_filters={"lan": [{"protocol": "ip"}, *NQB]})) == []
+    assert (
+        readback.differences(
+            ASKED_NQB,
+            replace(found, queue_filters={"lan": [{"protocol": "ip", "pref": 1, "kind": "flower", "chain": 0}, *NQB]}),
+        )
+        == []
+    )
     lacking = [
         "lan: requested ip ip_tos 0xb4/0xfc to dualpi2's class 10:2, found no such filter",
         "lan: requested ipv6 ip_tos 0xb4/0xfc to dualpi2's class 10:2, found no such filter",
@@ -151,7 +157,11 @@ def test_filters_of_the_queue_are_read_back(found: readback.State) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"classid": "10:1"}, {"keys": {"ip_tos": "0xb8/0xfc"}}, {"keys": {"ip_tos": "0xb4/0xfc", "ip_proto": "udp"}}],
+    [
+        {"classid": "10:1"},
+        {"keys": {"ip_tos": 184, "ip_tos_mask": "fc"}},
+        {"keys": {"ip_tos": 180, "ip_tos_mask": "fc", "ip_proto": "udp"}},
+    ],
 )
 def test_another_class_value_or_condition_of_a_filter_is_a_difference(
     change: dict[str, Any], found: readback.State
