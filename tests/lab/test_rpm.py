@@ -41,11 +41,9 @@ def test_an_idle_path_has_a_round_trip_per_part(measured: Path, queue: str) -> N
     probes, _ = window(measured, queue, "alone")
     assert probes.height == pytest.approx((rpm_inside.ALONE_S - 0.5) / EVERY_S, abs=1)
     fields = foreign_fields(probes)
-    # A round trip each, and what its packets take to send: at 10 Mbit/s, TLS's keys and certificates of 4 kB take 3 ms.
-    assert fields["foreign_tcp_ms"] == pytest.approx(RTT_MS, rel=0.02)
-    assert RTT_MS < (fields["foreign_http_ms"] or 0) < RTT_MS * 1.05
-    assert RTT_MS < (fields["foreign_tls_ms"] or 0) < RTT_MS * 1.25
-    assert fields["foreign_rpm"] == pytest.approx(60_000 / RTT_MS, rel=0.1) and fields["foreign_answered_share"] == 1
+    # Computing takes no time, and the shaper sends a few packets at once.
+    assert all(fields[part] == pytest.approx(RTT_MS, rel=0.002) for part in PARTS)
+    assert fields["foreign_rpm"] == pytest.approx(60_000 / RTT_MS, rel=0.002) and fields["foreign_answered_share"] == 1
 
 
 def test_a_deep_queue_costs_each_part_its_delay(measured: Path) -> None:
