@@ -34,11 +34,13 @@ TITLE = 150
 LONGEST_GIF_S = 20
 #: A film is at most 10 MB (with room for the container), or has this rate in bit/s if that is more.
 _BYTES, _LEAST_BPS = 9_500_000, 300_000
-#: Half the frames and colours of what a player would need: a film's noise compresses badly.
+#: Few frames and colours, and no dithering: a GIF stores noise badly.
 _GIF = (
-    "fps=8,scale='min(iw,800)':-2:flags=area,split[a][b];[a]palettegen=max_colors=96[p];"
-    "[b][p]paletteuse=dither=bayer:bayer_scale=5"
+    "fps=4,scale='min(iw,720)':-2:flags=area,split[a][b];[a]palettegen=max_colors=80[p];"
+    "[b][p]paletteuse=dither=none:diff_mode=rectangle"
 )
+#: Evens out the noise of a recording in a GIF, but no edges: its lettering stays readable.
+_EVEN = "bilateral=sigmaS=12:sigmaR=0.15:planes=7"
 _SCALE = 1.25  # px of the film per px of its plots
 _STATE = 260, 56  # width and height in px of the quality shown, at the right of the title
 _CURSOR = 4  # width in px
@@ -204,7 +206,7 @@ def write_film(
     partial = output.with_name(output.name + ".partial")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            drawn, graph = _drawn(sides, layout, first, Path(folder))
+            drawn, graph = _drawn(sides, layout, first, Path(folder), gif)
             graph += f";[film]{_GIF if gif else 'format=yuv420p'}[out]"
             _encode(sides, drawn, graph, partial, (first, last), gif, progress)
         if output.exists():  # created meanwhile by another one
@@ -225,7 +227,7 @@ def _cut(sides: Sequence[FilmedRun], begin: float | None, end: float | None) -> 
     return first, last
 
 
-def _drawn(sides: Sequence[FilmedRun], layout: Layout, first: float, folder: Path) -> tuple[list[Path], str]:
+def _drawn(sides: Sequence[FilmedRun], layout: Layout, first: float, folder: Path, gif: bool) -> tuple[list[Path], str]:
     """Write the images of a film into `folder`; return them and the filters that make `[film]` of all inputs."""
     drawn: list[Path] = []
 
@@ -240,7 +242,7 @@ def _drawn(sides: Sequence[FilmedRun], layout: Layout, first: float, folder: Pat
         stamp = "" if side.scores.validity.valid else "INVALID"
         plots = add(film_plot(side.view, size, stamp, [it.view for it in sides]), _SCALE)
         shown = [(add(it.drawing), it) for it in side.overlays(layout.width)]
-        graphs.append(column(number, plots, cursor, shown, layout, first, side.view.end))
+        graphs.append(column(number, plots, cursor, shown, layout, first, side.view.end, even=gif))
     names = "".join(f"[side{number}]" for number in range(len(sides)))
     joined = f"hstack=inputs={len(sides)}" if len(sides) > 1 else "null"
     return drawn, ";".join([*graphs, f"{names}{joined}[film]"])
@@ -254,15 +256,19 @@ def column(
     layout: Layout,
     first: float,
     end: float,
+    *,
+    even: bool = False,
 ) -> str:
     """Return ffmpeg's filters for a run's column, `[sideN]`, from the inputs with these numbers.
 
-    `first` is the time of the first frame, `end` that of the end of the plots' time axis, both in s of the run.
+    `first` is the time of the first frame, `end` that of the end of the plots' time axis, both in s of the run; `even`
+    removes the noise of the recording.
     """
     now, below = f"(t+{first:.4f})", TITLE + layout.picture
     left, right = LEFT * _SCALE, layout.width - RIGHT * _SCALE
     x = f"{left:.2f}+{now}/{end:.4f}*{right - left:.2f}-{_CURSOR / 2:g}"
     fitted = f"scale={layout.width}:{layout.picture}:force_original_aspect_ratio=decrease,setsar=1"
+    fitted += f",{_EVEN}" if even else ""
     steps = [
         f"[{number}:v]fps={FPS},{fitted},pad={layout.width}:{layout.height}:(ow-iw)/2:{TITLE}[film{number}]",
         f"[film{number}][{plots}:v]overlay=0:{below}[plotted{number}]",
