@@ -13,10 +13,10 @@ from typing import Any
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
-from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Matrix
+from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
 from sojourn.traffic.spec import Call, Flow, Probe
 
-RATE, RTT = 10, 20  # Mbit/s, ms
+RATE, RTT = 50, 20  # Mbit/s, ms
 SECONDS = 60
 QUEUES = {
     "mainline": "dualpi2 nqb",
@@ -39,11 +39,11 @@ LOADS: dict[str, dict[str, Any]] = {
     "ect1-60%": {"flows": (unresponsive("udp-ect1", 60),)},
     "ect1-90%": {"flows": (unresponsive("udp-ect1", 90),)},
     "nqb-90%": {"flows": (unresponsive("udp-nqb", 90),)},
-    "nqb-bursts": {"call": Call(bitrate_bps=4_000_000, ecn="nqb", rtt_us=RTT * 1000)},
+    "nqb-bursts": {"call": Call(bitrate_bps=12_000_000, ecn="nqb", rtt_us=RTT * 1000)},
 }
 
-#: On the bursty link: Mbit/s, and the most packets that leave it at once.
-LINK, BURST = 50, 16
+#: The most packets that leave the bursty link at once.
+BURST = 16
 STEPS = {"dualpi2": "dualpi2", "dualpi2-step-2": "dualpi2 min_qlen_step 2"}
 LINKS = {"smooth": None, "bursty": dumbbell.bursts(BURST)}
 
@@ -64,7 +64,7 @@ def link(step: str, kind: str) -> Cell:
     return Cell(
         name=f"link-{kind}-{step}",
         flows=dumbbell.flows(["prague", "cubic"], RTT),
-        hops=(dumbbell.bottleneck(LINK, STEPS[step], path=LINKS[kind]),),
+        hops=(dumbbell.bottleneck(RATE, STEPS[step], path=LINKS[kind]),),
         probes=(Probe(rtt_us=RTT * 1000), Probe(rtt_us=RTT * 1000, ecn="ect1")),
         seconds=SECONDS,
     )
@@ -109,6 +109,12 @@ MATRIX = Matrix(
             reference=protection("off", load).name,
         )
         for load in LOADS
+    ),
+    expectations=(
+        Expectation(cells=r"-on$", metric=f"{GAME}.loss", high=0),
+        Expectation(cells=r"^game-on$", metric="protection.window_sanctioned_share", high=0),
+        Expectation(cells=r"-90%-on$", metric="protection.sanctioned", low=100),
+        Expectation(cells=r"-off$", metric="protection.sanctioned", high=0),
     ),
     notes="Probe 1 is a game's: 60 packets per second, DSCP 45, Not-ECT; on the links it is Not-ECT without a DSCP. "
     "mainline: dualpi2 with a filter for DSCP 45. off, on: the optional queue, queue protection off and on.",
