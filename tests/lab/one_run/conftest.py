@@ -56,7 +56,7 @@ def contenders(run: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid run of the main job through dualpi2 on exactly its path, by the other driver and the other recorder."""
-    ensure_desktop(["obs"])  # with what is not there yet fetched by no canary's proxy
+    ensure_desktop(["obs", "selenium"])  # with what is not there yet fetched by no canary's proxy
     programs = "--driver=selenium", "--recorder=obs"
     return valid_run(tmp_path_factory, *L4S, "--exact", *programs)
 

@@ -61,7 +61,9 @@ def delays(run: Path) -> pl.Series:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What all recorders recorded of the same screen in simulated time."""
-    run_inside(Path(recorders_inside.__file__), folder := tmp_path_factory.mktemp("recorded"), extras=["obs"])
+    run_inside(
+        Path(recorders_inside.__file__), folder := tmp_path_factory.mktemp("recorded"), extras=["obs", "selenium"]
+    )  # as one_run has
     return folder
 
 

@@ -106,7 +106,15 @@ def test_what_stops_a_set_up_ends_the_tools_that_build_and_starts_no_other() -> 
 @pytest.mark.parametrize("given", ["url", "script", "clip", ""])
 def test_what_a_user_brings_is_trusted_nowhere(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in a run of this process nor in one of a cluster's worker."""
-    asked = {"url": "", "script": None, "clip": None, "second_video": False, "recorder": "", "driver": ""}
+    asked = {
+        "url": "",
+        "script": None,
+        "clip": None,
+        "second_video": False,
+        "responsiveness": False,
+        "recorder": "",
+        "driver": "",
+    }
     options: Any = SimpleNamespace(sources=OURS, programs=(), **asked | ({given: "mine"} if given else {}))
     for name in ("ensure_kernel", "ensure_desktop"):
         monkeypatch.setattr(simulated, name, lambda *_: None)
