@@ -93,7 +93,7 @@ MATRIX = Matrix(
     ),
     charts=tuple(
         Chart(
-            title=f"A game's packets with {load}: queue delay",
+            title=f"{load}: queue delay of a game's packets",
             unit="ms",
             series={"game": "probes.0.ccdf"},
             cells={queue: protection(queue, load).name for queue in QUEUES},
