@@ -130,7 +130,7 @@ def test_the_server_has_the_drafts_four_urls(target: Target) -> None:
         large = client.get(LARGE)
         while client.received < 1 << 20:
             await asyncio.sleep(0.01)
-        # On the same connection, beside the large one, which goes on.
+        # On the same connection, next to the large one, which goes on.
         assert len(await client.get(SMALL)) == 1 and not large.done()
         with pytest.raises(Http2Error, match="status 404"):
             await client.get("/nothing")
