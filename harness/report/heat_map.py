@@ -119,8 +119,8 @@ class HarmField:
         self._links = {id(one): f"#e{number}" for number, one in enumerate(groups)}
         self._cells: dict[tuple[str, str, str], Experiment] = {}
         self._rows: dict[str, dict[str, Any]] = {}
-        versions = {name: text for one in self.groups for name, text in _programs(one)}
-        alike = all(versions[name] == text for one in self.groups for name, text in _programs(one))
+        programs = {program for one in self.groups for program in _programs(one)}
+        alike = len(programs) == len(dict(programs))
         for one in self.groups:
             options = _row(one)
             if alike:

@@ -8,8 +8,6 @@ The file that the kernel compiles runs here in user space, as the congestion con
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from tests.programs.hardware.in_user_space import compiled
 
 HERE = Path(__file__).parent / "bbr3"
 SOURCE = FRAGMENTS / "bbr3/tcp_bbr3.c"
@@ -55,15 +54,9 @@ def structure(words: tuple[tuple[str, ...], tuple[str, ...]]) -> type[ctypes.Str
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    if not shutil.which("gcc"):
-        pytest.skip("needs gcc")
     made = tmp_path_factory.mktemp("bbr3") / "path.so"
-    subprocess.run(
-        ["gcc", "-std=gnu11", "-O2", "-Wall", "-Werror", "-Wno-unused-function", "-shared", "-fPIC",
-         f"-I{HERE / 'include'}", f'-DTCP_BBR3="{SOURCE}"', "-o", str(made), str(HERE / "path.c")],
-        check=True,
-    )  # fmt: skip
-    return ctypes.CDLL(str(made))
+    options = "-Wno-unused-function", f"-I{HERE / 'include'}", f'-DTCP_BBR3="{SOURCE}"'
+    return compiled(HERE / "path.c", made, *options)
 
 
 class Connection:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from tests.programs.hardware.in_user_space import compiled
 
 SHIM = Path(__file__).parent / "queue_protection/buckets.c"
 HEADER = FRAGMENTS / "queue_protection/queue_protection.h"
@@ -50,15 +49,8 @@ class Protection(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    if not shutil.which("gcc"):
-        pytest.skip("needs gcc")
     made = tmp_path_factory.mktemp("queue-protection") / "buckets.so"
-    subprocess.run(
-        ["gcc", "-std=gnu11", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", f'-DQUEUE_PROTECTION="{HEADER}"',
-         "-o", str(made), str(SHIM)],
-        check=True,
-    )  # fmt: skip
-    library = ctypes.CDLL(str(made))
+    library = compiled(SHIM, made, f'-DQUEUE_PROTECTION="{HEADER}"')
     library.begin.argtypes = [ctypes.c_uint64]
     library.probability.argtypes, library.probability.restype = [ctypes.c_uint64], ctypes.c_uint32
     library.pick.argtypes, library.pick.restype = [ctypes.c_uint32, ctypes.c_uint64], ctypes.c_uint32
