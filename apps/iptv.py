@@ -85,7 +85,7 @@ class Iptv(PageService):
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer))
         query = urlencode({"url": "live/master.m3u8", "buffer": f"{self.buffer:g}"})
-        return Site(_PAGE, clip.folder, live), f"/watch?{query}"
+        return Site(_PAGE, clip.folder, live, film=True), f"/watch?{query}"
 
     def own_site(self, own: OwnFolder) -> tuple[Site, str]:
         query = urlencode({"url": f"media/{own.entry}", "buffer": f"{self.buffer:g}"})

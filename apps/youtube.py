@@ -64,7 +64,7 @@ class YouTube(PageService):
         return {"live": options.live, "video_id": video, "credentials": account, **rungs}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
-        return Site(HERE / "youtube", clip.folder), f"/watch?v={self.video_id}&buffer={self.buffer:g}"
+        return Site(HERE / "youtube", clip.folder, film=True), f"/watch?v={self.video_id}&buffer={self.buffer:g}"
 
     def address(self) -> tuple[str, tuple[str, ...]]:
         return f"{HOME}/watch?v={self.video_id}&hl=en", ()

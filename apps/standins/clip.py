@@ -31,6 +31,9 @@ class ClipError(CodedError):
     """The clip cannot be made: ffmpeg is missing or failed."""
 
 
+DELIMITERS = ("<|sojourn:", ":sojourn|>")
+"""What begins and ends an action in a segment that is a template (text/template of Go, in Caddy)."""
+
 #: Rungs from here on use a fast preset: much faster to encode, and to decode while everything else runs.
 _FAST = 4
 #: Rate control depends on the number of threads: the same number on every machine gives the same bytes.
@@ -39,7 +42,7 @@ _THREADS = 3
 
 @dataclass(frozen=True)
 class Clip:
-    """A packaged clip: `folder` holds manifest.mpd and its segments."""
+    """A packaged clip: `folder` holds manifest.mpd and its segments; repeated segments are templates for Caddy."""
 
     folder: Path
     ladder: tuple[Rung, ...]
@@ -66,8 +69,8 @@ def ensure_clip(
     Its pictures are those of `own`, if given, for as long as that film lasts.
 
     `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least `film_seconds`. The cache
-    takes 0.6 MB per second of it, 4 MB up to 2160p. Raises ClipError if ffmpeg is missing or fails, ValueError for
-    lengths that do not fit.
+    takes 0.7 MB per second of pictures, 4 MB up to 2160p, and 8 KB per second of the film.
+    Raises ClipError if ffmpeg is missing or fails, ValueError for lengths that do not fit.
     """
     try:
         seconds = own.seconds if own else seconds
@@ -88,7 +91,7 @@ def _ensured(progress: Progress, seconds: int, ladder: tuple[Rung, ...], film_se
     base = cache.root() / "clip" / recipe.hexdigest()[:16]
     cache.build_once(base, lambda work: _encode(work, _pictures(seconds, size, own), size, strips, ladder, progress))
     loops = max(1, -(-film_seconds // seconds))
-    film = base.with_name(f"{base.name}-x{loops}-settled")
+    film = base.with_name(f"{base.name}-x{loops}-templates")
     cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder)))
     rates = tuple(_rate(base / str(index), seconds) for index in range(len(ladder)))
     return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates, own.digest if own else "")
@@ -183,27 +186,33 @@ def _lengthen(base: Path, film: Path, seconds: int, loops: int, renditions: int)
     """Repeat the segments within one period: the copies differ only in number and decode time.
 
     Real segments rather than a multi-period manifest, so that a player sees an ordinary film: no period
-    change resets its buffer or its ABR.
+    change resets its buffer or its ABR. The pictures are stored once: a repeated segment is a template with its own
+    head, into which the origin puts the rest of the original.
     """
     count = seconds // SEGMENT_SECONDS
     for rendition in range(renditions):
         source, target = base / str(rendition), film / str(rendition)
         target.mkdir()
         os.link(source / "init.mp4", target / "init.mp4")
-        ticks = seconds * _timescale((source / "init.mp4").read_bytes())
+        ticks = seconds * timescale((source / "init.mp4").read_bytes())
         for number in range(1, count + 1):
             os.link(source / f"{number}.m4s", target / f"{number}.m4s")
             segment = (source / f"{number}.m4s").read_bytes()
+            if DELIMITERS[0].encode() in segment:
+                raise ClipError(f"segment {number} of rendition {rendition} contains {DELIMITERS[0]}", code="damaged")
             for loop in range(1, loops):
                 copy = shift(segment, loop * ticks, loop * count)
-                (target / f"{number + loop * count}.m4s").write_bytes(copy)
+                head = copy.index(b"mdat")
+                rest = f'{DELIMITERS[0]}substr {head} -1 (include "/{rendition}/{number}.m4s"){DELIMITERS[1]}'
+                (target / f"{number + loop * count}.m4s").write_bytes(copy[:head] + rest.encode())
     length = f'mediaPresentationDuration="PT{seconds * loops}S"'
     text = re.sub(r'mediaPresentationDuration="[^"]*"', length, (base / "manifest.mpd").read_text())
     (film / "manifest.mpd").write_text(re.sub(r'(<Period [^>]*?) duration="[^"]*"', r"\1", text))
     cache.normalise_mtimes(film)
 
 
-def _timescale(init: bytes) -> int:
+def timescale(init: bytes) -> int:
+    """Return the ticks per second of an initialisation segment's track (ISO/IEC 14496-12, 8.4.2)."""
     at = init.index(b"mdhd") + 4
     return int.from_bytes(init[at + 20 : at + 24] if init[at] else init[at + 12 : at + 16], "big")
 

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from sojourn.apps.standins.clip import DELIMITERS
 from sojourn.hardware.build_tool import ended
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
@@ -167,6 +168,8 @@ class Site:
     page: Path
     media: Path
     live: Path | None = None
+    film: bool = False
+    """Whether `media` is the folder of a `Clip`, whose repeated segments are templates."""
 
 
 @dataclass
@@ -218,6 +221,15 @@ def caddyfile(
 		file_server
 	}}
 """
+    # All segments in the same way, so that the server does the same work in each repetition, whatever their type.
+    segments = f"""\
+		@segment path *.m4s
+		request_header @segment -Range
+		templates @segment {{
+			mime ""
+			between {" ".join(DELIMITERS)}
+		}}
+"""
     scripts = " ".join(f"/{Path(script).name}" for script, _ in PLAYERS.values())
     return f"""{{
 	admin off
@@ -232,7 +244,7 @@ https://{HOST}:{port} {{
 	header Cache-Control no-store
 	handle_path /media/* {{
 		root * "{site.media}"
-		file_server
+{segments if site.film else ""}		file_server
 	}}
 {live if site.live else ""}	@player path {scripts}
 	handle @player {{

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable, Iterator
+from email.message import Message
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,28 +12,57 @@ import pytest
 
 from sojourn.apps.standins import clip
 from sojourn.apps.standins.ladder import DEFAULT, Rung
+from sojourn.apps.standins.origin import Site
 from sojourn.scoring.picture import strip
+from tests.programs.apps.fetch import fetch, serving
+
+Get = Callable[..., tuple[bytes, Message]]
 
 
 @pytest.fixture(scope="module")
 def film(tmp_path_factory: pytest.TempPathFactory) -> clip.Clip:
-    """Two seconds of the real clip, twice over, in two small renditions."""
+    """Four seconds of the real clip, three times over, in two small renditions."""
     ladder = (Rung("tiny", 284, 160, 150_000), DEFAULT[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return clip.ensure_clip(seconds=2, ladder=ladder, film_seconds=4)
+        return clip.ensure_clip(seconds=4, ladder=ladder, film_seconds=12)
 
 
-def joined(film: clip.Clip, rendition: int, folder: Path) -> Path:
-    home = film.folder / str(rendition)
+@pytest.fixture(scope="module")
+def get(film: clip.Clip, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Get]:
+    """What the origin answers for a path in the film's folder: body and header."""
+    run, cache = tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("cache")
+    with serving(Site(run, film.folder, film=True), run, cache) as origin:
+        yield lambda path, **header: fetch(origin, f"/media/{path}", **header)
+
+
+def joined(get: Get, rendition: int, folder: Path) -> Path:
     path = folder / "joined.mp4"
-    path.write_bytes(b"".join((home / name).read_bytes() for name in ("init.mp4", "1.m4s", "2.m4s")))
+    names = ("init.mp4", *(f"{number}.m4s" for number in range(1, 7)))
+    path.write_bytes(b"".join(get(f"{rendition}/{name}")[0] for name in names))
     return path
 
 
 @pytest.mark.parametrize("rendition", [0, 1])
-def test_each_frame_names_itself_and_its_rendition(film: clip.Clip, rendition: int, tmp_path: Path) -> None:
-    video = cv2.VideoCapture(str(joined(film, rendition, tmp_path)))
+def test_origin_sends_every_repetition_as_if_it_were_stored(film: clip.Clip, get: Get, rendition: int) -> None:
+    folder = film.folder / str(rendition)
+    for number in range(1, 7):
+        loop, original = divmod(number - 1, 2)
+        expected = (folder / f"{original + 1}.m4s").read_bytes()
+        if loop:
+            ticks = 4 * loop * clip.timescale((folder / "init.mp4").read_bytes())
+            expected = clip.shift(expected, ticks, 2 * loop)
+            assert (folder / f"{number}.m4s").stat().st_size < 4096
+        body, header = get(f"{rendition}/{number}.m4s")
+        assert body == expected
+        assert header["Content-Length"] == str(len(body))
+        assert header["Cache-Control"] == "no-store"
+        assert get(f"{rendition}/{number}.m4s", Range="bytes=0-9")[0] == expected  # a part of a template is none
+
+
+@pytest.mark.parametrize("rendition", [0, 1])
+def test_each_frame_names_itself_and_its_rendition(film: clip.Clip, get: Get, rendition: int, tmp_path: Path) -> None:
+    video = cv2.VideoCapture(str(joined(get, rendition, tmp_path)))
     seen = []
     while True:
         more, frame = video.read()
@@ -39,22 +70,22 @@ def test_each_frame_names_itself_and_its_rendition(film: clip.Clip, rendition: i
             break
         assert frame.shape[:2] == (film.ladder[rendition].height, film.ladder[rendition].width)
         seen.append(strip.read(cv2.cvtColor(frame, cv2.COLOR_BGR2GRAY)))
-    assert seen == [(number % film.frames, rendition) for number in range(120)]
+    assert seen == [(number % film.frames, rendition) for number in range(360)]
 
 
-def test_time_runs_on_where_the_clip_wraps(film: clip.Clip, tmp_path: Path) -> None:
+def test_time_runs_on_where_the_clip_wraps(get: Get, tmp_path: Path) -> None:
     probe = ["ffprobe", "-v", "error", "-show_entries", "packet=pts_time", "-of", "csv=p=0"]
-    output = subprocess.run([*probe, str(joined(film, 1, tmp_path))], capture_output=True, text=True, check=True)
+    output = subprocess.run([*probe, str(joined(get, 1, tmp_path))], capture_output=True, text=True, check=True)
     times = sorted(float(line.strip(",")) for line in output.stdout.split())
     steps = [later - earlier for earlier, later in pairwise(times)]
-    assert len(times) == 120
+    assert len(times) == 360
     assert max(abs(step - 1 / clip.FPS) for step in steps) < 1e-4
 
 
 def test_manifest_tells_the_whole_length(film: clip.Clip) -> None:
-    assert film.seconds == 4
-    assert 'mediaPresentationDuration="PT4S"' in film.manifest.read_text()
-    assert not (film.folder / "0" / "3.m4s").exists()
+    assert film.seconds == 12
+    assert 'mediaPresentationDuration="PT12S"' in film.manifest.read_text()
+    assert not (film.folder / "0" / "7.m4s").exists()
 
 
 def test_shift_refuses_what_is_no_segment() -> None:

@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterator
-from http.client import HTTPConnection
 from pathlib import Path
-from socket import create_connection, create_server
 
 import pytest
 
 from sojourn.apps.standins import hls
 from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.ladder import DEFAULT
-from sojourn.apps.standins.origin import HOST, Origin, Site
-from sojourn.hardware.machine.place import Place
+from sojourn.apps.standins.origin import Site
+from tests.programs.apps.fetch import fetch, serving
 
 #: Segments of the clip: the broadcast ends with the last of them.
 LAST = 30
@@ -34,32 +31,17 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Clip:
 @pytest.fixture(scope="module")
 def server(clip: Clip, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Get]]:
     """A folder for playlists and what the origin answers for a path in it."""
-    run = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SOJOURN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr("sojourn.apps.standins.origin.ensure_player", lambda: run)
-        with create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        origin = Origin.start(Place("here"), "127.0.0.1", Site(run, clip.folder, run / "live"), run, port=port)
+    run, cache = tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("cache")
     (run / "live").mkdir()
-    trusting = ssl.create_default_context(cafile=str(origin.certificate.authority))
 
     def get(path: str) -> str:
-        connection = HTTPConnection(HOST, port)
-        connection.sock = trusting.wrap_socket(create_connection(("127.0.0.1", port), 5), server_hostname=HOST)
-        try:
-            connection.request("GET", f"/live/{path}")
-            answer = connection.getresponse()
-            text = answer.read().decode()
-            assert answer.status == 200, text
-            assert answer.getheader("Content-Type") == "application/vnd.apple.mpegurl"
-            assert answer.getheader("Cache-Control") == "no-store"
-            return text
-        finally:
-            connection.close()
+        body, header = fetch(origin, f"/live/{path}")
+        assert header["Content-Type"] == "application/vnd.apple.mpegurl"
+        assert header["Cache-Control"] == "no-store"
+        return body.decode()
 
-    yield run / "live", get
-    origin.stop()
+    with serving(Site(run, clip.folder, run / "live"), run, cache) as origin:
+        yield run / "live", get
 
 
 def segments(playlist: str) -> list[int]:
