@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sojourn.apps.standins.film import Film, FilmError
 from sojourn.apps.standins.ladder import DEFAULT, Rung
 from sojourn.hardware.build_tool import started
@@ -140,6 +138,8 @@ def _command(folder: Path, ladder: Sequence[Rung], size: tuple[int, int]) -> lis
 
 def _strip(rendition: int, frames: int) -> bytes:
     """The strips of all frames as raw yuv420p pictures of 40x2 px."""
+    import numpy as np
+
     cells = np.array([strip.pattern(number, rendition) for number in range(frames)])
     luma = np.where(cells, strip.WHITE, strip.BLACK).astype(np.uint8)
     chroma = np.full_like(luma, 128)  # two planes of 20x1

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from sojourn.hardware.confine.decoder import decoder
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.scoring.picture.recording import QUIET
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 MOST_S = 300
 """The part of a film that is played in a loop, from its beginning, s; encoding takes about as long."""
@@ -120,6 +122,7 @@ class Film:
     def colours(self, width: int, height: int, fps: int) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield the same as RGB pictures (rows, columns, 3)."""
         import cv2
+        import numpy as np
 
         for raw in self.pictures(width, height, fps):
             yuv = np.frombuffer(raw, np.uint8).reshape(height * 3 // 2, width)

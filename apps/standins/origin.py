@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
 import hashlib
 import importlib.util
 import json
@@ -14,11 +12,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sojourn.apps.standins.clip import DELIMITERS
 from sojourn.hardware.build_tool import ended
@@ -32,9 +25,7 @@ from sojourn.hardware.machine.scratch import scratch_folder
 
 HOST = "tv.test"
 HERE = Path(__file__).parent
-_AUTHORITY = "Sojourn lab authority"
 _TLS_EPOCH = 2025
-_TLS_EPOCH_START = dt.datetime(_TLS_EPOCH, 1, 1, tzinfo=dt.UTC)
 Http = Literal["h2", "h3"]
 PLAYLIST = "application/vnd.apple.mpegurl"  # RFC 8216, 4
 #: npm package: its browser script and its licence.
@@ -66,50 +57,16 @@ def ensure_certificate(host: str = HOST) -> Certificate:
     It is the same on every machine, so that the packets of a run are too. Only a lab's browsers trust it, because its
     public key is on their command line.
     """
-    folder = cache.build_once(cache.root() / "tls" / f"{host}-{_TLS_EPOCH}", lambda work: _issue(work, host))
+
+    def issue(work: Path) -> None:
+        from sojourn.apps.standins import authority  # with cryptography, which loads slowly
+
+        authority.issue(work, host, _TLS_EPOCH)
+
+    folder = cache.build_once(cache.root() / "tls" / f"{host}-{_TLS_EPOCH}", issue)
     if (key := folder / "key.pem").stat().st_mode & 0o077 != 0o044 and os.access(key, os.W_OK):
         key.chmod(0o644)  # not a secret, and a machine started by root reads it as another user
     return Certificate(folder / "chain.pem", folder / "key.pem", folder / "ca.pem", (folder / "spki.txt").read_text())
-
-
-def _issue(folder: Path, host: str) -> None:
-    def name(text: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-    def key_of(whose: str) -> ec.EllipticCurvePrivateKey:
-        return ec.derive_private_key(_number(f"key of {whose}"), ec.SECP256R1())
-
-    def begin(subject: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        builder = x509.CertificateBuilder(name(_AUTHORITY), name(subject), key.public_key())
-        builder = builder.serial_number(_number(f"serial of {subject}") >> 100)
-        return builder.not_valid_before(_TLS_EPOCH_START).not_valid_after(_TLS_EPOCH_START + dt.timedelta(days=7300))
-
-    authority_key, key = key_of(_AUTHORITY), key_of(host)
-    authority = begin(_AUTHORITY, authority_key).add_extension(
-        x509.BasicConstraints(ca=True, path_length=0), critical=True
-    )
-    leaf = (
-        begin(host, key)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    )
-    pem = serialization.Encoding.PEM
-
-    def signed(builder: x509.CertificateBuilder) -> bytes:
-        return builder.sign(authority_key, hashes.SHA256(), ecdsa_deterministic=True).public_bytes(pem)
-
-    (folder / "ca.pem").write_bytes(signed(authority))
-    (folder / "chain.pem").write_bytes(signed(leaf) + signed(authority))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    (folder / "spki.txt").write_text(base64.b64encode(hashlib.sha256(public).digest()).decode())
-
-
-def _number(words: str) -> int:
-    """A number below the order of P-256, derived from `words` alone."""
-    return int.from_bytes(hashlib.sha256(f"Sojourn lab, {words}".encode()).digest()) >> 1
 
 
 def ensure_player() -> Path:

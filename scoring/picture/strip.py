@@ -8,10 +8,12 @@ and the rendition, so that a screen recording alone shows what was displayed and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+# NumPy and OpenCV load slowly, and most commands make and read no strip.
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 CELLS = 40
 HEIGHT_SHARE = 20  # the strip is 1/20 of the picture's height
@@ -21,12 +23,12 @@ WHITE, BLACK = 235, 16  # luma of a one and of a zero
 MIN_CONTRAST = 64  # minimum luma difference between ones and zeros of a visible strip
 
 _HEAD, _TAIL = 0b1010, 0b0101
-_ONES = np.array([0, 2, 37, 39])
-_ZEROS = np.array([1, 3, 36, 38])
+_ONES = [0, 2, 37, 39]
+_ZEROS = [1, 3, 36, 38]
 _SAMPLES = 4  # columns per cell after averaging; the inner two are read
 _MIN_CELL = 4.0  # px; narrower cells are not searched
 
-Gray = npt.NDArray[Any]
+Gray: TypeAlias = "npt.NDArray[Any]"
 
 
 class Reading(NamedTuple):
@@ -73,6 +75,8 @@ def crc8(value: int) -> int:
 
 def pattern(frame: int, rendition: int) -> npt.NDArray[np.uint8]:
     """Return the 40 cells, left to right, as 0 and 1: shape (40,). Raises ValueError if a number needs more bits."""
+    import numpy as np
+
     if not 0 <= frame < 1 << FRAME_BITS:
         raise ValueError(f"strip frame number {frame} is not in 0..{(1 << FRAME_BITS) - 1}")
     if not 0 <= rendition < 1 << RENDITION_BITS:
@@ -84,6 +88,8 @@ def pattern(frame: int, rendition: int) -> npt.NDArray[np.uint8]:
 
 def render(frame: int, rendition: int, width: int, height: int) -> npt.NDArray[np.uint8]:
     """Return the strip as luma for a picture of `width` x `height` px: shape (height // 20, width)."""
+    import numpy as np
+
     cells = np.where(pattern(frame, rendition), WHITE, BLACK).astype(np.uint8)
     columns = cells[np.arange(width) * CELLS // width]
     return np.broadcast_to(columns, (height // HEIGHT_SHARE, width)).copy()
@@ -100,13 +106,16 @@ def read(gray: Gray, box: Box | None = None) -> Reading | None:
     rows = gray[box.y + box.height // 3 : box.y + box.height - box.height // 3, box.x : box.x + box.width]
     if not rows.size:
         return None
-    import cv2  # loads slowly, and most commands read no picture
+    import cv2
+    import numpy as np
 
     line = cv2.resize(rows, (CELLS * _SAMPLES, 1), interpolation=cv2.INTER_AREA)
     return _decode(line.reshape(CELLS, _SAMPLES)[:, 1:3].sum(axis=1, dtype=np.int32) / 2)
 
 
 def _decode(cells: npt.NDArray[np.float64]) -> Reading | None:
+    import numpy as np
+
     white, black = cells[_ONES].min(), cells[_ZEROS].max()
     if white - black < MIN_CONTRAST:
         return None
@@ -139,6 +148,8 @@ def locate(gray: Gray) -> Box | None:
 
 def _span(row: Gray) -> tuple[int, int] | None:
     """Return (x, width) of a strip in one row of pixels, from the edges between its alternating end cells."""
+    import numpy as np
+
     high = row >= (WHITE + BLACK) // 2
     edges = np.flatnonzero(high[1:] != high[:-1]) + 1
     for first, second, third in zip(edges, edges[1:], edges[2:], strict=False):

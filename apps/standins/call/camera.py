@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sojourn.hardware.machine import cache
 from sojourn.scoring.picture import strip
 
@@ -66,6 +64,7 @@ def _write(file: Path, width: int, height: int, progress: Callable[[float], None
 def pictures(width: int, height: int) -> Iterator[scenes.Image]:
     """A head that sways before a wall that stands still; the last picture leads back into the first."""
     import cv2
+    import numpy as np
 
     from sojourn.apps.standins import scenes
 
