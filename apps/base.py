@@ -43,6 +43,8 @@ class Stage:
     all_cores: tuple[str, ...] = ()
     #: Prefix to the argv of a recorder (see Lab.on_time).
     on_time: tuple[str, ...] = ()
+    #: Whether the lab's clock is the host's.
+    real_time: bool = True
 
 
 class Service(ABC):

@@ -133,7 +133,12 @@ class BrowserCall(TwoParty):
                 folder = scratch_folder("-self-test")
                 trial.callback(shutil.rmtree, folder, ignore_errors=True)
                 recorder = self._recorder.start(
-                    stage.display, folder, place=stage.client, size=self.fills, wrap=stage.on_time
+                    stage.display,
+                    folder,
+                    place=stage.client,
+                    size=self.fills,
+                    on_change=not stage.real_time,
+                    wrap=stage.on_time,
                 )
                 trial.callback(recorder.process.stop)
             return self._shows_enough()

@@ -133,7 +133,12 @@ class TwoParty(Service):
         self._keep("the other end's screen", screen.process, screen.stop)
         if self._recorder:
             recorder = self._recorder.start(
-                screen.name, self._far, place=_far_place(stage), size=self.far_size, wrap=stage.on_time
+                screen.name,
+                self._far,
+                place=_far_place(stage),
+                size=self.far_size,
+                on_change=not stage.real_time,
+                wrap=stage.on_time,
             )
             self._keep("the other end's recorder", recorder.process, recorder.stop)
 

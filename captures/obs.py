@@ -70,6 +70,7 @@ class ObsRecorder(ScreenRecorder):
         size: tuple[int, int] = (1280, 720),
         fps: int = 30,
         quantiser: int = QUANTISER,
+        on_change: bool = False,
         wrap: Sequence[str] = (),
         timeout: float = 45,
     ) -> ObsRecorder:

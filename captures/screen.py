@@ -2,8 +2,9 @@
 """Record an X11 screen with ffmpeg, each frame with the wall-clock time at which it was grabbed.
 
 While it records, the file is a fragmented mp4, readable at any moment and after any kill; at the end it is remuxed
-losslessly to a plain mp4 with its index first. Timestamps are x11grab's own (the host's real-time clock just before the
-grab) and are never rounded to the frame grid, so that late frames and gaps show.
+losslessly to a plain mp4 with its index first. In real time, x11grab grabs the screen at a fixed rate; its timestamps
+(the host's real-time clock just before the grab) are never rounded to the frame grid, so that late frames and gaps
+show. In simulated time, `on_change` records a frame per change, at the time of the change.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -27,10 +29,13 @@ FPS = 60
 """Twice a film's frame rate: at the same rate, a frame shown between two grabs would be missed and look dropped."""
 NEEDED_FPS = 30
 """Frames/s that the evidence must have: a longer gap counts as a missing frame."""
+UNCHANGED_FPS = 2
+"""Frames/s of an unchanged screen if only changes are recorded: they show that the recorder works."""
 QUANTISER, FINE_QUANTISER = 24, 16
 """x264's constant quantiser: for a picture with a strip; and for a picture without one, which must preserve the traces
 of upscaling, fainter than edges (scoring/picture/blind/resolution.py)."""
 TIMESCALE = 90_000  # ticks per second of the file's timestamps
+_ON_CHANGE = Path(__file__).with_name("on_change.py")
 _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 
 
@@ -38,7 +43,8 @@ _START = re.compile(r"Duration: N/A, start: (\d+\.\d+)")
 class Screen:
     """screen.json. Frame i was grabbed at `start` + its pts; `missing` of `expected` slots of 1/30 s are empty.
 
-    `width` and `height` are the recording's, in px.
+    `width` and `height` are the recording's, in px. With `on_change`, every frame was grabbed when the screen changed
+    to it, `fps` is that of an unchanged screen, and slots are 1/`fps` s long.
     """
 
     start: float  # Unix seconds of frame 0
@@ -49,6 +55,7 @@ class Screen:
     expected: int
     missing: int
     recorder: str = "ffmpeg"
+    on_change: bool = False
 
 
 class ScreenRecorder:
@@ -79,19 +86,28 @@ class ScreenRecorder:
         size: tuple[int, int] = (1280, 720),
         fps: int = FPS,
         quantiser: int = QUANTISER,
+        on_change: bool = False,
         wrap: Sequence[str] = (),
         timeout: float = 15,
     ) -> ScreenRecorder:
         """Record `display` (":99") to run/screen.mp4; return once the first frame is encoded.
 
+        `on_change` records a frame per change instead of `fps` frames/s; it requires simulated time.
+
         Raises ProcessError if ffmpeg cannot open the display or encodes nothing within `timeout` s.
         """
         width, height = size
-        command = ["ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "info", "-nostats", "-y"]
+        fps = UNCHANGED_FPS if on_change else fps
+        before = (
+            [sys.executable, "-P", str(_ON_CHANGE), display, str(width), str(height), str(fps)] if on_change else []
+        )
+        command = [*before, "ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "info", "-nostats", "-y"]
         command += ["-progress", "pipe:1", "-stats_period", "0.25"]
-        command += ["-f", "x11grab", "-framerate", str(fps), "-video_size", f"{width}x{height}"]
-        command += ["-draw_mouse", "0", "-thread_queue_size", "64", "-i", display]
-        command += encoding(fps, quantiser)
+        if on_change:
+            command += ["-f", "ivf", "-i", "pipe:0", *encoding(FPS, quantiser)]
+        else:
+            command += ["-f", "x11grab", "-framerate", str(fps), "-video_size", f"{width}x{height}"]
+            command += ["-draw_mouse", "0", "-thread_queue_size", "64", "-i", display, *encoding(fps, quantiser)]
         command += ["-fps_mode", "passthrough", "-enc_time_base", f"1:{TIMESCALE}"]
         command += ["-video_track_timescale", str(TIMESCALE), "-flush_packets", "1"]
         command += ["-movflags", "+frag_keyframe+empty_moov+default_base_moof", "-frag_duration", "1000000"]
@@ -115,7 +131,7 @@ class ScreenRecorder:
             raise ProcessError(f"{place.name}: ffmpeg printed no start time for {display}; see {log}")
         start = float(opened[1])
         # Written now, so that a killed run still has the times of its frames.
-        write(run, Screen(start, fps, width, height, frames=0, expected=0, missing=0))
+        write(run, Screen(start, fps, width, height, frames=0, expected=0, missing=0, on_change=on_change))
         return cls(run, process, start)
 
     def stop(self) -> Screen:
@@ -129,7 +145,7 @@ def encoding(fps: int, quantiser: int) -> list[str]:
     # One thread and no B-frames: nothing waits in the encoder, and packets are in display order.
     options = ["-c:v", "libx264", "-preset", "superfast", "-bf", "0", "-threads", "1"]
     # One quantiser for all frames, and no size optimisation: a third of the encoder's CPU time.
-    options += ["-qp", str(quantiser), "-x264-params", "cabac=0:weightp=0:scenecut=0"]
+    options += ["-qp", str(quantiser), "-x264-params", f"fps={fps}:cabac=0:weightp=0:scenecut=0"]
     # The colour of every second pixel instead of the mean of two saves a seventh of the recorder's CPU time.
     options += ["-sws_flags", "neighbor", "-pix_fmt", "yuv420p", "-g", str(5 * fps)]
     # Key frames also by time: on a host too slow for all frames, the key frames that scoring seeks to would be rare.

@@ -12,7 +12,7 @@ import polars as pl
 from sojourn.scoring import responsiveness
 from sojourn.scoring.call_marks import marks_within
 from sojourn.scoring.packets import latency, per_flow
-from sojourn.scoring.picture import freezes, rendition
+from sojourn.scoring.picture import frames, freezes, rendition
 from sojourn.scoring.picture.shown import Picture
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.transport import demand
@@ -58,7 +58,7 @@ class Observations:
             values |= {
                 "fps": weighted(freezes.fps_series(self.picture.changes, window)[0] for window in windows),
                 "speed": weighted(freezes.speed(self.picture.changes, a, b, self.clip_fps) for a, b in windows),
-                "unread_share": inside["frame"].null_count() / inside.height if inside.height else None,
+                "unread_share": frames.unread_share(inside),
             }
         if self.picture.stalls is not None:
             values |= {

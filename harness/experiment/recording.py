@@ -162,13 +162,15 @@ class _Recording:
         if options.screening:
             return
         recorder = RECORDERS[options.recorder]
-        quantiser = QUANTISER if self.service.facts.get("clip") else FINE_QUANTISER
+        strip = bool(self.service.facts.get("clip"))
+        quantiser = QUANTISER if strip else FINE_QUANTISER
         size = self.service.fills or SIZE
         # OBS records at half the rate where pictures cost time: at the film's own rate, frames may coincide.
         rate = {} if lab.real_time else {"fps": FPS}
         screen = recorder.start(
-            display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time, **rate
-        )
+            display.name, folder, place=lab.client, size=size, quantiser=quantiser, wrap=lab.on_time,
+            on_change=not lab.real_time and strip, **rate,
+        )  # fmt: skip
         parts.keep("the recorder", screen.process.last_words, screen.stop)
 
     def _warm_up(self) -> None:

@@ -129,7 +129,7 @@ class Instruments:
         stage = Stage(
             client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
             display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1], all_cores=lab.all_cores,
-            on_time=lab.on_time,
+            on_time=lab.on_time, real_time=lab.real_time,
         )  # fmt: skip
         self.stack.callback(service.stop)
         service.start(stage)

@@ -270,7 +270,7 @@ def column(
     fitted = f"scale={layout.width}:{layout.picture}:force_original_aspect_ratio=decrease,setsar=1"
     fitted += f",{_EVEN}" if even else ""
     steps = [
-        f"[{number}:v]fps={FPS},{fitted},pad={layout.width}:{layout.height}:(ow-iw)/2:{TITLE}[film{number}]",
+        f"[{number}:v]fps={FPS}:start_time=0,{fitted},pad={layout.width}:{layout.height}:(ow-iw)/2:{TITLE}[film{number}]",
         f"[film{number}][{plots}:v]overlay=0:{below}[plotted{number}]",
         f"[plotted{number}][{cursor}:v]overlay='{x}':{below + TOP * _SCALE:.0f}:enable='between({now},0,{end:.4f})'"
         f"[at{number}.0]",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import re
 import subprocess
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,6 +28,8 @@ _QUALITY = 60
 _APART_S, _APART = 1.0, 0.02
 _MIDDLE, _PEAK, _FREEZE, _FALL, _STALL = 0.5, 1.0, 2.0, 4.0, 6.0
 _DECODE_S = 120.0
+#: Where to begin to read for the frame of a time, s before it: ffmpeg drops those before where it begins.
+_BEFORE_S = 2e-4
 _Picture = npt.NDArray[np.uint8]
 #: The parts of a page that name the recording.
 _RECORDING = re.compile(r'<video [^>]*id="screen"[^>]*>\s*</video>|<li><a href="screen\.mp4">.*?</li>')
@@ -94,8 +97,8 @@ def pictures(video: Path, times: Sequence[float], large: int) -> list[str]:
     if not times:
         return []
     try:
-        last = frame_times(video)[-1]
-        frames = _frames(video, [min(max(t, 0.0), last) for t in times])
+        recorded = frame_times(video)
+        frames = _frames(video, [recorded[max(bisect_right(recorded, t) - 1, 0)] for t in times])
     except (RecordingError, DecoderError, OSError):
         return []
     return [*(_jpeg(frame, _WIDE) for frame in frames), _jpeg(frames[large], _POSTER_WIDE)]
@@ -115,13 +118,13 @@ def without_recording(page: str) -> str:
 
 
 def _frames(video: Path, times: Sequence[float]) -> list[_Picture]:
-    """Decode a picture per time, reduced to the largest width that is needed. Raises RecordingError, DecoderError."""
+    """Decode the frame of each time, reduced to the largest width needed. Raises RecordingError, DecoderError."""
     wide, high = picture_size(video)
     high = max(round(high * _POSTER_WIDE / wide / 2) * 2, 2)
     with decoder("ffmpeg", [video]) as ready:
         command = [*ready.command, *QUIET, "-nostdin"]
         for t in times:
-            command += ["-ss", f"{t:.3f}", *input_options(ready.names[video])]
+            command += ["-ss", f"{max(t - _BEFORE_S, 0.0):.4f}", *input_options(ready.names[video])]
         scaled = "".join(
             f"[{n}:v:0]trim=end_frame=1,scale={_POSTER_WIDE}:{high}:flags=area,setsar=1,format=bgr24[v{n}];"
             for n in range(len(times))

@@ -44,6 +44,18 @@ def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None
     )
 
 
+def held(shown: pl.DataFrame) -> pl.DataFrame:
+    """Add to the frames of a recording, one per change, the column held: s until the next one, 0 for the last."""
+    return shown.with_columns(held=pl.col("t").diff().shift(-1).fill_null(0.0))
+
+
+def unread_share(shown: pl.DataFrame) -> float | None:
+    """Return the share of recorded frames whose `frame` is null, by time if they have the column held; None of none."""
+    weight = shown["held"].to_numpy() if "held" in shown.columns else np.ones(shown.height)
+    whole = float(weight.sum())
+    return float(weight[shown["frame"].is_null().to_numpy()].sum()) / whole if whole else None
+
+
 def presented(lines: Sequence[Mapping[str, Any]], fps: float) -> pl.DataFrame:
     """Return every frame that a player presented, in order of time: columns t (Unix s), frame, height, count.
 

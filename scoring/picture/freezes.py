@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Displayed frame rate and freezes, from the series of (time, source frame number) of a recording.
 
-A frame counts as displayed at the first recorded frame that shows it, so all times are late by up to one frame
-time of the recorder (17 ms at 60 fps).
+A frame counts as displayed at the first recorded frame that shows it. If the recorder grabs at a fixed rate, all times
+are late by up to one of its frame times (17 ms at 60 fps); if it grabs on change, they are exact.
 """
 
 from __future__ import annotations

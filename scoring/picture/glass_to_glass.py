@@ -54,16 +54,17 @@ def shown_frames(recording: pl.DataFrame, camera: pl.DataFrame, loop_s: float) -
     )  # fmt: skip
 
 
-def frame_delays(shown: pl.DataFrame, camera: pl.DataFrame | None = None) -> pl.DataFrame:
+def frame_delays(shown: pl.DataFrame, camera: pl.DataFrame | None = None, *, on_change: bool = False) -> pl.DataFrame:
     """Return the capture-to-display latency of every frame: columns t (Unix s of capture), delay_ms, null: never shown.
 
-    A frame first seen in one grab appeared at some time since the previous grab; the middle is used. If that grab was
-    unreadable, the latency is unknown, and the frame is skipped. `camera` is the log of all frames (`camera_log`):
-    frames captured after the recording began that are in no grab were never shown, unless they may be in an
-    unreadable grab or were in flight at the end. Without it, only displayed frames are returned.
+    A frame first seen in one grab appeared at some time since the previous grab; the middle is used, or with
+    `on_change`, where a change causes the grab, the grab's own time. If the previous grab was unreadable, the latency
+    is unknown, and the frame is skipped. `camera` is the log of all frames (`camera_log`): frames captured after the
+    recording began that are in no grab were never shown, unless they may be in an unreadable grab or were in flight at
+    the end. Without it, only displayed frames are returned.
     """
     latest = shown.with_columns(grab=pl.col("t").diff()).filter(pl.col("frame").diff() != 0)
-    appeared = pl.col("t") - pl.col("grab") / 2
+    appeared = pl.col("t") - (0.0 if on_change else pl.col("grab") / 2)
     delays = latest.select(t="captured", delay_ms=(appeared - pl.col("captured")) * 1e3)
     if camera is None or not shown.height:
         return delays

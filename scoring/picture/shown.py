@@ -45,13 +45,14 @@ class Picture:
     recording: RecordedScreen | None = None
     sampled: Sequence[float] = ()  # times of the player's samples, Unix s
     positions: Sequence[float] = ()  # of the film in these samples, s
-    unread: float | None = None  # share of frames in the timeline with an unreadable strip
+    unread: float | None = None  # share of frames (or of time) in the timeline with an unreadable strip
 
 
 def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Picture:
     """Return the content of the screen recorded in `files`; `other` are the files of a call's other end."""
     screen = files.optional("screen.json", records.SCREEN)
     video = files.folder / "screen.mp4"
+    on_change = screen is not None and screen.get("on_change", False)
     shown: pl.DataFrame | None = None
     if screen is not None and video.exists():
         shown = files.whole(video, lambda: frames.read_recording(video, screen["start"]))
@@ -74,6 +75,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         _add_motion(seen, fps)
     elif shown is not None and (shown["frame"] >= 0).any():
         seen.source = "strip"
+        shown = frames.held(shown) if on_change else shown
         # A camera's strip has no rendition: only the player knows the encoder's output.
         heights = facts.get("heights", rendition.LADDER)
         if heights:  # a strip with a rung that is not in the ladder was misread
@@ -88,14 +90,13 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
             camera = glass_to_glass.camera_log(other.lines("player.jsonl", records.PLAYER), facts["frames"])
             shown = glass_to_glass.shown_frames(shown, camera, facts["frames"] / fps)
             # A slower recorder could miss a frame between two grabs.
-            often = screen is not None and screen.get("fps", 0) >= GRABS_A_FRAME * fps
-            seen.delays = glass_to_glass.frame_delays(shown, camera if often else None)
+            often = on_change or (screen is not None and screen.get("fps", 0) >= GRABS_A_FRAME * fps)
+            seen.delays = glass_to_glass.frame_delays(shown, camera if often else None, on_change=on_change)
         else:
             shown = shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
         seen.frames = shown
         _add_motion(seen, fps)
-        inside = shown.filter(pl.col("t").is_between(*setting.span))
-        seen.unread = inside["frame"].null_count() / inside.height if inside.height else None
+        seen.unread = frames.unread_share(shown.filter(pl.col("t").is_between(*setting.span)))
     elif setting.live:
         # Only a live picture has no strip: a stand-in's picture always takes precedence over its player.
         if samples:

@@ -224,6 +224,7 @@ class ScreenRecord(_Record):
     height: NotRequired[Any]
     frames: NotRequired[Any]
     recorder: NotRequired[Any]
+    on_change: NotRequired[bool]
     start: Time
     expected: int
     missing: int

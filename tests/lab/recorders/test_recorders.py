@@ -86,6 +86,29 @@ def test_obs_and_ffmpeg_date_what_they_saw_alike(recorded: Path, width: int) -> 
     assert not studio["left"]
 
 
+def test_a_recording_of_changes_has_what_sixty_grabs_a_second_have(tmp_path: Path) -> None:
+    run_inside(Path(recorders_inside.__file__), tmp_path)
+    screens = {name: json.loads((tmp_path / name / "screen.json").read_text()) for name in ("grabs", "changes")}
+    assert [screen["missing"] for screen in screens.values()] == [0, 0]
+    box = strip.Box.bottom(*SIZE)
+    grabs, changes = (
+        read_recording(tmp_path / name / "screen.mp4", screen["start"], box) for name, screen in screens.items()
+    )
+    assert (changes["frame"] >= 0).all()
+    first = {n: t for t, n in changes.unique("frame", keep="first").select("t", "frame").rows()}
+    begin, end = changes["t"][0], changes["t"][-1]
+    seen = {n: t for t, n in grabs.unique("frame", keep="first").select("t", "frame").rows() if begin <= t <= end}
+    assert len(seen) > 100 and seen.keys() <= first.keys()
+    # A grab of 60 a second has a change up to a sixtieth later.
+    assert all(-0.0005 < t - first[n] < 1 / 60 + 0.0005 for n, t in list(seen.items())[1:])
+    assert changes.height < 0.7 * grabs.height
+    steps = changes["t"].diff().drop_nulls()
+    assert steps.max() < 0.51 and steps.min() > 0
+    # Painted and recorded within a refresh of the screen, always after the same time.
+    late = delays(tmp_path / "changes").filter(changes["frame"].diff().fill_null(0) != 0)
+    assert late.min() >= 0 and late.max() < 1 / 60 + 0.001, late.describe()
+
+
 def test_obs_that_dies_is_told_and_leaves_what_it_recorded(display: str, tmp_path: Path) -> None:
     recorder = ObsRecorder.start(display, tmp_path, size=SIZE)
     try:

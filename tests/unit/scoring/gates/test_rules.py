@@ -271,6 +271,13 @@ def test_in_simulated_time_each_frame_of_the_recorder_is_asked_for() -> None:
     assert not every_frame(times[:1], 60).ok
 
 
+def test_an_unchanged_screen_is_recorded_twice_a_second() -> None:
+    """A recorder of changes, 2 of whose frames are at most half a second apart."""
+    times = [0.0, 0.5, 0.533, 0.566, 1.066, 1.566]
+    assert every_frame(times, 2).ok
+    assert every_frame([*times, 2.566], 2).reason == "every frame recorded: 1 missing of 2 a second; none missing"
+
+
 def test_simulated_time_never_goes_back() -> None:
     assert forwards({"qdisc.jsonl": [1.0, 1.0, 2.0], "timeline.json": [1.0]}).ok
     back = forwards({"qdisc.jsonl": [1.0, 2.0], "client.pcapng": [5, 4]})

@@ -38,6 +38,23 @@ def test_the_median_is_the_delay_however_the_frames_fall_on_the_recorder(delay_s
     assert found["delay_ms"].max() - found["delay_ms"].min() < 1e3 / 30 + 1  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("delay_s", [0.05, 0.15, 4.9])
+def test_a_recording_of_changes_gives_each_delay_exactly(delay_s: float) -> None:
+    camera = glass_to_glass.camera_log(log(1000, lag_ms=40), LOOP)
+    numbers = [n for n in range(60, 600) if n % 100]  # every hundredth frame is never shown
+    changes = [(START + n / FPS + delay_s, n % LOOP) for n in numbers]
+    unchanged = [(changes[200][0] + 0.01, changes[200][1])]  # the same picture once more
+    table = pl.DataFrame(sorted([*changes, *unchanged]), {"t": pl.Float64, "frame": pl.Int64}, orient="row")
+    shown = glass_to_glass.shown_frames(table, camera, LOOP / FPS)
+    found = glass_to_glass.frame_delays(shown, camera, on_change=True)
+    delays = found["delay_ms"].drop_nulls()
+    assert delays.len() == len(numbers) - 1  # the first may have been there before
+    assert delays.min() == pytest.approx(delay_s * 1e3 - 0.5, abs=0.01)
+    assert delays.max() == pytest.approx(delay_s * 1e3 - 0.5, abs=0.01)
+    lost = [round((t - START) * FPS) for t in found.filter(pl.col("delay_ms").is_null())["t"]]
+    assert [n for n in lost if 60 + 5 * FPS < n < 600] == [300, 400, 500]
+
+
 def test_frames_rise_over_the_loops_end_and_a_long_freeze() -> None:
     camera = glass_to_glass.camera_log(log(1000), LOOP)
     table = recording(600, 0.1)
