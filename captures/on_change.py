@@ -11,6 +11,9 @@ picture is never half of a drawing request. The first and the last moment are al
 FPS times a second: "nothing changed" differs from "the recorder hangs". Those pictures also prove that no change went
 unreported; otherwise the program fails.
 
+It speaks X11 itself: xcffib, the library for these extensions, is published without wheels, and the locked environment
+and the guest take only wheels.
+
 Only for simulated time: computing takes no time there, so that a picture has the time of its change.
 """
 
