@@ -25,7 +25,6 @@ from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.guest import measured, plan, queues, script
 from sojourn.harness.matrix.cells.guest.network import hop_name
-from sojourn.harness.matrix.cells.queue_filters import with_filters
 from sojourn.harness.store.manifest import hash_file
 from sojourn.scoring.schema.columns import FLOWS
 from sojourn.traffic import nstat
@@ -92,7 +91,7 @@ def run_cell(
     if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP only, not {odd[0]}", code="unsupported")
     kernel, guest, program = parts(sources)
-    job = with_filters(cell, script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap))
+    job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(job)
     (folder / "run").chmod(0o755)
     brought = _bring(cell, folder)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
-from sojourn.bottleneck import readback, shaper, units
+from sojourn.bottleneck import shaper, units
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.guest import queues
 from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
@@ -59,7 +59,7 @@ def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> st
         commands = [command for program, command in queues.commands(cell, space) if program == "tc"]
         lines += [f"tc {space} {command}" for command in commands]
         if commands or space.startswith("hop"):
-            lines += [f"show {space} {query}" for query in readback.queries(*queues.shown(cell, space))]
+            lines += [f"show {space} {query}" for query in queues.queries(cell, space)]
     lines += [f"queues {hop_name(n)}" for n in range(len(cell.hops))]
     ends = (*net.hosts.values(), net.receiver)
     lines += [f"counters {end.space} {file}" for end in ends for file in nstat.FILES]

@@ -58,6 +58,7 @@ def commands(cell: Cell, space: str) -> Iterator[tuple[str, str]]:
                     lines += delivery_trace.commands(egress, way.qdisc.tc_args())[1:]
                 elif way:
                     lines += shaper.commands(egress, way.rate_bps, way.qdisc, unshaped=False)
+                lines += readback.queue_filters(egress, way.qdisc) if way else ()
             if hop.host_queue:
                 lines.append(shaper.one_queue("lan", network(cell).receiver.ip))
     for command in lines:
@@ -86,6 +87,18 @@ def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
 def shown(cell: Cell, space: str) -> list[str]:
     """The devices of `space` whose configuration is read back."""
     return [end.dev for link in network(cell).links for end in link if end.space == space]
+
+
+def queries(cell: Cell, space: str) -> list[str]:
+    """The words of tc that show the queues and delays of `space`, and their filters if there are any."""
+    devices = shown(cell, space)
+    filtered = any(
+        way and readback.queue_filters(egress, way.qdisc)
+        for n, hop in enumerate(cell.hops)
+        for way, egress, _, _ in _ways(hop)
+        if hop_name(n) == space
+    )
+    return [*readback.queries(*devices), *(readback.filter_queries(*devices) if filtered else ())]
 
 
 def slots_file(space: str) -> str:

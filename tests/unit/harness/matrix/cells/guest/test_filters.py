@@ -10,7 +10,6 @@ from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells.guest import queues
 from sojourn.harness.matrix.cells.guest.script import script
-from sojourn.harness.matrix.cells.queue_filters import with_filters
 from sojourn.traffic.spec import Flow, Probe
 
 FILTER = "filter add dev {dev} parent 10: protocol {protocol} prio {prio} flower ip_tos 0xb4/0xfc classid 10:2"
@@ -20,14 +19,18 @@ def cell(*hops: Hop) -> Cell:
     return Cell(name="a", flows=dumbbell.flows(["cubic"], 20), hops=hops, seconds=10)
 
 
-def test_a_cell_without_filters_keeps_its_script() -> None:
+def test_a_cell_without_filters_queries_none() -> None:
     plain = cell(dumbbell.bottleneck(10, "dualpi2"), dumbbell.bottleneck(50, "fq_codel"))
-    assert with_filters(plain, script(plain, 1)) == script(plain, 1)
+    assert "flower" not in script(plain, 1)
+    queried = readback.queries(*queues.shown(plain, "hop0"))
+    assert [line for line in script(plain, 1).splitlines() if line.startswith("show hop0 ")] == [
+        f"show hop0 {query}" for query in queried
+    ]
 
 
 def test_filters_come_after_their_queue_and_are_queried_after_all_else() -> None:
     asked = cell(dumbbell.bottleneck(50, "pie"), dumbbell.asymmetric(10, "dualpi2 nqb", 5, "dualpi2"))
-    lines = with_filters(asked, script(asked, 1)).splitlines()
+    lines = script(asked, 1).splitlines()
     filters = [
         f"tc hop1 {FILTER.format(dev='lan', protocol=protocol, prio=prio)}"
         for protocol, prio in (("ip", 1), ("ipv6", 2))
@@ -44,7 +47,7 @@ def test_filters_come_after_their_queue_and_are_queried_after_all_else() -> None
 
 def test_a_queue_before_a_delivery_trace_has_its_filters_too() -> None:
     asked = cell(dumbbell.slotted(DeliveryTrace(seconds=1), "dualpi2 nqb"))
-    assert f"tc hop0 {FILTER.format(dev='lan', protocol='ip', prio=1)}\n" in with_filters(asked, script(asked, 1))
+    assert f"tc hop0 {FILTER.format(dev='lan', protocol='ip', prio=1)}\n" in script(asked, 1)
 
 
 def test_what_is_marked_nqb_has_dscp_45_and_no_ecn() -> None:
