@@ -175,8 +175,10 @@ class Options(ServiceOptions):
         Field(exclude_if=lambda probes: not probes),  # as in the records of earlier versions
         Option(
             "recording", "how",
-            "Send foreign probes of the Responsiveness Test (new TCP, TLS and HTTP/2 connections) from client to server"
-            " throughout, and report their round trips per minute (docs/measurement.md)",
+            "on: send foreign probes of the Responsiveness Test (new TCP, TLS and HTTP/2 connections) from client to "
+            "server throughout, and report their round trips per minute (docs/measurement.md); off: none (default: on "
+            "in sim, off in other labs)",
+            parse=lambda text: text == "on", word=lambda on: "on" if on else "off", choices=("on", "off"),
         ),
     ] = False  # fmt: skip
     results: Annotated[Path, Option("evidence", "how", "Folder for run directories", "results", parse=resolved)]
@@ -361,7 +363,11 @@ def _named(field: str) -> Option | None:
     # All services are known here, but not yet where the options of services are declared.
     choices = (*SERVICES, "all") if field == "service" else option.choices
     return replace(
-        option, field=field, name=option.name or field.replace("_", "-"), flag=info.annotation is bool, choices=choices
+        option,
+        field=field,
+        name=option.name or field.replace("_", "-"),
+        flag=info.annotation is bool and not choices,
+        choices=choices,
     )
 
 

@@ -68,12 +68,18 @@ def _typed(record: Mapping[str, Any]) -> Options:
         ) from wrong
 
 
+#: Options whose default depends on the lab: the value of a record always applies.
+_PER_LAB = frozenset({"rpm"})
+
+
 def _words(options: Options) -> dict[str, str | bool]:
     texts: dict[str, str | bool] = {}
     for option in OPTIONS:
         value = getattr(options, option.field)
         default = Options.model_fields[option.field].get_default()
-        if not option.stored or option.name == "results" or value is None or value == default:
+        if not option.stored or option.name == "results" or value is None:
+            continue
+        if value == default and option.name not in _PER_LAB:
             continue
         parts = (value, getattr(options, option.second)) if option.second else (value,)
         texts[option.name] = value if option.flag else option.word(*parts)

@@ -169,6 +169,10 @@ _RULES = (
         "iproute2-source", lambda it: "iproute2-source" in it.named and it.lab in PHYSICAL,
         "a physical router has its own tc; omit --iproute2-source",
     ),
+    _Rule(
+        "rpm", lambda it: it.lab in PHYSICAL and "rpm" in it.named,
+        "the probes' client and server must be on this machine; use --lab=sim or --lab=virtual, or omit --rpm",
+    ),
     *(
         _Rule(
             name, lambda it, name=name: it.lab == BOX_LAB and name in it.named,  # type: ignore[misc]
@@ -300,6 +304,8 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
     """Set the defaults that depend on other options: those of a live run, of the sim lab and of a black box."""
     if "timeline" not in raw.known:
         raw.raw["timeline"] = "published" if raw.live else "steady" if raw.lab == "sim" else "short"
+    by_lab = "on" if raw.lab == "sim" else "off"
+    raw.raw["rpm"] = by_lab if raw.lab in PHYSICAL else raw.raw["rpm"] or by_lab
     if raw.lab == "sim":
         raw.raw["browser"] = None
     if raw.lab == BOX_LAB:

@@ -29,7 +29,7 @@ VALUES: dict[str, Any] = {
     "timeline": "solo:5,reno:7",
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",
     "video": "retain-on-failure",
-    "jitter-gate": "9ms", "rpm": True,
+    "jitter-gate": "9ms", "rpm": "off",
     "lab": "virtual", "lab-file": "FOLDER/lab.toml", "kernel-source": "FOLDER/linux-7.tar.xz",
     "iproute2-source": "FOLDER/tc",
     "engine": "tls://far:8786", "results": "elsewhere", "seed": "77", "repeat": "3",
@@ -110,6 +110,8 @@ def test_each_takes_effect_or_is_refused_with_the_reason(
     for name in VALUES:
         with subtests.test(name):
             given = base | {name: VALUES[name]}
+            if name == "rpm" and mode in ("stream", "live"):
+                given["rpm"] = "on"
             if name == "url" and service in LINKS:
                 given["url"] = LINKS[service] + "2"
             if before is None:
