@@ -53,20 +53,20 @@ _Z_PIXMAP, _ALL_PLANES = 2, 0xFFFFFFFF
 _BYTES_A_PIXEL = 4
 
 
-class DisplayError(RuntimeError):
+class WatchError(RuntimeError):
     """The display cannot be recorded; the message says why."""
 
 
-class Display:
+class WatchedScreen:
     """A connection to an X server by X11, DAMAGE 1.1 and MIT-SHM 1.2, for `size` pixels of its first screen."""
 
     def __init__(self, name: str, size: tuple[int, int]) -> None:
-        """Raises DisplayError if there is no such display, or no such part of it."""
+        """Raises WatchError if there is no such display, or no such part of it."""
         self.damaged = False
         self._socket = _connected(name)
         self._root, self._ids, screen = self._set_up(name)
         if size[0] > screen[0] or size[1] > screen[1]:
-            raise DisplayError(f"display {name} has {screen[0]}x{screen[1]} px, not {size[0]}x{size[1]}")
+            raise WatchError(f"display {name} has {screen[0]}x{screen[1]} px, not {size[0]}x{size[1]}")
         self.size = size
         self._damage, self._damage_event = self._extension(b"DAMAGE")
         self._shm, _ = self._extension(b"MIT-SHM")
@@ -99,7 +99,7 @@ class Display:
         accepted, said, length = struct.unpack("<BB4xH", self._read(8))
         answer = self._read(4 * length)
         if accepted != 1:
-            raise DisplayError(f"display {name} refused the recorder: {answer[:said].decode(errors='replace').strip()}")
+            raise WatchError(f"display {name} refused the recorder: {answer[:said].decode(errors='replace').strip()}")
         ids, vendor, formats = struct.unpack_from("<4xI8xH3xB", answer)
         at = 32 + len(_padded(bytes(vendor))) + 8 * formats
         root, width, height = struct.unpack_from("<I16xHH", answer, at)
@@ -110,7 +110,7 @@ class Display:
         answer = self._ask(_QUERY_EXTENSION, 0, struct.pack("<H2x", len(name)) + _padded(name))
         present, opcode, event = struct.unpack_from("<8xBBB", answer)
         if not present:
-            raise DisplayError(f"the X server has no extension {name.decode()}")
+            raise WatchError(f"the X server has no extension {name.decode()}")
         return opcode, event
 
     def _send(self, opcode: int, minor: int, body: bytes, *descriptors: int) -> None:
@@ -118,7 +118,7 @@ class Display:
         try:
             socket.send_fds(self._socket, [request], descriptors)
         except OSError as error:
-            raise DisplayError(f"the X server has ended: {error.strerror}") from error
+            raise WatchError(f"the X server has ended: {error.strerror}") from error
 
     def _ask(self, opcode: int, minor: int, body: bytes) -> bytes:
         """Send a request and return its reply; events before it are noted."""
@@ -127,7 +127,7 @@ class Display:
             message = self._read(32)
             kind = message[0] & 0x7F
             if kind == _ERROR:
-                raise DisplayError(f"the X server refused request {message[10]}.{message[8]}: error {message[1]}")
+                raise WatchError(f"the X server refused request {message[10]}.{message[8]}: error {message[1]}")
             if kind == _REPLY:
                 return message + self._read(4 * struct.unpack_from("<I", message, 4)[0])
             if kind == self._damage_event:
@@ -139,9 +139,9 @@ class Display:
             try:
                 more = self._socket.recv(count - len(data))
             except OSError as error:
-                raise DisplayError(f"the X server has ended: {error.strerror}") from error
+                raise WatchError(f"the X server has ended: {error.strerror}") from error
             if not more:
-                raise DisplayError("the X server has ended")
+                raise WatchError("the X server has ended")
             data += more
         return data
 
@@ -157,7 +157,7 @@ def _connected(name: str) -> socket.socket:
         except OSError as error:
             channel.close()
             refused = error
-    raise DisplayError(f"cannot open display {name}: {refused.strerror}")
+    raise WatchError(f"cannot open display {name}: {refused.strerror}")
 
 
 def _cookie(authority: Path) -> bytes:
@@ -178,10 +178,10 @@ def _padded(text: bytes) -> bytes:
     return text + bytes(-len(text) % 4)
 
 
-def record(display: Display, ivf: IO[bytes], at_least_fps: float, ending: int) -> None:
+def record(display: WatchedScreen, ivf: IO[bytes], at_least_fps: float, ending: int) -> None:
     """Write every new picture of the display to `ivf`, and at least so many, until the descriptor `ending` is readable.
 
-    Raises DisplayError, OSError.
+    Raises WatchError, OSError.
     """
     width, height = display.size
     picture, last = (np.zeros((height * 3 // 2, width), np.uint8) for _ in range(2))
@@ -197,7 +197,7 @@ def record(display: Display, ivf: IO[bytes], at_least_fps: float, ending: int) -
         # Two pictures of a film differ in nearly every row: one row in sixteen decides soon.
         changed = not (np.array_equal(picture[::16], last[::16]) and np.array_equal(picture, last))
         if changed and tick and not reported:
-            raise DisplayError("the screen changed, and the X server reported nothing")
+            raise WatchError("the screen changed, and the X server reported nothing")
         if changed or ended or time.monotonic() >= due:
             tick = max(tick + 1, round(now * TICKS))
             ivf.write(struct.pack("<IQ", picture.size, tick))
@@ -216,9 +216,9 @@ def main(display: str, width: str, height: str, fps: str, *command: str) -> None
     # If this program is killed, ffmpeg must not go on writing what is being read.
     words = ["setpriv", "--pdeathsig", "KILL", "--", *command]
     try:
-        screen = Display(display, (int(width), int(height)))
+        screen = WatchedScreen(display, (int(width), int(height)))
         ffmpeg = subprocess.Popen(words, stdin=subprocess.PIPE, close_fds=False)
-    except (DisplayError, OSError) as error:
+    except (WatchError, OSError) as error:
         raise SystemExit(str(error)) from error
     assert ffmpeg.stdin
     fcntl.fcntl(ffmpeg.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -228,7 +228,7 @@ def main(display: str, width: str, height: str, fps: str, *command: str) -> None
             record(screen, ffmpeg.stdin, float(fps), ending)
     except BrokenPipeError:
         failed = "ffmpeg ended"
-    except DisplayError as error:
+    except WatchError as error:
         failed = str(error)
     code = ffmpeg.wait()
     if failed or code:

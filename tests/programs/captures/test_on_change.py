@@ -19,7 +19,7 @@ import pytest
 
 from sojourn.captures import on_change
 from sojourn.captures import screen as screen_module
-from sojourn.captures.on_change import Display, DisplayError
+from sojourn.captures.on_change import WatchedScreen, WatchError
 from sojourn.captures.screen import UNCHANGED_FPS, ScreenRecorder, finish
 from sojourn.hardware.machine.process import ProcessError
 from sojourn.scoring.picture.recording import decode, frame_times
@@ -48,7 +48,7 @@ def same_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_module, "viewer", lambda place: place)
 
 
-def paint(screen: Display, colour: int, width: int = 0) -> None:
+def paint(screen: WatchedScreen, colour: int, width: int = 0) -> None:
     """Paint the screen, or its left part of `width` px."""
     screen._send(_CHANGE_WINDOW, 0, struct.pack("<III", screen._root, _BACK_PIXEL, colour))
     screen._send(_CLEAR_AREA, 0, struct.pack("<I4H", screen._root, 0, 0, width, 0))
@@ -67,7 +67,7 @@ def lumas(video: Path) -> list[int]:
 
 
 def test_every_change_is_recorded_once_at_its_time(server: tuple[object, str], tmp_path: Path) -> None:
-    screen = Display(server[1], SIZE)
+    screen = WatchedScreen(server[1], SIZE)
     recorder = ScreenRecorder.start(server[1], tmp_path, size=SIZE, on_change=True)
     painted = []
     try:
@@ -89,7 +89,7 @@ def test_every_change_is_recorded_once_at_its_time(server: tuple[object, str], t
 
 
 def test_what_is_painted_as_before_or_elsewhere_is_no_change(server: tuple[object, str], tmp_path: Path) -> None:
-    screen = Display(server[1], SIZE)
+    screen = WatchedScreen(server[1], SIZE)
     recorder = ScreenRecorder.start(server[1], tmp_path, size=(160, 240), on_change=True)
     try:
         for _ in range(50):
@@ -143,10 +143,10 @@ def test_a_screen_that_ends_ends_the_recorder(server: tuple[subprocess.Popen[str
 def test_a_screen_that_is_too_small_or_refuses_is_named(
     server: tuple[object, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(DisplayError, match="320x240 px, not 321x240"):
-        Display(server[1], (321, 240))
-    with pytest.raises(DisplayError, match=r"cannot open display :4711: "):
-        Display(":4711", SIZE)
+    with pytest.raises(WatchError, match="320x240 px, not 321x240"):
+        WatchedScreen(server[1], (321, 240))
+    with pytest.raises(WatchError, match=r"cannot open display :4711: "):
+        WatchedScreen(":4711", SIZE)
     with pytest.raises(ProcessError, match=r"cannot open display :4711: "):
         ScreenRecorder.start(":4711", tmp_path, size=SIZE, on_change=True)
 
@@ -160,10 +160,10 @@ def test_a_screen_asks_for_the_cookie(tmp_path: Path, monkeypatch: pytest.Monkey
         name = ":" + process.stdout.readline().strip()
         try:
             monkeypatch.delenv("XAUTHORITY", raising=False)
-            with pytest.raises(DisplayError, match="refused the recorder"):
-                Display(name, (64, 48))
+            with pytest.raises(WatchError, match="refused the recorder"):
+                WatchedScreen(name, (64, 48))
             monkeypatch.setenv("XAUTHORITY", str(authority))
-            screen = Display(name, (64, 48))
+            screen = WatchedScreen(name, (64, 48))
             screen.grab()
             assert screen.pixels.shape == (48, 64, 4) and not screen.pixels[..., :3].any()
         finally:
@@ -185,5 +185,5 @@ def test_a_change_that_the_server_does_not_report_is_an_error() -> None:
             self.pixels += 1
             return False
 
-    with open(os.devnull, "wb") as nowhere, pytest.raises(DisplayError, match="reported nothing"):
+    with open(os.devnull, "wb") as nowhere, pytest.raises(WatchError, match="reported nothing"):
         on_change.record(Forgetful(), nowhere, 50, ending)  # type: ignore[arg-type]
