@@ -28,10 +28,16 @@ _SIGNALLING = Path(__file__).parent / "standins" / "call" / "signalling.py"
 _RAMP_S, _JUDGED_S = 30.0, 5.0
 #: Displayed frames/s at which a machine keeps up with the camera; it must hold 28 during a run.
 _ENOUGH_FPS = 29.5
-SCREAM = (
-    "--force-fieldtrials=WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/WebRTC-Bwe-ScreamV2/Enabled/",
-)
-"""Arguments with which Chromium sends media by SCReAM v2 as ECT(1); an end without them makes both fall back to GCC."""
+
+
+def scream_flags(parameters: str = "") -> tuple[str, ...]:
+    """Return the arguments with which Chromium sends media by SCReAM v2 as ECT(1).
+
+    An end without them makes both fall back to GCC. `parameters` of SCReAM's trial are `NAME:VALUE,NAME:VALUE`.
+    """
+    scream = ",".join(filter(None, ("Enabled", parameters)))
+    trials = f"WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/WebRTC-Bwe-ScreamV2/{scream}/"
+    return (f"--force-fieldtrials={trials}",)
 
 
 @dataclass(frozen=True)
@@ -63,17 +69,18 @@ class BrowserCall(TwoParty):
         bitrate_bps: int | None = None,
         cc: Literal["gcc", "scream"] = "gcc",
         ecn: Literal["not-ect", "ect1"] = "not-ect",
+        trial: str = "",
         **of_ends: Any,
     ) -> None:
         """`bitrate_bps` is the maximum video bit rate per direction; None: the best that the machine can sustain.
 
         `cc` is the congestion control of both ends. `ecn` is the codepoint that a GCC call's packets get as they leave
-        each end; for `of_ends` see TwoParty.
+        each end, `trial` the parameters of scream's field trial; for `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
         self.cc, self.ecn = cc, ecn
         if cc == "scream":
-            self.arguments = SCREAM
+            self.arguments = scream_flags(trial)
         self._formats: Sequence[Format] = (FULL, LIGHT)
         if bitrate_bps is not None:
             shape = FULL if bitrate_bps > LIGHT.bitrate_bps else LIGHT

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from sojourn.scoring.schema.columns import (
+    ESTIMATES,
     FLOWS,
     INTERVALS,
     PACKETS,
@@ -39,9 +40,8 @@ def _talks(run: Path) -> pl.DataFrame | None:
     return pl.read_csv(file, schema_overrides=TALKS, glob=False) if file.exists() else None
 
 
-def _intervals(run: Path) -> pl.DataFrame | None:
-    file = run / "intervals.csv"
-    return pl.read_csv(file, schema=INTERVALS, glob=False) if file.exists() else None
+def _recorded(name: str, columns: Columns, run: Path) -> pl.DataFrame | None:
+    return pl.read_csv(run / name, schema=columns, glob=False) if (run / name).exists() else None
 
 
 def _wire(run: Path) -> pl.DataFrame | None:
@@ -67,6 +67,12 @@ TABLES: Mapping[str, Table] = {
     "short": _csv("short.csv", "a short flow", SHORT),
     "packets": _csv("packets.csv", "a downlink packet of a flow, with `per_packet`", PACKETS),
     "talks": Table("a packet of a call", TALKS, ("talks.csv",), _talks),
+    "estimates": Table(
+        "an end of a call between browsers in a second",
+        ESTIMATES,
+        ("estimates.csv",),
+        partial(_recorded, "estimates.csv", ESTIMATES),
+    ),
     "queues": Table(
         "a qdisc of a middlebox in a sample of `tc -s`",
         Columns(
@@ -87,7 +93,7 @@ TABLES: Mapping[str, Table] = {
         "a flow in 100 ms, in cells with a user's program",
         INTERVALS,
         ("intervals.csv",),
-        _intervals,
+        partial(_recorded, "intervals.csv", INTERVALS),
     ),
     "replay": _csv("replay.csv", "one way through an IPsec tunnel, at its receiving end", REPLAY),
 }

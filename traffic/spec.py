@@ -109,7 +109,19 @@ class Call(Specified):
     """Bit rate of the video, each way."""
     ecn: Literal["not-ect", "ect1", "nqb"] = "not-ect"
     """ect1: in dualpi2 the L queue. nqb: DSCP 45, by talkers only."""
+    cc: Literal["gcc", "scream"] = Field(default="gcc", exclude_if=lambda cc: cc == "gcc")
+    """Congestion control of both browsers. scream sends media as ECT(1), whatever `ecn` is."""
+    trial: str = Field(default="", exclude_if=lambda trial: not trial, pattern=r"^([A-Za-z0-9]+:[A-Za-z0-9.]+(,|$))*$")
+    """Parameters of Chromium's field trial of scream, as `VirtualRtt:50ms,MinRefWindow:3000`; empty: its defaults."""
     rtt_us: int = Field(ge=0, le=4_000_000)
+
+    @model_validator(mode="after")
+    def _answers_marks(self) -> Self:
+        if self.cc == "scream" and self.ecn != "not-ect":
+            raise ValueError(f"ecn={self.ecn!r}: marks packets of a GCC call; scream marks its own")
+        if self.trial and self.cc != "scream":
+            raise ValueError("trial: needs cc='scream'")
+        return self
 
 
 class RecordedCall(Call):
@@ -121,3 +133,9 @@ class RecordedCall(Call):
     is replayed faster or slower, and its bursts keep their size."""
     ecn_above_bytes: int = Field(default=0, ge=0, le=1500)
     """Only packets with more bytes than this, IPv4 header included, have the codepoint; the others are Not-ECT."""
+
+    @model_validator(mode="after")
+    def _is_replayed(self) -> Self:
+        if self.cc != "gcc":
+            raise ValueError("cc: a recorded call has no congestion control")
+        return self

@@ -15,7 +15,8 @@ MATRIX_LABS = ("sim", "virtual", "apu")
 
 def missing_capability(cell: Cell, lab: str) -> str:
     """Return what `lab` lacks for `cell`, such as `no short flows`; empty if nothing."""
-    if lab == "sim" and not has_user_program(cell):
+    scream = cell.call is not None and cell.call.cc == "scream"
+    if lab == "sim" and not (has_user_program(cell) or scream):
         return ""
     if lab == "apu" and has_user_program(cell):
         return "no programs of yours"

@@ -100,13 +100,13 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     )
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
     programs = [part.contender for part in phase.load if not part.one_flow]
-    calls = [Call(rtt_us=rtt, ecn=options.call_ecn, **bitrate)] if options.service == "call" else []
+    sender: dict[str, Any] = {"ecn": options.call_ecn, "cc": options.call_cc, **bitrate}
+    calls = [Call(rtt_us=rtt, **sender)] if options.service == "call" else []
     calls += [Call(rtt_us=rtt)] * programs.count(CALL)
     missing = {
         "a player for its second video": VIDEO in programs,
         "a second call": len(calls) > 1,
         "a Responsiveness Test": RPM in programs,
-        "a SCReAM call": options.call_cc == "scream",
     }
     return Cell(
         name=name,

@@ -130,10 +130,11 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
         raise EngineError("--engine: a cluster's workers do not have your program; use --engine=local", code="conflict")
     # All of its cells by the same code: the cost of a call is measured against cells without one.
     missing = next(filter(None, (missing_capability(cell, "virtual") for cell in cells)), "")
-    if programs and missing:
+    scream = any(cell.call is not None and cell.call.cc == "scream" for cell in cells)
+    if (programs or scream) and missing:
         raise MatrixError(
-            f"matrix {matrix.name}: a cell with your program runs in simulated time as in the virtual lab, which has "
-            f"{missing}; select other cells with -k",
+            f"matrix {matrix.name}: a cell with {'your program' if programs else 'a SCReAM call'} runs in simulated "
+            f"time as in the virtual lab, which has {missing}; select other cells with -k",
             code="unsupported",
         )
     as_in_labs = plan.lab == "sim" and not missing and (programs or any(cell.call for cell in cells))

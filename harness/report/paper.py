@@ -35,6 +35,7 @@ from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, HeatTable, heat_maps
 from sojourn.harness.report.markdown import markdown_table, with_marks, write_between
+from sojourn.harness.report.media_table import media_table
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.picture import write_picture
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun
@@ -48,7 +49,7 @@ from sojourn.traffic.user_program import OPTION
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
-Form = Literal["harm", "map", "overview", "published", "picture", "film", "rigs", "shares"]
+Form = Literal["harm", "map", "overview", "published", "picture", "film", "rigs", "shares", "media"]
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
@@ -84,13 +85,14 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "overview": (*_RUN, "statistics"),
     "picture": (*_RUN, "drawing"),
     "film": (*_RUN, "drawing", "film"),
+    "media": (*_RUN, "intervals"),
     "rigs": ("kernel", "path", "cells", "rigs"),
     "shares": ("kernel", "path", "cells", "intervals"),
 }
 #: Tables whose commands run matrices, each in a folder of its own.
 _OF_MATRICES = frozenset({"published", "rigs", "shares"})
 #: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
-_RESUMING = frozenset({*_OF_MATRICES, "map", "overview"})
+_RESUMING = frozenset({*_OF_MATRICES, "map", "overview", "media"})
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
 #: Marks a folder whose command has made all its runs.
@@ -492,6 +494,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "harm": lambda: harm_table(groups[0]),
         "map": lambda: map_table(groups),
         "overview": lambda: overview_table(groups),
+        "media": lambda: media_table(groups),
         "rigs": lambda: rigs_table(runs),
         "shares": lambda: shares_table(runs),
     }

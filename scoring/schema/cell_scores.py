@@ -131,6 +131,15 @@ class CallScores(CellRecord):
     p99_ms: Annotated[Figure | None, Metric("delay, P99", "less")] = None
     max_ms: Annotated[Figure | None, Metric("delay, largest", "less")] = None
     """Of the packets that arrived."""
+    window_mbps: Annotated[Figure | None, Metric("rate that arrived in the window", "more")] = None
+    """Payload that arrived in the steady-state window; this and the following between browsers only."""
+    packet_bytes: Annotated[Figure | None, Metric("payload of a packet, mean", digits=0)] = None
+    """Of the packets that arrived in the window: UDP payload, bytes."""
+    ce_share: Annotated[Figure | None, Metric("share marked CE", "less", digits=4)] = None
+    """Of the packets that arrived in the window."""
+    available_min_mbps: Annotated[Figure | None, Metric("rate allowed, least", "more")] = None
+    """The rate that the sender's congestion control allows (`availableOutgoingBitrate`), per second in the window."""
+    available_max_mbps: Annotated[Figure | None, Metric("rate allowed, largest", "more")] = None
 
 
 class CompletionScores(CellRecord):

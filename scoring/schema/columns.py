@@ -84,6 +84,12 @@ TALKS = Columns({
     "talk": TableColumn(pl.Int64, "0 down, 1 up"),
     "delay_us": TableColumn(pl.Float64, f"one way, {_LOST}, or not recorded (in real time)"),
     "bytes": TableColumn(pl.Int64, "payload"),
+    "ce": TableColumn(pl.Int64, "1: it arrived with CE; not recorded without browsers"),
+})  # fmt: skip
+ESTIMATES = Columns({
+    "t_s": TableColumn(pl.Float64, "s of the cell"),
+    "talk": TableColumn(pl.Int64, "0 sends down, 1 up"),
+    "available_bps": TableColumn(pl.Float64, "bit/s that the browser's congestion control allows"),
 })  # fmt: skip
 _WIRE = {
     "packets": TableColumn(pl.Int64, "all of the flow"),

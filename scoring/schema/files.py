@@ -50,6 +50,7 @@ FILES: dict[str, RunFile] = {
     "short.csv": RunFile("the completion time of each short flow", seeded=True),
     "queues.jsonl": RunFile("counters of the queues, sampled", seeded=True),
     "talks.csv": RunFile("each packet of a call", seeded=True),
+    "estimates.csv": RunFile("the rate that each end of a browser call allows itself, per second", seeded=True),
     "packets.csv": RunFile("each downlink packet of the flows", seeded=True),
     "intervals.csv": RunFile("rate, marks and queue delay of each flow per 100 ms", seeded=True),
     "replay.csv": RunFile("what a tunnel's replay window dropped", seeded=True),

@@ -18,7 +18,7 @@ from sojourn.scoring.schema.cell_scores import CellScores, FlowScores, Period, P
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.transport.bottleneck_seen import active_queues, replay_scores, wire_scores
 from sojourn.scoring.transport.completion import completion
-from sojourn.scoring.transport.delays import probe_scores, talk_scores
+from sojourn.scoring.transport.delays import browser_call_scores, probe_scores, talk_scores
 from sojourn.scoring.transport.frames import CellFrames
 from sojourn.scoring.transport.geometry import rate_in, rate_periods, steady_window, stop_s
 from sojourn.scoring.transport.rates import (
@@ -72,15 +72,23 @@ def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: flo
         periods=_periods(cell, rates, samples, curves),
         last=flows[-1] if flows else None,
         **together,
-        **_further(cell, frames, probes, rate),
+        **_further(cell, frames, probes, rate, window),
     )
 
 
-def _further(cell: Cell, frames: CellFrames, probes: Sequence[ProbeScores], rate: float | None) -> dict[str, Any]:
+def _further(
+    cell: Cell, frames: CellFrames, probes: Sequence[ProbeScores], rate: float | None, window: Window
+) -> dict[str, Any]:
     """Return the scores that only some cells have."""
     scores: dict[str, Any] = {}
-    if frames.talks is not None and frames.talks.height:
-        scores["call"] = [talk_scores(frames.talks.filter(pl.col("talk") == n), cell.seconds) for n in range(2)]
+    if (talks := frames.talks) is not None and talks.height:
+        ways = [talks.filter(pl.col("talk") == n) for n in range(2)]
+        if (allowed := frames.estimates) is None:
+            scores["call"] = [talk_scores(way, cell.seconds) for way in ways]
+        else:
+            ends = (allowed.filter(pl.col("talk") == n) for n in range(2))
+            pairs = zip(ways, ends, strict=True)
+            scores["call"] = [browser_call_scores(way, end, cell.seconds, window) for way, end in pairs]
     if frames.packets is not None and frames.packets.height:
         scores["packets"] = packet_scores(frames.packets, len(cell.flows), cell.seconds)
     if frames.short is not None and cell.short_flows:

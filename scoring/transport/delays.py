@@ -12,6 +12,7 @@ import polars as pl
 from sojourn.scoring.packets.latency import ccdf
 from sojourn.scoring.packets.sojourn import LEAST_NEGATIVE_MS
 from sojourn.scoring.schema.cell_scores import CallScores, Ccdf, DelayScores
+from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.statistics.numbers import rank
 
 
@@ -71,4 +72,24 @@ def talk_scores(talk: pl.DataFrame, seconds: float) -> CallScores:
         p50_ms=rank(delays, 50, lost),
         p99_ms=rank(delays, 99, lost),
         **({"max_ms": round(float(delays.max()), 3)} if delays.size else {}),
+    )
+
+
+def browser_call_scores(talk: pl.DataFrame, estimates: pl.DataFrame, seconds: float, window: Window) -> CallScores:
+    """Return one direction of a call between browsers, whose packets arrived as `talk` (TALKS) says.
+
+    `estimates` has the columns of ESTIMATES of the end that sends in this direction.
+    """
+    (start, end), scores = window, talk_scores(talk, seconds)
+    inside = talk.filter(pl.col("t_s").is_between(start, end))
+    allowed = estimates.filter(pl.col("t_s").is_between(start, end))["available_bps"].drop_nulls().to_numpy() / 1e6
+    means = inside.select("bytes", "ce").mean().row(0) if inside.height else (None, None)
+    return scores.model_copy(
+        update={
+            "window_mbps": round(float(inside["bytes"].sum()) * 8 / (end - start) / 1e6, 4),
+            "packet_bytes": None if means[0] is None else round(means[0], 1),
+            "ce_share": None if means[1] is None else round(means[1], 6),
+            "available_min_mbps": round(float(allowed.min()), 4) if allowed.size else None,
+            "available_max_mbps": round(float(allowed.max()), 4) if allowed.size else None,
+        }
     )

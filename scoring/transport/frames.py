@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.scoring.schema.columns import FLOWS, PACKETS, PROBES, REPLAY, SHORT, TALKS, WIRE
+from sojourn.scoring.schema.columns import ESTIMATES, FLOWS, PACKETS, PROBES, REPLAY, SHORT, TALKS, WIRE
 
 #: The tables that are scored, with their columns; those of talks are as recorded.
 TABLES: dict[str, dict[str, Any]] = {
@@ -44,13 +44,15 @@ class CellFrames:
     packets: pl.DataFrame | None = None
     replay: pl.DataFrame | None = None
     queues: Iterable[Mapping[str, Any]] = ()
+    estimates: pl.DataFrame | None = None
+    """Of a call between browsers."""
 
     @classmethod
     def read(cls, folder: Path) -> CellFrames:
         """Read the files of a run. Raises polars' and json's errors for damaged files."""
 
         flows, probes, short, wire, packets, replay = (read_table(folder / name) for name in TABLES)
-        said, queues = folder / "talks.csv", folder / "queues.jsonl"
+        said, queues, allowed = (folder / name for name in ("talks.csv", "queues.jsonl", "estimates.csv"))
         return cls(
             flows,
             probes,
@@ -61,4 +63,5 @@ class CellFrames:
             packets,
             replay,
             [json.loads(line) for line in queues.read_text().splitlines()] if queues.exists() else (),
+            pl.read_csv(allowed, schema=ESTIMATES, glob=False) if allowed.exists() else None,
         )

@@ -63,3 +63,16 @@ def test_a_call_beside_a_flow_is_proven_by_its_marks(tmp_path: Path) -> None:
     assert told["probes"][0]["p50_ms"] > 20 and told["flows"][0]["d_ss_mbps"] > 3
     gates = {gate["name"]: gate["ok"] for gate in json.loads((tmp_path / "cell.json").read_text())["gates"]}
     assert gates["call down ect1"] and gates["call up ect1"]
+
+
+def test_a_scream_call_in_a_cell_is_proven_and_its_marks_and_rates_are_scored(tmp_path: Path) -> None:
+    """Two browsers that answer marks beside Prague: media are ECT(1) or CE, both ends count feedback."""
+    call = Call(bitrate_bps=1_000_000, cc="scream", rtt_us=20_000)
+    cell = Cell(name="scream", flows=PAIR[:1], hops=(dumbbell.bottleneck(6, "dualpi2"),), seconds=4.5, call=call)
+    simulated_call.run_cell(cell, tmp_path, seed=1)
+    down, up = scored(cell, tmp_path)["call"]
+    assert 0 < down["ce_share"] < 1 and 300 < down["packet_bytes"] < 1250
+    assert 0.1 < down["available_min_mbps"] <= down["available_max_mbps"] and up["available_max_mbps"] > 0.5
+    gates = {gate["name"]: gate["ok"] for gate in json.loads((tmp_path / "cell.json").read_text())["gates"]}
+    expected = ("call down ect1", "call up ect1", "call's feedback received (server)")
+    assert all(gates[name] for name in expected)

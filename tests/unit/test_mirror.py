@@ -24,7 +24,6 @@ AS_PARTS = {
     "nights": "test_soak",
     "plugin": "test_bad_input",
     "progress": "test_matrix",
-    "real_call": "test_simulated_cell",
     "runs": "test_cli",
     "sojourn": "test_wheel",
     "verdicts": "test_one_door",

@@ -3,24 +3,30 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from sojourn.apps.base import ServiceError
 from sojourn.apps.call import BrowserCall as Browsers
+from sojourn.apps.two_party import FAR
 from sojourn.hardware.machine.files import log_file
 from sojourn.harness.lab.contract import Lab
 from sojourn.harness.lab.instruments import Instruments
+from sojourn.scoring.call_marks import marks_log, marks_within
 from sojourn.scoring.gates.base import gate
+from sojourn.scoring.gates.calls import call_feedback, media
 from sojourn.scoring.packets import per_flow
-from sojourn.scoring.schema.columns import TALKS
+from sojourn.scoring.packets.pcapng import CE
+from sojourn.scoring.schema.columns import ESTIMATES, TALKS
 from sojourn.scoring.validity import Gate
 from sojourn.traffic import spec
 from sojourn.traffic.irtt import TOS
 
-_CE = 3
 _SETTLED_S, _POLL_S = 60.0, 0.25
 _IP_UDP_BYTES = 28
 
@@ -28,7 +34,7 @@ _IP_UDP_BYTES = 28
 def browsers(call: spec.Call) -> Browsers:
     """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
     assert call.ecn != "nqb", "no real-time lab has it, see missing_capability"
-    made = Browsers(bitrate_bps=call.bitrate_bps, ecn=call.ecn, recorder=None)
+    made = Browsers(bitrate_bps=call.bitrate_bps, cc=call.cc, ecn=call.ecn, trial=call.trial, recorder=None)
     made.prepare()
     return made
 
@@ -65,6 +71,7 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
                 "t_s": (way["t_ns"] - round(t0 * 1e9)) / 1e9,
                 "talk": pl.repeat(n, way.height, eager=True, dtype=pl.Int64),
                 "bytes": way["ip_bytes"].cast(pl.Int64) - _IP_UDP_BYTES,
+                "ce": (way["ecn"] == CE).cast(pl.Int64),
             },
             schema={name: kind for name, kind in TALKS.items() if name != "delay_us"},
         )
@@ -73,13 +80,50 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
     return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 
-def marked(call: spec.Call, ways: tuple[pl.DataFrame, pl.DataFrame], t0: float) -> list[Gate]:
-    """Return the gates that each direction has packets since `t0` (Unix s), all with the requested codepoint or CE."""
+def seen_by_ends(evidence: Path) -> dict[str, list[Mapping[str, Any]]]:
+    """Return what the pages of the two ends report every second, by the end: of the server, which sends down, first."""
+    files = {"server": evidence / FAR / "player.jsonl", "client": evidence / "player.jsonl"}
+    return {
+        end: [line for line in map(json.loads, file.read_text().splitlines()) if line.get("event") == "call"]
+        for end, file in files.items()
+    }
+
+
+def estimates(ends: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: float) -> pl.DataFrame:
+    """Return the rows of ESTIMATES of the two ends within `seconds` s from `t0` (Unix s) on."""
+    rows = [
+        (line["t"] - t0, n, line["detail"]["pair"].get("availableOutgoingBitrate"))
+        for n, lines in enumerate(ends.values())
+        for line in lines
+    ]
+    table = pl.DataFrame(rows, schema=ESTIMATES, orient="row", strict=False)
+    return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+
+
+def proven(
+    call: spec.Call,
+    ways: tuple[pl.DataFrame, pl.DataFrame],
+    ends: Mapping[str, list[Mapping[str, Any]]],
+    t0: float,
+    seconds: float,
+) -> list[Gate]:
+    """Return the gates of a call in the `seconds` s from `t0` (Unix s) on: codepoints, and a SCReAM call's feedback.
+
+    Each direction has packets, all with the requested codepoint or CE; those of a SCReAM call's media are ECT(1).
+    """
+    scream = call.cc == "scream"
+    codepoint = "ect1" if scream else call.ecn
     gates = []
     for name, way in zip(("down", "up"), ways, strict=True):
-        fields = way.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()
-        wrong = sum(field not in (TOS[call.ecn], _CE) for field in fields)
+        # Chromium sends STUN and DTLS as Not-ECT, whatever it does with media.
+        sent = media(way) if scream else way
+        fields = sent.filter(pl.col("t_ns") >= round(t0 * 1e9))["ecn"].to_list()
+        wrong = sum(field not in (TOS[codepoint], CE) for field in fields)
         measured = f"{wrong} of {len(fields)} packets otherwise"
         limit = "some packets, none otherwise"
-        gates.append(gate("call-marked", f"call {name} {call.ecn}", bool(fields) and not wrong, measured, limit))
+        gates.append(gate("call-marked", f"call {name} {codepoint}", bool(fields) and not wrong, measured, limit))
+    for end, lines in ends.items() if scream else ():
+        log = marks_log(lines)
+        received = None if log is None else marks_within(log, [(t0, t0 + seconds)])["ccfb_received"]
+        gates.append(call_feedback(end, received))
     return gates

@@ -24,7 +24,7 @@ from sojourn.harness.lab.instruments import Instruments, bulk_flow, first_failur
 from sojourn.harness.lab.under_test import ManagedRouter
 from sojourn.harness.matrix.capabilities import has_user_program, missing_capability, working_hops
 from sojourn.harness.matrix.cells.counters import COUNTERS
-from sojourn.harness.matrix.cells.real_call import arrived, call_shown, marked, talks
+from sojourn.harness.matrix.cells.real_call import arrived, call_shown, estimates, proven, seen_by_ends, talks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven, program_proven
 from sojourn.scoring.gates.unshaped import jitter
@@ -249,6 +249,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     if run.call:
         ways = arrived(run.call, run.lab, seen["client"], seen["server"])
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
+        estimates(seen_by_ends(run.evidence), t0, cell.seconds).write_csv(folder / "estimates.csv")
     outer = per_flow.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
     per_flow.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
     if has_user_program(cell):
@@ -293,7 +294,8 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
     gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))
     if run.call and cell.call:
-        gates += marked(cell.call, arrived(run.call, run.lab, seen["client"], seen["server"]), run.began)
+        ways_seen = arrived(run.call, run.lab, seen["client"], seen["server"])
+        gates += proven(cell.call, ways_seen, seen_by_ends(run.evidence), run.began, cell.seconds)
     if cell.tunnel:
         return gates
     # Until a program selects its own, a socket has the kernel's.

@@ -129,7 +129,8 @@ def _setup(cell: Cell) -> list[str]:
         which = f" above {cell.call.ecn_above_bytes} bytes" if cell.call.ecn_above_bytes else ""
         lines.append(f"recorded call: {cell.call.bitrate_bps / 1e6:.3g} Mbit/s both ways, {cell.call.ecn}{which}")
     elif cell.call:
-        lines.append(f"call: {cell.call.bitrate_bps / 1e6:g} Mbit/s each way, {cell.call.ecn}")
+        sender = f"{cell.call.cc} {cell.call.trial}".strip() if cell.call.cc != "gcc" else cell.call.ecn
+        lines.append(f"call: {cell.call.bitrate_bps / 1e6:g} Mbit/s each way, {sender}")
     if cell.short_flows:
         short = cell.short_flows
         lines.append(

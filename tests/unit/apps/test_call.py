@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from sojourn.apps.base import ServiceError, Stage
-from sojourn.apps.call import FULL, LIGHT, SCREAM, BrowserCall
+from sojourn.apps.call import FULL, LIGHT, BrowserCall, scream_flags
 from sojourn.apps.standins.call import camera, signalling
 from sojourn.hardware.machine.place import Place
 from sojourn.scoring.picture import strip
@@ -78,7 +78,9 @@ def commands(folder: Path, cc: Literal["gcc", "scream"]) -> list[list[str]]:
 def test_both_ends_of_a_scream_call_have_its_field_trials(tmp_path: Path) -> None:
     gcc, scream = commands(tmp_path, "gcc"), commands(tmp_path, "scream")
     assert len(gcc) == 2 and not any("fieldtrials" in word for end in gcc for word in end)
-    assert scream == [[*end, *SCREAM] for end in gcc]
+    assert scream == [[*end, *scream_flags()] for end in gcc]
+    assert scream_flags()[0].endswith("offer:true/WebRTC-Bwe-ScreamV2/Enabled/")
+    assert scream_flags("VirtualRtt:50ms")[0].endswith("/WebRTC-Bwe-ScreamV2/Enabled,VirtualRtt:50ms/")
 
 
 def test_who_comes_second_calls_what_one_says_the_other_hears_and_a_third_is_refused() -> None:

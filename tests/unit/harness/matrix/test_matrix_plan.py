@@ -9,7 +9,7 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.engine.job import EngineError
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
 from sojourn.traffic.spec import Call, ShortFlows
 from tests.refusals import refusal
@@ -42,6 +42,16 @@ def test_a_control_that_the_kernel_does_not_have_is_refused(what: dict[str, Any]
     with refusal(EngineError, "unknown-value", "matrix m: tcp_x"):
         prepare(MatrixPlan(Matrix(name="m", title="m", cells=(cell,)), (cell,), (1,), tmp_path))
     assert not list(tmp_path.iterdir()), "before anything starts"
+
+
+def test_a_scream_call_beside_a_cell_that_only_talkers_could_run_is_refused(tmp_path: Path) -> None:
+    box = (dumbbell.bottleneck(10, "fq_codel"),)
+    cells = (
+        Cell(name="scream", hops=box, seconds=10, call=Call(rtt_us=20_000, cc="scream")),
+        Cell(name="ipsec", hops=box, seconds=10, tunnel="ipsec", **FLOWS),
+    )
+    with refusal(MatrixError, "unsupported", "a SCReAM call", "IPsec", "-k"):
+        prepare(MatrixPlan(Matrix(name="m", title="m", cells=cells), cells, (1,), tmp_path))
 
 
 def plan(tmp_path: Path, lab: str, source: str) -> MatrixPlan:

@@ -237,6 +237,7 @@ def test_a_flow_that_got_nothing_has_a_rate_and_no_share() -> None:
     [
         ("map", "map rtt=10ms,20ms", [1], None),
         ("overview", "harm --scenario=access-line", [1], None),
+        ("media", "map call-cc=gcc,scream", [1], None),
         ("published", "matrix s1", [2], None),
         ("film", "harm", [0, 1], "interrupted"),
         ("harm", "harm --repeat=6", [1], "interrupted"),

@@ -12,7 +12,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.scoring.schema.cell_scores import Ccdf, CellScores, CompletionScores, DelayScores, ProbeScores
-from sojourn.scoring.schema.columns import FLOWS, PROBES, SHORT, TALKS, WIRE
+from sojourn.scoring.schema.columns import ESTIMATES, FLOWS, PROBES, SHORT, TALKS, WIRE
 from sojourn.scoring.transport import cell_scores
 from sojourn.scoring.transport.bottleneck_seen import active_queues, replay_scores, replay_window_needed, wire_scores
 from sojourn.scoring.transport.completion import completion_harm
@@ -202,15 +202,33 @@ def test_a_round_trip_is_less_the_whole_path() -> None:
 def test_a_call_tells_each_way_what_arrived_and_how_late() -> None:
     rows = [(t / 10, 0, 10_000.0 + t, 1000) for t in range(99)] + [(9.9, 0, None, 1000), (1.0, 1, None, 5000)]
     asked = cell(*PAIR, call=Call(rtt_us=20_000))
-    talks = pl.DataFrame(rows, schema=TALKS, orient="row")
+    columns = {name: kind for name, kind in TALKS.items() if name != "ce"}
+    talks = pl.DataFrame(rows, schema=columns, orient="row")
     down, up = score(asked, samples([(0, 60, 1)]), talks=talks)["call"]
     assert down == {"mbps": 0.0132, "loss": 0.01, "p50_ms": 10.049, "p99_ms": 10.098, "max_ms": 10.098}
-    lossy = pl.DataFrame([*rows, (5.0, 0, None, 1000)], schema=TALKS, orient="row")
+    lossy = pl.DataFrame([*rows, (5.0, 0, None, 1000)], schema=columns, orient="row")
     assert score(asked, samples([(0, 60, 1)]), talks=lossy)["call"][0]["p99_ms"] == "Infinity"
     assert up == {"mbps": 0, "loss": 1, "p50_ms": "Infinity", "p99_ms": "Infinity"}, "all of it was lost"
     # Without a column of delays, as in real time, what is told is what arrived.
     _, up = score(asked, samples([(0, 60, 1)]), talks=talks.drop("delay_us"))["call"]
     assert up == {"mbps": round(5000 * 8 / 60 / 1e6, 4)}
+
+
+def test_a_call_between_browsers_tells_its_marks_and_the_rate_it_allows_itself_in_the_window() -> None:
+    columns = {name: kind for name, kind in TALKS.items() if name != "delay_us"}
+    # 1000 bytes ten times a second, every fourth with CE; before the window, none of them and other sizes.
+    rows = [(t / 10, 0, 1000 if t >= 380 else 500, int(t >= 380 and not t % 4)) for t in range(600)]
+    talks = pl.DataFrame(rows, schema=columns, orient="row")
+    allowed = [(t + 0.5, 0, (9e6 if t < 38 else 1e6 + t * 1e4)) for t in range(60)] + [(45.0, 1, None)]
+    ends = pl.DataFrame(allowed, schema=ESTIMATES, orient="row")
+    asked = cell(*PAIR, call=Call(rtt_us=20_000, cc="scream"))
+    down, up = score(asked, samples([(0, 60, 1)]), window_s=20, talks=talks, estimates=ends)["call"]
+    assert down["window_mbps"] == pytest.approx(0.08, rel=0.01) and down["packet_bytes"] == 1000
+    assert down["ce_share"] == pytest.approx(0.25, abs=0.01) and down["mbps"] < 0.07
+    assert (down["available_min_mbps"], down["available_max_mbps"]) == (1.38, 1.57)
+    assert up == {"mbps": 0, "window_mbps": 0} | dict.fromkeys(
+        ("packet_bytes", "ce_share", "available_min_mbps", "available_max_mbps")
+    )
 
 
 def test_the_steady_state_leaves_the_ramp_out() -> None:
