@@ -48,22 +48,27 @@ class Program:
         return self.receiver.format(**words), self.sender.format(**words)
 
 
-def _rust_program(name: str, source: str, words: str) -> Program:
+def _rust_program(name: str, source: str, words: str, receiving: str = "") -> Program:
+    receiver = f"{{program}} receive {{address}} {{port}} {receiving}".rstrip()
     sender = f"{{program}} send {{address}} {{port}} {{from_port}} {words}"
-    return Program(name, "{program} receive {address} {port}", sender, lambda: rust.ensure(source), rust.missing_tools)
+    return Program(name, receiver, sender, lambda: rust.ensure(source), rust.missing_tools)
 
 
 # The maximum that a WebRTC call in Chromium sends at 640x480, the default camera size.
 _WEBRTC_KBPS = 1700
 # Above every path that media is measured on: RFC 8298's video grows by 0.2 Mbit/s per second.
 _SCREAM_KBPS = 20_000
+# The most of Ericsson's test tool for SCReAM v2.
+_SCREAM2_KBPS = 200_000
 _OURS = {
     program.name: program
     for program in (
         *(_rust_program(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
         _rust_program("quic-bbr3", "quic-noq", "bbr3"),
+        _rust_program("quic-prague", "quic-noq", "prague", "prague"),
         _rust_program("webrtc", "webrtc", str(_WEBRTC_KBPS)),
         _rust_program("scream", "scream", str(_SCREAM_KBPS)),
+        _rust_program("scream2", "scream2", str(_SCREAM2_KBPS)),
         Program(
             "udp-prague",
             "{program} -s -u -p {port}",

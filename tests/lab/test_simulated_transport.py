@@ -37,6 +37,7 @@ from sojourn.traffic import ports
 from sojourn.traffic.program import PROGRAMS, Program
 from sojourn.traffic.spec import Call, Flow, Probe, RecordedCall, ShortFlows
 from tests.refusals import refusal
+from tests.test_window_law import prague as law
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab
@@ -443,7 +444,7 @@ def test_single_packets_tell_what_the_receiver_got_and_what_the_queue_dropped(tm
     assert early["delay_us"].max() / 1e3 == pytest.approx(RTT / 2e3 + queue_ms, abs=0.3)
 
 
-@pytest.mark.parametrize("contender", ["quic-cubic", "quic-bbr3", "udp-prague"])
+@pytest.mark.parametrize("contender", ["quic-cubic", "quic-bbr3", "quic-prague", "udp-prague"])
 def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_path: Path) -> None:
     needs(contender)
     flow = Flow(contender=contender, rtt_us=RTT, stop_s=4)
@@ -485,17 +486,41 @@ def udp_prague_window(p: float, ratio: float) -> float:
     return marks / p - 1.5
 
 
-@pytest.mark.parametrize("percent", [20, pytest.param(5, marks=pytest.mark.nightly)])
-def test_udp_prague_keeps_the_window_of_its_law(percent: int, tmp_path: Path) -> None:
-    needs("udp-prague")
+def window_where_marked(contender: str, percent: int, packet: int, tmp_path: Path) -> float:
+    """Return the packets (IP bytes) that it keeps in flight where each is marked with that probability."""
     hop = dumbbell.bottleneck(dumbbell.LINK_MBPS, "pfifo limit 1000")
     assert hop.down
     down = hop.down.model_copy(update={"path": Impairment(loss_percent=percent, marks=True)})
     hops = [hop.model_copy(update={"down": down})]
-    folder = run(cell("udp-prague", hops=hops, seconds=25, per_packet=True), tmp_path)
+    folder = run(cell(contender, hops=hops, seconds=25, per_packet=True), tmp_path)
     packets = pl.read_csv(folder / "packets.csv").filter(pl.col("t_s").is_between(5, 25))
-    window = packets["bytes"].sum() / 1500 / 20 * RTT / 1e6
+    return packets["bytes"].sum() / packet / 20 * RTT / 1e6
+
+
+@pytest.mark.parametrize("percent", [20, pytest.param(5, marks=pytest.mark.nightly)])
+def test_udp_prague_keeps_the_window_of_its_law(percent: int, tmp_path: Path) -> None:
+    needs("udp-prague")
+    window = window_where_marked("udp-prague", percent, 1500, tmp_path)
     assert window == pytest.approx(udp_prague_window(percent / 100, RTT / 25_000), rel=0.12)
+
+
+@pytest.mark.parametrize("percent", [20, *(pytest.param(it, marks=pytest.mark.nightly) for it in (2, 5))])
+def test_prague_over_quic_keeps_the_window_of_its_law(percent: int, tmp_path: Path) -> None:
+    """The law of TCP Prague (hardware/kernel/README.md), whose increase is 1500 bytes; a packet of noq has 1480."""
+    needs("quic-prague")
+    window = window_where_marked("quic-prague", percent, 1500, tmp_path)
+    assert window == pytest.approx(law(percent / 100, RTT / 25_000), rel=0.12)
+
+
+def test_prague_over_quic_shares_equally_with_tcp_prague_and_sends_ect1(tmp_path: Path) -> None:
+    needs("quic-prague")
+    hop = dumbbell.bottleneck(50, "dualpi2")
+    folder = run(cell("quic-prague", "prague", hops=[hop], seconds=25, per_packet=True), tmp_path, pcap=True)
+    quic, tcp = (goodput(folder, n, 10, 25) for n in range(2))
+    assert quic / tcp == pytest.approx(1, abs=0.1)
+    packets = pcapng.read(folder / simulated.CAPTURES[1]).packets
+    data, acks = (packets.filter(pl.col(port) == ports.BULK) for port in ("dport", "sport"))
+    assert len(data) > 10_000 and set(data["ecn"]) == set(acks["ecn"]) == {1}
 
 
 @pytest.mark.nightly
@@ -520,6 +545,19 @@ def test_media_takes_what_its_queue_gives_it_and_repeats_with_its_seed(tmp_path:
     assert all(0.5 < goodput(one, n, 10, 20) < 1.05 for n in range(2))
     scream = pl.read_csv(one / "packets.csv").filter(pl.col("t_s") > 10, pl.col("flow") == 1)
     assert scream["delay_us"].quantile(0.95) < 70_000
+
+
+def test_scream_v2_answers_marks_and_repeats_with_its_seed(tmp_path: Path) -> None:
+    """In L, with Prague: all of its media is ECT(1), and neither starves."""
+    needs("scream2")
+    asked = cell("scream2", "prague", hops=[Hop(down=way(20, "dualpi2"))], seconds=20, per_packet=True)
+    one, other = run(asked, tmp_path, "one", pcap=True), run(asked, tmp_path, "other")
+    assert hashes(one)["packets.csv"] == hashes(other)["packets.csv"]
+    assert all(3 < goodput(one, n, 10, 20) < 17 for n in range(2))
+    media = pcapng.read(one / simulated.CAPTURES[1]).packets.filter(pl.col("dport") == ports.BULK)
+    assert len(media) > 5_000 and set(media["ecn"]) == {1}
+    late = pl.read_csv(one / "packets.csv").filter(pl.col("t_s") > 10, pl.col("flow") == 0)
+    assert late["delay_us"].null_count() == 0 and late["delay_us"].quantile(0.95) < RTT / 2 + 15_000
 
 
 def test_a_segment_that_the_window_lets_go_alone_waits_for_the_next_ack_as_in_2020(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 
 `quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `quic-noq`: the same on noq
 (https://github.com/n0-computer/noq); `webrtc`: a video on str0m (https://github.com/algesten/str0m); `scream`: a video
-by RFC 8298.
+by RFC 8298; `scream2`: an L4S video by SCReAM v2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sojourn.hardware.machine.cache import BuildError
 HERE = Path(__file__).parent
 LOCK = "Cargo.lock.in"
 """Cargo.lock without the registry's address: the registry of the machine's cargo is inserted."""
-PACKAGES: Mapping[str, Sequence[str]] = {"": ("quic", "scream", "webrtc"), "noq": ("quic-noq",)}
+PACKAGES: Mapping[str, Sequence[str]] = {"": ("quic", "scream", "scream2", "webrtc"), "noq": ("quic-noq",)}
 """The programs by the folder of their Cargo.toml and LOCK.
 
 A package is compiled when one of its programs is needed, and its libraries do not change those of another package.

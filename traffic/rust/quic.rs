@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One bulk flow over QUIC (quinn, or noq with that feature): `receive ADDRESS PORT` takes one connection,
 //! `send ADDRESS PORT FROM_PORT CONTROL` fills a stream until it is killed. CONTROL: cubic, newreno, and bbr of quinn
-//! or bbr3 of noq, as the library has them.
+//! or bbr3 of noq, as the library has them; on noq also prague, ours, with `receive ADDRESS PORT prague`.
 
 mod certificate;
+#[cfg(feature = "noq")]
+mod ect1;
+#[cfg(feature = "noq")]
+mod prague;
+#[cfg(feature = "noq")]
+mod prague_control;
 
-use std::{env, error::Error, net::SocketAddr, process, sync::Arc};
+use std::{
+    env,
+    error::Error,
+    net::{SocketAddr, UdpSocket},
+    process,
+    sync::Arc,
+};
 
 use certificate::{CERTIFICATE, KEY};
 #[cfg(feature = "noq")]
@@ -15,7 +27,7 @@ use quinn::congestion::BbrConfig;
 use quinn::{
     congestion::{ControllerFactory, CubicConfig, NewRenoConfig},
     crypto::rustls::QuicClientConfig,
-    ClientConfig, Endpoint, ServerConfig, TransportConfig, VarInt,
+    ClientConfig, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 use rustls::{
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -87,11 +99,20 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-async fn receive(at: SocketAddr) -> Outcome {
+/// What a flow of that control runs on.
+fn runtime(control: &str) -> Arc<dyn Runtime> {
+    match control {
+        #[cfg(feature = "noq")]
+        "prague" => Arc::new(ect1::Ect1Runtime),
+        _ => Arc::new(TokioRuntime),
+    }
+}
+
+async fn receive(at: SocketAddr, control: &str) -> Outcome {
     let key = PrivateKeyDer::Pkcs8(KEY.into());
     let mut config = ServerConfig::with_single_cert(vec![CERTIFICATE.into()], key)?;
     config.transport_config(transport(None));
-    let endpoint = Endpoint::server(config, at)?;
+    let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), UdpSocket::bind(at)?, runtime(control))?;
     let connection = endpoint.accept().await.ok_or("no connection")?.await?;
     let mut stream = connection.accept_uni().await?;
     #[cfg(feature = "noq")]
@@ -106,6 +127,8 @@ async fn send(to: SocketAddr, from_port: u16, control: &str) -> Outcome {
         "cubic" => Arc::new(CubicConfig::default()),
         "newreno" => Arc::new(NewRenoConfig::default()),
         BBR => Arc::new(BbrConfig::default()),
+        #[cfg(feature = "noq")]
+        "prague" => Arc::new(prague::PragueConfig),
         other => return Err(format!("congestion control {other}; known: cubic, newreno, {BBR}").into()),
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -116,7 +139,8 @@ async fn send(to: SocketAddr, from_port: u16, control: &str) -> Outcome {
         .with_no_client_auth();
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     config.transport_config(transport(Some(factory)));
-    let endpoint = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], from_port)))?;
+    let socket = UdpSocket::bind(SocketAddr::from(([0, 0, 0, 0], from_port)))?;
+    let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime(control))?;
     let connection = endpoint.connect_with(config, to, NAME)?.await?;
     let mut stream = connection.open_uni().await?;
     let block = vec![0; WRITE];
@@ -127,11 +151,13 @@ async fn send(to: SocketAddr, from_port: u16, control: &str) -> Outcome {
 
 async fn run(words: &[&str]) -> Outcome {
     match words {
-        ["receive", address, port] => receive(SocketAddr::new(address.parse()?, port.parse()?)).await,
+        ["receive", address, port, control @ ..] if control.len() < 2 => {
+            receive(SocketAddr::new(address.parse()?, port.parse()?), control.first().unwrap_or(&"")).await
+        }
         ["send", address, port, from_port, control] => {
             send(SocketAddr::new(address.parse()?, port.parse()?), from_port.parse()?, control).await
         }
-        _ => Err("receive ADDRESS PORT | send ADDRESS PORT FROM_PORT CONTROL".into()),
+        _ => Err("receive ADDRESS PORT [CONTROL] | send ADDRESS PORT FROM_PORT CONTROL".into()),
     }
 }
 

@@ -2,6 +2,7 @@
 //! One video with SCReAM (RFC 8298) over RTP: `receive ADDRESS PORT` acknowledges each packet by RFC 8888, `send ADDRESS
 //! PORT FROM_PORT MOST_KBPS` sends pictures of what rate it may, MOST_KBPS at most, until it is killed.
 
+mod rtp;
 mod scream_control;
 mod socket;
 
@@ -11,9 +12,10 @@ use std::{
     error::Error,
     net::{SocketAddr, UdpSocket},
     process,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
+use rtp::{extended, media, read, report, sequence, Arrival, Clock, RTP_HEADER};
 use scream_control::{Control, MSS, RATE_ADJUST_INTERVAL};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -24,98 +26,27 @@ const LATE: f64 = 0.5;
 /// Without an answer one packet goes each so often, or a whole lost window would end the flow.
 const SILENCE: f64 = 0.5;
 
-const RTP_HEADER: usize = 12;
-const RTCP_HEADER: usize = 12;
-const SSRC: [u8; 4] = [0, 0, 0, 1];
-/// Transport-layer feedback, congestion control feedback (RFC 8888).
-const FEEDBACK: [u8; 2] = [2 << 6 | 11, 205];
-const ARRIVED: u16 = 1 << 15;
-/// Of arrival times in a report, a second's.
-const TICKS: f64 = 1024.0;
 /// How many packets each report has at least, so that a lost one loses nothing.
 const REPORTED: u64 = 64;
-
-/// Seconds since the program began.
-struct Clock(Instant);
-
-impl Clock {
-    fn now(&self) -> f64 {
-        self.0.elapsed().as_secs_f64()
-    }
-
-    fn at(&self, seconds: f64) -> Instant {
-        self.0 + Duration::from_secs_f64(seconds)
-    }
-}
-
-/// The whole number nearest to `near` whose last 16 bits are `low`.
-fn extended(low: u16, near: u64) -> u64 {
-    near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u16) as i16))
-}
-
-fn rtp(seq: u64, picture: u64, last: bool, bytes: usize) -> Vec<u8> {
-    let mut packet = vec![2 << 6, u8::from(last) << 7 | 96];
-    packet.extend((seq as u16).to_be_bytes());
-    packet.extend((picture as u32).wrapping_mul(3000).to_be_bytes());
-    packet.extend(SSRC);
-    packet.resize(bytes, 0);
-    packet
-}
-
-/// What one packet of feedback says of the packets from `first` on: when each arrived, by the clock of `now`.
-fn report(first: u64, arrivals: &[Option<f64>], now: f64) -> Vec<u8> {
-    let mut packet = Vec::from(FEEDBACK);
-    packet.extend([0; 2]);
-    packet.extend(SSRC);
-    packet.extend(SSRC);
-    packet.extend((first as u16).to_be_bytes());
-    packet.extend((arrivals.len() as u16).to_be_bytes());
-    for arrival in arrivals {
-        let ago = arrival.map(|at| ((now - at) * TICKS).round().min(f64::from(0x1ffd_u16)) as u16);
-        packet.extend(ago.map_or(0, |ago| ARRIVED | ago).to_be_bytes());
-    }
-    packet.resize(packet.len().next_multiple_of(4), 0);
-    packet.extend(((now * 65536.0) as u64 as u32).to_be_bytes());
-    let words = (packet.len() / 4 - 1) as u16;
-    packet[2..4].copy_from_slice(&words.to_be_bytes());
-    packet
-}
-
-/// Of a report: the number of its first packet (16 bits), how long ago each arrived (s), and when it was made (s).
-fn read(packet: &[u8]) -> Option<(u16, Vec<Option<f64>>, f64)> {
-    if packet.len() < RTCP_HEADER + 8 || packet[..2] != FEEDBACK {
-        return None;
-    }
-    let word = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
-    let (made, count) = (packet.len() - 4, usize::from(word(RTCP_HEADER + 2)));
-    let ago = |at: usize| (word(at) & ARRIVED != 0).then(|| f64::from(word(at) & 0x1fff) / TICKS);
-    let list = RTCP_HEADER + 4;
-    if list + 2 * count > made {
-        return None;
-    }
-    let arrivals = (list..list + 2 * count).step_by(2).map(ago).collect();
-    let when = u32::from_be_bytes(packet[made..].try_into().ok()?);
-    Some((word(RTCP_HEADER), arrivals, f64::from(when) / 65536.0))
-}
 
 fn receive(at: SocketAddr) -> Outcome {
     let socket = socket::accepting(at)?;
     let clock = Clock(Instant::now());
     // Of the packets from `first` on; of those of the last second their time and size.
-    let (mut first, mut arrivals) = (0, VecDeque::<Option<f64>>::new());
+    let (mut first, mut arrivals) = (0, VecDeque::<Option<Arrival>>::new());
     let mut recent = VecDeque::<(f64, usize)>::new();
     let (mut reported, mut due) = (0, None);
     let mut datagram = [0; 2048];
     loop {
-        if let Some(bytes) = socket::arrives(&socket, &mut datagram, due.map(|due| clock.at(due)))? {
+        if let Some(bytes) = socket::arrives(&socket, due.map(|due| clock.at(due)), |it| it.recv(&mut datagram))? {
             let now = clock.now();
-            let seq = extended(u16::from_be_bytes([datagram[2], datagram[3]]), first + arrivals.len() as u64);
+            let seq = extended(sequence(&datagram), first + arrivals.len() as u64);
             if bytes < RTP_HEADER || seq < first {
                 continue;
             }
             let place = (seq - first) as usize;
             arrivals.resize(arrivals.len().max(place + 1), None);
-            arrivals[place] = Some(now);
+            arrivals[place] = Some(Arrival { at: now, ecn: 0 });
             recent.push_back((now, bytes));
             while recent.front().is_some_and(|(at, _)| *at < now - 1.0) {
                 recent.pop_front();
@@ -187,7 +118,7 @@ impl Sender {
         while left > 0 {
             let bytes = left.min(MSS);
             left -= bytes;
-            let packet = rtp(self.made, self.pictures, left == 0, bytes.max(RTP_HEADER));
+            let packet = media(self.made, self.pictures, left == 0, bytes.max(RTP_HEADER));
             self.queue.push_back((now, packet));
             self.made += 1;
         }
@@ -195,11 +126,11 @@ impl Sender {
     }
 
     fn hears(&mut self, packet: &[u8], now: f64) {
-        let Some((first, arrivals, made)) = read(packet) else { return };
+        let Some((first, arrivals)) = read(packet) else { return };
         let first = extended(first, self.sent);
         let received: Vec<bool> = arrivals.iter().map(Option::is_some).collect();
-        let Some(ago) = arrivals.iter().rev().find_map(|ago| *ago) else { return };
-        self.control.hears(now, first, &received, made - ago);
+        let Some(last) = arrivals.iter().rev().find_map(Option::as_ref) else { return };
+        self.control.hears(now, first, &received, last.at);
     }
 }
 
@@ -221,7 +152,7 @@ fn send(to: SocketAddr, from_port: u16, most_bps: f64) -> Outcome {
     loop {
         let until = sender.acts(sender.clock.now())?;
         let until = Some(sender.clock.at(until));
-        if let Some(bytes) = socket::arrives(&sender.socket, &mut datagram, until)? {
+        if let Some(bytes) = socket::arrives(&sender.socket, until, |it| it.recv(&mut datagram))? {
             sender.hears(&datagram[..bytes], sender.clock.now());
         }
     }

@@ -28,13 +28,17 @@ fn ready(socket: UdpSocket, other: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Waits for a datagram, at most to `until`, and returns its length.
-pub fn arrives(socket: &UdpSocket, datagram: &mut [u8], until: Option<Instant>) -> Result<Option<usize>> {
+/// Waits until something is there, at most to `until`, and returns what `receive` makes of it.
+pub fn arrives<T>(
+    socket: &UdpSocket,
+    until: Option<Instant>,
+    receive: impl FnOnce(&UdpSocket) -> Result<T>,
+) -> Result<Option<T>> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
     poll(&mut [PollFd::new(socket, PollFlags::IN)], left.as_ref())?;
-    match socket.recv(datagram) {
-        Ok(bytes) => Ok(Some(bytes)),
+    match receive(socket) {
+        Ok(what) => Ok(Some(what)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }

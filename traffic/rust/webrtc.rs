@@ -117,7 +117,7 @@ fn run(mut rtc: Rtc, socket: &UdpSocket, mut video: Option<Video>) -> Outcome {
             }
         };
         until = video.iter().filter_map(|video| video.next).fold(until, Instant::min);
-        let input = match socket::arrives(socket, &mut datagram, Some(until))? {
+        let input = match socket::arrives(socket, Some(until), |it| it.recv(&mut datagram))? {
             Some(bytes) => {
                 let packet = Receive::new(Protocol::Udp, theirs, mine, &datagram[..bytes])?;
                 Input::Receive(Instant::now(), packet)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,3 +18,14 @@ def test_a_cargo_that_is_too_old_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     with refusal(BuildError, "missing-program", "cargo 1.63.0 ", "Rust 1.88 "):
         rust.ensure("quic")
+
+
+@pytest.mark.parametrize("control", ["prague_control", "scream2_control"])
+def test_a_control_keeps_the_laws_of_its_draft(control: str, tmp_path: Path) -> None:
+    if shutil.which("rustc") is None:
+        pytest.skip(rust.missing_tools() or "rustc is not installed")
+    source = Path(__file__).parent / "laws" / f"{control}.rs"
+    compiled = ["rustc", "--edition", "2021", "-O", "--test", "-o", str(tmp_path / control), str(source)]
+    subprocess.run(compiled, check=True)
+    done = subprocess.run([tmp_path / control], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "test result: ok" in done.stdout, done.stdout

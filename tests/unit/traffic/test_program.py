@@ -14,7 +14,7 @@ def test_both_command_lines_are_filled_in() -> None:
 
 
 def test_a_program_has_no_name_of_a_congestion_control_of_the_kernel() -> None:
-    known = {"quic-cubic", "quic-bbr", "quic-bbr3", "udp-prague", "webrtc", "scream"}
+    known = {"quic-cubic", "quic-bbr", "quic-bbr3", "quic-prague", "udp-prague", "webrtc", "scream", "scream2"}
     assert known <= PROGRAMS.keys() and not PROGRAMS.keys() & CONTENDERS.keys()
 
 
