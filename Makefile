@@ -12,8 +12,9 @@ SOJOURN_CACHE ?= $(HOME)/.cache/sojourn
 export SOJOURN_CACHE
 BIN := $(SOJOURN_CACHE)/venv/bin
 PYTEST := $(BIN)/python -m pytest
-# As many as tests/conftest.py finds room for.
+# As many as tests/conftest.py finds room for; of the unit tests, which never wait, one a processor.
 SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadscope
+UNIT := --numprocesses=logical --maxprocesses=4 --dist=loadscope
 SERVICE ?= youtube
 
 .DEFAULT_GOAL := help
@@ -29,6 +30,8 @@ harm:
 
 # A user's own defaults are for what he measures, not for the tests of the code.
 test unit: export SOJOURN_DEFAULTS :=
+# Each worker and each command that the tests start would compile what it imports.
+test unit: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup lint
 	$(PYTEST) tests/lab tests/programs tests/unit -m "not nightly and not live" $(SIDE_BY_SIDE)
@@ -42,7 +45,7 @@ lint:
 	if cargo fmt --version >/dev/null 2>&1; then cargo fmt --check --manifest-path traffic/rust/Cargo.toml; fi
 
 unit:
-	$(PYTEST) tests/unit $(SIDE_BY_SIDE)
+	$(PYTEST) tests/unit $(UNIT)
 
 paper: setup
 	$(BIN)/python -m sojourn.harness.cli paper

@@ -20,7 +20,7 @@ _LAB = PurePosixPath("tests/lab")
 #: Files whose tests share what takes each worker seconds to make, most of them in tests/programs.
 _SHARING = (
     "apps/test_clip.py", "apps/test_shown.py", "harness/cli/test_every_kind.py", "scoring/test_changed_run.py",
-    "test_wheel.py", "tests/lab/test_rpm.py",
+    "test_wheel.py", "tests/lab/test_map.py", "tests/lab/test_plugins.py", "tests/lab/test_rpm.py",
 )  # fmt: skip
 
 
@@ -34,11 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker a processor, as far as each finds the memory for a machine; and two, as tests in real time wait."""
+    """One worker a processor, as far as each finds the memory for a machine; `auto`: two more, as many tests wait."""
     from sojourn.harness.engine.local import capacity
     from sojourn.harness.lab.machine import MEMORY, simulation
 
-    return capacity(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + 2
+    waiting = 2 if config.option.numprocesses == "auto" else 0
+    return capacity(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + waiting
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map in simulated time: it is stopped in the middle, resumed, and extended by a value."""
+"""A map in simulated time: screening runs, extended by a value, stopped in the middle of the new run, and resumed."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,47 +11,89 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.report.experiments import experiments, find_runs
+from sojourn.harness.report.film import RunFilmError, write_film
 from sojourn.harness.report.heat_map import HarmField, heat_maps
 from sojourn.harness.report.index import INDEX
+from sojourn.harness.store.manifest import PARTIAL
 from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.scores import SCORES, Scores
+from sojourn.scoring.tables import TABLES
 
 pytestmark = pytest.mark.lab
 
-TIMELINES = "timeline=solo:5,cubic:4;solo:5,prague:4"
 
-
-def start(results: Path, *swept: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "sojourn.harness.cli", "map", *swept, f"--results={results}", "--buffer=4"]
+def start(results: Path, swept: str) -> subprocess.Popen[str]:
+    """Begin a map of runs in which many flows leave the video nothing for seconds."""
+    options = "--timeline=solo:5,cubic:4,prague*4:6", "--rate=4mbit", "--buffer=2", f"--results={results}"
+    command = [sys.executable, "-m", "sojourn.harness.cli", "map", swept, *options]
     return subprocess.Popen(
         command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ},
         start_new_session=True,
     )  # fmt: skip
 
 
-def test_a_map_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    results = tmp_path / "map"
-    stopped = start(results, "rtt=10ms", TIMELINES)
-    deadline = time.monotonic() + 600
-    while not RunStore(results).runs():  # one of two has ended
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a map of one experiment."""
+    made = start(folder := tmp_path_factory.mktemp("results") / "map", "rtt=10ms")
+    said, _ = made.communicate(timeout=1200)
+    assert made.returncode == 0, said
+    return folder
+
+
+@pytest.fixture(scope="module")
+def screening_run(results: Path) -> Path:
+    (run,) = RunStore(results).runs()
+    return run
+
+
+def scores_of(run: Path) -> Scores:
+    return Scores.model_validate_json((run / SCORES).read_bytes())
+
+
+def test_the_picture_is_the_players_log(screening_run: Path) -> None:
+    scores = scores_of(screening_run)
+    assert scores.picture == "player" and not list(screening_run.glob("screen*"))
+    assert json.loads((screening_run / "lab.json").read_text())["screening"] is True
+    assert "every-frame-logged" in {gate.code for gate in scores.validity.gates}
+    solo, _, contended = scores.phases
+    assert (solo.fps, solo.stalls) == (pytest.approx(30, abs=0.5), 0)
+    assert contended.stall_s and any(entry.kind == "stall" for entry in scores.freezes)
+    shown = TABLES["frames"].of(screening_run)
+    assert shown["frame"].is_sorted() and set(shown["height"]) <= {240, 360, 480, 720}
+    assert "frame" not in set(TABLES["player"].of(screening_run)["event"])
+
+
+def test_it_has_no_film(screening_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunFilmError, match=r"screen\.mp4: is missing"):
+        write_film([(screening_run, scores_of(screening_run))], tmp_path / "film.mp4", lambda *_: None)
+
+
+def test_a_map_that_was_stopped_goes_on_where_it_was(screening_run: Path, results: Path) -> None:
+    stopped = start(results, "rtt=10ms,40ms")
+    tree, deadline = psutil.Process(stopped.pid), time.monotonic() + 600
+    while not list(results.glob(f"*{PARTIAL}")) or not any(it.name() == "linux" for it in tree.children(True)):
         assert time.monotonic() < deadline and stopped.poll() is None
         time.sleep(0.1)
+    running = tree.children(recursive=True)
     stopped.send_signal(signal.SIGTERM)
     said, _ = stopped.communicate(timeout=120)
-    first = RunStore(results).runs()
-    assert stopped.returncode in (0, 128 + signal.SIGTERM), said
-    resumed = start(results, "rtt=10ms,40ms", TIMELINES)
+    assert stopped.returncode == 128 + signal.SIGTERM, said
+    assert not psutil.wait_procs(running, timeout=5)[1] and RunStore(results).runs() == [screening_run]
+    resumed = start(results, "rtt=10ms,40ms")
     said, _ = resumed.communicate(timeout=1200)
     assert resumed.returncode == 0, said
     runs = RunStore(results).runs()
-    assert set(first) < set(runs) and len(runs) == 4
-    assert f"map of 4 experiments: {4 - len(first)} runs to make; {len(first)} were finished before" in said
+    assert screening_run in runs and len(runs) == 2
+    assert "map of 2 experiments: 1 runs to make; 1 were finished before" in said
     (primary, *_) = heat_maps(HarmField(experiments(find_runs([results]))))
     (table,) = primary.tables
-    assert list(table.heads) == ["cubic", "prague"]
-    assert [head for head, _ in table.rows] == ["youtube, 10mbit, 10ms", "youtube, 10mbit, 40ms"]
+    assert list(table.heads) == ["cubic", "prague*4"]
+    assert [head for head, _ in table.rows] == ["youtube, 4mbit, 10ms", "youtube, 4mbit, 40ms"]
     assert all(cell.notes == ("n = 1",) for _, cells in table.rows for cell in cells)
     assert str(results / INDEX) in said and not list(results.glob("*/screen.mp4"))

@@ -88,8 +88,8 @@ def check_runs(folder: NightDirectory) -> None:
 
 def test_a_killed_soak_goes_on(tmp_path: Path, scratch: Path) -> None:
     before, path = host_state(), path_without(tmp_path / "bin", *REAL_TIME)  # simulated time needs none of these
-    plan = PLAN.format(rounds=1, retries=0, timeline="solo:5,cubic:4")
-    (tmp_path / "plan.toml").write_text(plan.partition("[cells.l4s]")[0])
+    plan = PLAN.replace("[options]", '[options]\nrecorder = "none"\nbuffer = "2"').partition("[cells.l4s]")[0]
+    (tmp_path / "plan.toml").write_text(plan.format(rounds=1, retries=0, timeline="solo:5,cubic:4"))
     process = start(tmp_path, path=path)
     until(process, lambda: state.nights(tmp_path / "soak"), 300)
     (folder,) = state.nights(tmp_path / "soak")

@@ -15,8 +15,10 @@ from sojourn.harness.store.runs import RunStore
 from tests.lab.canaries import ENVIRONMENT, PROJECT
 from tests.lab.main_job import run_harm, run_main_job
 
+#: The player's buffer: each second of it is one more of the warm-up.
+BUFFER = "--buffer=2"
 #: Of the runs through dualpi2, which are compared.
-L4S = "--qdisc=dualpi2", "--timeline=solo:5,cubic:4,prague:6"
+L4S = BUFFER, "--qdisc=dualpi2", "--timeline=solo:5,cubic:4,prague:6"
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Repeated:
 @pytest.fixture(scope="session")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Repeated:
     """Two valid runs through exactly fq_codel with one queue, side by side, with different orders of contenders."""
-    timeline = "--timeline=solo:5,cubic:4,solo:2,prague:4,solo:2", "--exact"
-    done = run_harm(results := tmp_path_factory.mktemp(PROJECT), *timeline, "--repeat=2", "--seed=3", **ENVIRONMENT)
+    options = BUFFER, "--timeline=solo:5,cubic:4,solo:2,prague:4", "--exact", "--repeat=2", "--seed=3"
+    done = run_harm(results := tmp_path_factory.mktemp(PROJECT), *options, **ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = {read_manifest(run).seed: run for run in RunStore(results).runs()}
     assert {tuple(read_manifest(run).command_line[:2]) for run in runs.values()} == {("sojourn", "harm")}
@@ -65,7 +67,8 @@ def l4s_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ipv6_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid run of the main job over IPv6, through dualpi2, the film by HTTP/3, until the picture has recovered."""
     over = "--ip-version=6", "--origin-protocol=h3"
-    return valid_run(tmp_path_factory, L4S[0], f"{L4S[1]},solo:2+", *over)
+    *options, timeline = L4S
+    return valid_run(tmp_path_factory, *options, f"{timeline},solo:2+", *over)
 
 
 def valid_run(tmp_path_factory: pytest.TempPathFactory, *arguments: str) -> Path:

@@ -54,7 +54,7 @@ def test_the_virtual_lab_over_ipv6(tmp_path: Path) -> None:
         "--lab=virtual",
         "--ip-version=6",
         "--qdisc=dualpi2",
-        "--buffer=4",
+        "--buffer=2",
         "--timeline=solo:5,prague:4",
         "--jitter-gate=50ms",
     )

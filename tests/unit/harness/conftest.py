@@ -13,6 +13,7 @@ import pytest
 
 from sojourn.hardware.machine.subreaper import adopt_orphans
 from sojourn.harness.experiment.rescore import renew_report
+from sojourn.harness.matrix import matrix
 from sojourn.harness.soak.leaks import marked
 from sojourn.harness.soak.state import nights
 from sojourn.harness.store.reasons import of_gates
@@ -23,6 +24,7 @@ from sojourn.scoring.statistics.harm import harm
 
 _T0 = 1_700_000_000.0
 _drawn: dict[tuple[object, ...], tuple[float, float]] = {}
+_loaded: dict[tuple[Path, bytes], matrix.Matrix] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,20 @@ def values_are_resampled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return _drawn[key]
 
     monkeypatch.setattr(intervals, "_resampled", once)
+
+
+@pytest.fixture(autouse=True)
+def matrices_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Execute a file with a matrix once in a session: each command would make the 5000 cells of all."""
+    load = matrix._load
+
+    def once(path: Path) -> matrix.Matrix:
+        key = (path, path.read_bytes())
+        if key not in _loaded:
+            _loaded[key] = load(path)
+        return _loaded[key]
+
+    monkeypatch.setattr(matrix, "_load", once)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cv2
 import pytest
 import typer
 from click.testing import Result
@@ -138,7 +139,7 @@ OTHERS = {"build", "doctor", "harm", "map", "matrix", "paper"}
 
 @pytest.fixture
 def place(tmp_path: Path, pair: list[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for runs; whatever repeats one has stand-ins for machines, and the film repeats ten pictures."""
+    """A folder for runs; whatever repeats one has stand-ins for machines, and the film repeats ten small pictures."""
     monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
 
     def of_cell(job: cell_run.CellJob, run: Path) -> None:
@@ -147,7 +148,10 @@ def place(tmp_path: Path, pair: list[Path], monkeypatch: pytest.MonkeyPatch) -> 
     painted = scenes.frames
 
     def film(seconds: int, fps: int) -> Iterator[scenes.Image]:
-        return islice(cycle(list(islice(painted(seconds, fps), 10))), seconds * fps)
+        ten = [
+            cv2.resize(image, (426, 240), interpolation=cv2.INTER_AREA) for image in islice(painted(seconds, fps), 10)
+        ]
+        return islice(cycle(ten), seconds * fps)
 
     def of_victim(_test: str, options: Any, *_: object) -> SimpleNamespace:
         return SimpleNamespace(path=Path(shutil.copytree(pair[options.seed - 1], tmp_path / "again")))

@@ -30,17 +30,17 @@ Series = Callable[..., list[Path]]
 
 @pytest.mark.lab
 def test_a_runs_page(recorded: Callable[..., Path], scores: Scores, chromium: Any) -> None:
-    run = recorded(32)
+    run = recorded(2)
     shutil.copytree(run, void := run.with_name("void"))
     judge(chromium, {"run": run / "report.html", "invalid run": write_report(void, invalid(scores))})
 
 
 @pytest.mark.lab
 def test_the_pages_of_many_runs(series: Series, tmp_path: Path, chromium: Any) -> None:
-    first = series([1, 2, 3, 2, 1], void=[9])[0].parent
+    first = series([1, 2, 3], void=[9])[0].parent
     pages: dict[str, Path | str] = {"summary": write_summary(experiments(find_runs([first])), tmp_path / "out")}
     first = first.rename(tmp_path / "a")
-    second = series([6, 7, 8, 7, 6], qdisc="dualpi2")[0].parent
+    second = series([6, 7, 8], qdisc="dualpi2")[0].parent
     pages["comparison"] = write_comparison(compare(first, second), tmp_path / "compare.html")
     one, other = (find_runs([place])[-1].path for place in (first, second))
     pages["one run against one"] = write_comparison(compare(one, other), tmp_path / "two.html")
