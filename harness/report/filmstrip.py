@@ -29,7 +29,9 @@ _MIDDLE, _PEAK, _FREEZE, _FALL, _STALL = 0.5, 1.0, 2.0, 4.0, 6.0
 _DECODE_S = 120.0
 _Picture = npt.NDArray[np.uint8]
 #: The parts of a page that name the recording.
-_RECORDING = re.compile(r'<video [^>]*id="screen"[^>]*>\s*</video>|<li><a href="screen\.mp4">.*?</li>')
+_RECORDING = re.compile(
+    r'<video [^>]*id="screen"[^>]*>\s*</video>(\s*<output [^>]*>[^<]*</output>)?|<li><a href="screen\.mp4">.*?</li>'
+)
 _PICTURE = re.compile(r'"data:image/jpeg;base64,[A-Za-z0-9+/=]*"')
 
 

@@ -381,9 +381,9 @@ def title(outcomes: Sequence[VictimOutcome]) -> str:
         return "harm unknown"
     by_names: dict[tuple[str, ...], list[str]] = {}
     for kind in _EFFECTS:
-        if names := tuple(it.name for it in outcomes if kind in {effect.kind for effect in it.effects}):
-            by_names.setdefault(names, []).append(kind)
-    but = [f"{enumerated(kinds)} with {enumerated(names)}" for names, kinds in by_names.items()]
+        if who := tuple(it.name for it in outcomes if kind in {effect.kind for effect in it.effects}):
+            by_names.setdefault(who, []).append(kind)
+    but = [f"{enumerated(kinds)} with {enumerated(who)}" for who, kinds in by_names.items()]
     picture = any(_PICTURE in kinds for kinds in by_names.values())
     return ("primary metric unharmed" if picture else "no visible harm") + (f", but {'; '.join(but)}" if but else "")
 

@@ -35,7 +35,8 @@ def _value_words(field: str, value: Any) -> str:
     if isinstance(value, list) and value and all(isinstance(step, dict) and "at_s" in step for step in value):
         return ", ".join(f"{_value_words('rate_bps', step['rate_bps'])} from {step['at_s']:g} s on" for step in value)
     if field == "programs" and isinstance(value, list):
-        return ", ".join(f"{it['name']} {sha256(json.dumps(it, sort_keys=True).encode()).hexdigest()[:8]}" for it in value)
+        digests = (sha256(json.dumps(it, sort_keys=True).encode()).hexdigest() for it in value)
+        return ", ".join(f"{it['name']} {digest[:8]}" for it, digest in zip(value, digests, strict=True))
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     for suffix, units in _UNITS.items():
         if field.endswith(suffix) and isinstance(number, int):
