@@ -33,12 +33,17 @@ quietly() {
     "$@" >>"$log" 2>&1 </dev/null || { tail -n 15 "$log" >&2; fail "failed: $* (all of it: $log)"; }
 }
 
-# Sets as_root to what makes a command root's; fails for a user who may not become root without a question.
+# Sets as_root to what makes a command root's; in a terminal, sudo may ask for the password. Fails for anyone else.
 find_root() {
     as_root=
     [ "$(id -u)" = 0 ] && return
+    command -v sudo >/dev/null || return
     as_root='sudo -n'
-    command -v sudo >/dev/null && sudo -n true 2>/dev/null
+    sudo -n true 2>/dev/null && return
+    as_root=sudo
+    [ -t 0 ] && [ -t 2 ] || return
+    say "packages are missing:$missing"
+    sudo -p 'setup: your password for sudo, to install them: ' true
 }
 
 install_packages() {

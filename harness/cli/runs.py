@@ -141,7 +141,7 @@ def summary(
         list[Path], typer.Argument(metavar="RESULTS...", help="Runs, folders of runs, or an earlier summary.")
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Default: the earlier summary, or RESULTS/summary.")
+        Path | None, typer.Option("--output", "-o", help="Folder. Default: the earlier summary, or RESULTS/summary.")
     ] = None,
     least: Least = "",
     openmetrics: Annotated[

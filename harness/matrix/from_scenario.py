@@ -13,7 +13,7 @@ from sojourn.apps import SERVICES
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Hop
-from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
+from sojourn.harness.matrix.matrix import Chart, Column, Matrix, MatrixError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
@@ -25,6 +25,8 @@ from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 from sojourn.traffic.web import MEAN_GAP_S
 
 _WAYS = ((0, "down"), (1, "up"))
+#: Cells and flows up to which the page has bars.
+_MOST_CELLS, _MOST_FLOWS = 16, 4
 _FCT = (("P50", "median"), ("P95", "p95"))
 
 
@@ -41,6 +43,7 @@ def scenario_matrix(file: Path, kernel_source: str | None = None) -> Matrix:
         every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given | kernel)]
         unique = {cell.name: cell for cell in every}  # phases of one load are one cell, the first
         flows = max(len(cell.flows) for cell in every)
+        called = [_called(probe, every) for probe in PROBES]
         fetched, calls = any(cell.short_flows for cell in every), any(cell.call for cell in every)
         return Matrix(
             name=re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-") or "scenario",
@@ -52,17 +55,29 @@ def scenario_matrix(file: Path, kernel_source: str | None = None) -> Matrix:
                 *((Column(head=f"FCT {of} s", metric=f"short.{name}_s") for of, name in _FCT) if fetched else ()),
                 *((Column(head=f"call {way} Mbit/s", metric=f"call.{n}.mbps") for n, way in _WAYS) if calls else ()),
                 *(
-                    Column(head=f"probe ({_called(probe, every)}) {of} ms", metric=f"probes.{n}.{metric}_ms")
-                    for n, probe in enumerate(PROBES)
+                    Column(head=f"probe ({name}) {of} ms", metric=f"probes.{n}.{metric}_ms")
+                    for n, name in enumerate(called)
                     for of, metric in (("P50", "p50"), ("P99", "p99"))
                 ),
             ),
+            charts=tuple(_charts({cell: cell for cell in unique}, flows, called)),
             notes="Each load of the scenario alone, without its video. D_SS is the mean of the sender's delivery "
             "rates near the end; goodput where the senders report none.",
         )
     except (OptionsError, ValueError) as wrong:
         code = wrong.code if isinstance(wrong, OptionsError) else "unsupported"
         raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong), code=code) from wrong
+
+
+def _charts(cells: dict[str, str], flows: int, probes: Sequence[str]) -> Iterator[Chart]:
+    """Yield the rate of every flow and the P99 of every probe, as bars, for so many cells and flows as can be read."""
+    if len(cells) > _MOST_CELLS:
+        return
+    if flows <= _MOST_FLOWS:
+        rates = {f"flow {n + 1}": f"flows.{n}.d_ss_mbps" for n in range(flows)}
+        yield Chart(title="Delivery rate", unit="Mbit/s", series=rates, cells=cells)
+    delays = {name: f"probes.{n}.p99_ms" for n, name in enumerate(probes)}
+    yield Chart(title="Round-trip time of the probes, P99", unit="ms", series=delays, cells=cells)
 
 
 def _called(probe: LatencyProbe, cells: Sequence[Cell]) -> str:

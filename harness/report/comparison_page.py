@@ -29,6 +29,8 @@ _NAMES = ("test", "cell")
 _TESTED = 4
 _TOO_SMALL = "n too small"
 _UNDECIDED = {_TOO_SMALL, "–"}
+#: Characters up to which an option and its value are in the title.
+_SHORT = 32
 MANY = 6
 """Pairs up to which each is shown whole; of more, a terminal has the verdict, and a page folds them, without plots."""
 
@@ -153,6 +155,15 @@ def common_setup(pairs: Sequence[Pair]) -> Grid:
     return Grid("Differences that all have in options, commit, scorer and versions", first.heads, rows)
 
 
+def title(pairs: Sequence[Pair]) -> str:
+    """Return a title with the first difference of set-up that all pairs have: `A (qdisc pfifo) vs. B (qdisc cake)`."""
+    short = [row.cells for row in common_setup(pairs).rows if max(map(len, row.cells)) <= _SHORT] if pairs else []
+    if not short:
+        return "A vs. B"
+    name, *values = short[0]
+    return " vs. ".join(f"{side} ({name} {value})" for side, value in zip("AB", values, strict=True))
+
+
 def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     """Return options and versions by name: every value that any run has."""
     facts: dict[str, set[str]] = {}
@@ -197,6 +208,7 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
     few = len(comparison.pairs) <= MANY
     names = {path: name for side in sides for path, name in distinct_names([run.path for run in side.runs]).items()}
     view = {
+        "title": title(comparison.pairs),
         "sides": [
             {
                 "name": side.name,

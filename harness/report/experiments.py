@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.report.grids import interval, labelled, number
+from sojourn.harness.report.grids import interval, labelled, number, queue
 from sojourn.harness.report.headline import (
     VictimOutcome,
     average_headline,
@@ -43,6 +43,8 @@ SUMMARY = "summary.json"
 _HARM: Mapping[Severity | None, str] = {
     "severe": "severe harm", "some": "some harm", "none": "no visible harm", None: "unknown harm",
 }  # fmt: skip
+#: Experiments up to which a sentence names each by its queue.
+_NAMED = 4
 Family = Literal["measured", "harm"]
 
 
@@ -263,11 +265,11 @@ def varying(definitions: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def answers(groups: Sequence[Experiment]) -> list[str]:
     """Return what happened in all experiments, a sentence for each contender, and how sure that is."""
-    every: dict[str, list[VictimOutcome]] = {}
+    every: dict[str, list[tuple[str, VictimOutcome]]] = {}
     for one in groups:
         for outcome in average_outcomes(one.summary) if one.summary.valid else ():
-            every.setdefault(outcome.name, []).append(outcome)
-    said = [f"With {name}: {_in_all(had) if len(had) > 1 else _in_one(*had)}." for name, had in every.items()]
+            every.setdefault(outcome.name, []).append((queue(one.victims[0].scores.lab), outcome))
+    said = [f"With {name}: {_in_all(had) if len(had) > 1 else _in_one(had[0][1])}." for name, had in every.items()]
     fewest = min((len(one.summary.valid) for one in groups if one.summary.valid), default=ENOUGH)
     if said and fewest < ENOUGH:
         said.append(f"Not a result yet: {fewest} run{'s' * (fewest != 1)} of an experiment, {ENOUGH} are needed.")
@@ -283,13 +285,26 @@ def _in_one(outcome: VictimOutcome) -> str:
     return f"{words}, but {enumerated(effects)}" if effects else words
 
 
-def _in_all(had: Sequence[VictimOutcome]) -> str:
-    """Return the number of experiments by the severity of their harm, and of those with other effects only."""
-    counts = Counter(outcome.severity for outcome in had)
-    said = [f"{words} in {counts[word]}" for word, words in _HARM.items() if counts[word]]
-    others = Counter(effect.kind for outcome in had if outcome.severity == "none" for effect in outcome.effects)
-    but = enumerated([f"{kind} in {count}" for kind, count in others.items()]) if others else ""
-    return f"{', '.join(said)} of {len(had)} experiments" + (f" (of these, {but})" if but else "")
+def _in_all(had: Sequence[tuple[str, VictimOutcome]]) -> str:
+    """Return the experiments, by queue and outcome, by severity, and those with other effects only.
+
+    They are named by their queues if these distinguish them, and counted otherwise.
+    """
+    by_name = len({name for name, _ in had}) == len(had) <= _NAMED
+
+    def where(chosen: Sequence[str]) -> str:
+        return enumerated(chosen) if by_name else str(len(chosen))
+
+    by_severity: dict[Severity | None, list[str]] = {}
+    others: dict[str, list[str]] = {}
+    for name, outcome in had:
+        by_severity.setdefault(outcome.severity, []).append(name)
+        for effect in outcome.effects if outcome.severity == "none" else ():
+            others.setdefault(effect.kind, []).append(name)
+    said = [f"{words} in {where(by_severity[word])}" for word, words in _HARM.items() if word in by_severity]
+    but = enumerated([f"{kind} in {where(names)}" for kind, names in others.items()]) if others else ""
+    total = "" if by_name else f" of {len(had)} experiments"
+    return f"{', '.join(said)}{total}" + (f" ({'but' if by_name else 'of these,'} {but})" if but else "")
 
 
 def cell_headline(runs: Sequence[LoadedRun]) -> str:

@@ -32,7 +32,9 @@ _DECODE_S = 120.0
 _BEFORE_S = 2e-4
 _Picture = npt.NDArray[np.uint8]
 #: The parts of a page that name the recording.
-_RECORDING = re.compile(r'<video [^>]*id="screen"[^>]*>\s*</video>|<li><a href="screen\.mp4">.*?</li>')
+_RECORDING = re.compile(
+    r'<video [^>]*id="screen"[^>]*>\s*</video>(\s*<output [^>]*>[^<]*</output>)?|<li><a href="screen\.mp4">.*?</li>'
+)
 _PICTURE = re.compile(r'"data:image/jpeg;base64,[A-Za-z0-9+/=]*"')
 
 

@@ -28,6 +28,7 @@ CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}
 """The meaning of the badges' words."""
 
 
+_PICTURE = "a worse picture"
 #: What harm outside the primary metric does, and the metrics that show it, the most telling ones first.
 _EFFECTS = {
     "more delay": (
@@ -36,7 +37,7 @@ _EFFECTS = {
     ),
     "less goodput": ("victim_mbps", "fair_share_met"),
     "more loss": ("answered_share", "ect1_answered_share"),
-    "a worse picture": ("played_height", "mean_height", "played_share", "unfrozen_share", "fps", "frames_in_time"),
+    _PICTURE: ("played_height", "mean_height", "played_share", "unfrozen_share", "fps", "frames_in_time"),
 }  # fmt: skip
 #: What a sentence calls a delay.
 _DELAYS = {
@@ -367,7 +368,10 @@ def average_headline(summary: ExperimentSummary, service: str = "") -> str:
 
 
 def title(outcomes: Sequence[VictimOutcome]) -> str:
-    """Return the worst harm and its contenders, for a page title: `severe harm with prague`, `no visible harm`."""
+    """Return the worst harm and its contenders, for a page title: `severe harm with prague`, `no visible harm`.
+
+    Visible effects outside the primary metric exclude the latter.
+    """
     for word in ("severe", "some"):
         if names := [outcome.name for outcome in outcomes if outcome.severity == word]:
             return f"{word} harm with {' and '.join(names)}"
@@ -375,12 +379,13 @@ def title(outcomes: Sequence[VictimOutcome]) -> str:
         return "no contender"
     if any(outcome.severity is None for outcome in outcomes):
         return "harm unknown"
-    by_kind: dict[str, list[str]] = {}
-    for outcome in outcomes:
-        for effect in outcome.effects:
-            by_kind.setdefault(effect.kind, []).append(outcome.name)
-    but = [f"{kind} with {enumerated(names)}" for kind, names in by_kind.items()]
-    return "no visible harm" + (f", but {', '.join(but)}" if but else "")
+    by_names: dict[tuple[str, ...], list[str]] = {}
+    for kind in _EFFECTS:
+        if who := tuple(it.name for it in outcomes if kind in {effect.kind for effect in it.effects}):
+            by_names.setdefault(who, []).append(kind)
+    but = [f"{enumerated(kinds)} with {enumerated(who)}" for who, kinds in by_names.items()]
+    picture = any(_PICTURE in kinds for kinds in by_names.values())
+    return ("primary metric unharmed" if picture else "no visible harm") + (f", but {'; '.join(but)}" if but else "")
 
 
 def badges(outcomes: Sequence[VictimOutcome]) -> list[Badge]:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from hashlib import sha256
 from typing import Any
 
 from sojourn.harness.options.model import OPTIONS
@@ -20,7 +22,10 @@ _UNITS = {
 
 
 def option_words(field: str, value: Any) -> tuple[str, str]:
-    """Return an option's name, as on the command line, and its value with its unit; `field` is its name in a record."""
+    """Return an option's name, as on the command line, and its value with its unit; `field` is its name in a record.
+
+    A user's program is its name and 8 digits of the SHA-256 of its record, with commands and files.
+    """
     return _NAMES.get(field) or re.sub("_(bps|us)$", "", field), _value_words(field, value)
 
 
@@ -29,6 +34,9 @@ def _value_words(field: str, value: Any) -> str:
         return "–"
     if isinstance(value, list) and value and all(isinstance(step, dict) and "at_s" in step for step in value):
         return ", ".join(f"{_value_words('rate_bps', step['rate_bps'])} from {step['at_s']:g} s on" for step in value)
+    if field == "programs" and isinstance(value, list):
+        digests = (sha256(json.dumps(it, sort_keys=True).encode()).hexdigest() for it in value)
+        return ", ".join(f"{it['name']} {digest[:8]}" for it, digest in zip(value, digests, strict=True))
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     for suffix, units in _UNITS.items():
         if field.endswith(suffix) and isinstance(number, int):

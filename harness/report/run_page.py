@@ -83,7 +83,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     had = outcomes(scores) if status == "valid" else []
     judged = read_judged(run) if status == "valid" else None
     video = "screen.mp4" if (run / "screen.mp4").exists() else ""
-    strip, poster = _strip(view, run / video, offset) if video else ([], "")
+    strip, poster, poster_at = _strip(view, run / video, offset) if video else ([], "", "")
     return {
         "title": f"{watched(scores, run)}: {title(had) if status == 'valid' else 'no harm reported'}",
         "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}; run {manifest.run if manifest else run.name}",
@@ -101,6 +101,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "video": video,
         "video_offset": f"{offset:.3f}",
         "poster": poster,
+        "poster_at": poster_at,
         "strip": strip,
         "ccdfs": [
             {
@@ -125,13 +126,13 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     }
 
 
-def _strip(view: RunSeries, video: Path, offset: float) -> tuple[list[dict[str, Any]], str]:
-    """Return the pictures of the telling moments with their words, and that of the worst one as a poster."""
+def _strip(view: RunSeries, video: Path, offset: float) -> tuple[list[dict[str, Any]], str, str]:
+    """Return the pictures of the telling moments with their words, the poster of the worst one, and when that was."""
     chosen = moments(view)
     worst = max(range(len(chosen)), key=lambda n: chosen[n].weight, default=0)
     drawn = pictures(video, [moment.t - offset for moment in chosen], worst)
     if not drawn:
-        return [], ""
+        return [], "", ""
     strip = [
         {
             "t": f"{moment.t:.1f}",
@@ -143,7 +144,8 @@ def _strip(view: RunSeries, video: Path, offset: float) -> tuple[list[dict[str, 
         }
         for n, (moment, picture) in enumerate(zip(chosen, drawn[:-1], strict=True))
     ]
-    return strip, drawn[-1]
+    at = f"Picture: {strip[worst]['t']} s, {strip[worst]['phase']}"
+    return strip, drawn[-1], at + (f", {chosen[worst].words}" if chosen[worst].words else "")
 
 
 def _phase_at(view: RunSeries, t: float) -> str:

@@ -20,6 +20,7 @@ from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.results import figure_text, seeds_text
+from sojourn.harness.report.headline import sureness
 from sojourn.harness.report.html import render
 from sojourn.harness.report.palette import looks
 from sojourn.harness.report.run_page import REPORT, ReportError
@@ -35,6 +36,21 @@ from sojourn.traffic.spec import RecordedCall
 FIXED_RTT_MS = 300.0
 """Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
 _POINTS = 240
+#: What a run's files hold (docs/run-directory.md).
+_FILES = {
+    "manifest.json": "status, versions, and the hashes of all files",
+    "cell.json": "the specification, with the seed's rig",
+    "flows.csv": "bytes, RTT, window and marks of every flow, sampled",
+    "probes.csv": "the delay of every probe",
+    "short.csv": "short flows",
+    "talks.csv": "packets of a call",
+    "packets.csv": "every packet where it enters and leaves the path",
+    "intervals.csv": "rate, marks and queue delay in steps of 100 ms",
+    "queues.jsonl": "counters of the queues, sampled",
+    "counters.json": "TCP and IP counters",
+    "scores.json": "the figures, computed from the other files",
+    "setup.log": "every command with its output",
+}
 #: Flows up to which each is named in each panel.
 _NAMED = 3
 
@@ -80,7 +96,35 @@ def cell_page(
         "setup": _setup(cell),
         "tables": _tables(cell, runs, paths),
         "plots": plots,
-    }
+        "files": [
+            (seed, [(f"{path.name}/{name}" if up else name, name, holds) for name, holds in _FILES.items()
+                    if (path / name).exists()])
+            for seed, path in paths.items()
+        ],
+        "headline": _headline(cell, runs),
+    }  # fmt: skip
+
+
+def _headline(cell: Cell, runs: Mapping[int, Mapping[str, Any]]) -> str:
+    """Return rates and delays in one sentence, means over the seeds, and how sure they are; empty without any."""
+
+    def of(part: str, n: int, metric: str) -> list[float]:
+        every = [scores.get(part) or [] for scores in runs.values()]
+        return [float(value) for rows in every if n < len(rows) and (value := rows[n].get(metric)) is not None]
+
+    rates = [
+        f"{flow.contender} {figure_text(fmean(given), 2)}"
+        for n, flow in enumerate(cell.flows)
+        if n < _NAMED and (given := of("flows", n, "d_ss_mbps"))
+    ]
+    delays = [
+        f"{probe.ecn} {figure_text(fmean(given), 2)}"
+        for n, probe in enumerate(cell.probes)
+        if n < _NAMED and (given := of("probes", n, "p99_ms"))
+    ]
+    said = [f"Delivery rate in Mbit/s: {', '.join(rates)}"] if rates else []
+    said += [f"P99 of the probes in ms: {', '.join(delays)}"] if delays else []
+    return f"{'; '.join(said)}. {sureness(len(runs), None)}" if said else ""
 
 
 def _setup(cell: Cell) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import exp
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -105,6 +106,16 @@ def _headlines(finished: Results) -> list[str]:
     return lines
 
 
+def _agreement(matrix: Matrix, one: PublishedComparison) -> str:
+    """Return in one sentence how a figure agrees with the published one."""
+    head = f"{column_head(matrix, one.metric)}: "
+    if one.tolerance:
+        return head + f"{one.agreeing} of {len(one.pairs)} cells are within {one.tolerance} of the published figure"
+    if one.median_log_ratio is None:
+        return head + "no ratio to the published figure"
+    return head + f"{exp(one.median_log_ratio):.2f} times the published figure (median of {len(one.pairs)} cells)"
+
+
 def _about_rigs(finished: Results) -> Iterator[str]:
     """Yield what several seeds stand for: rigs, unless all runs have an exact one."""
     several = [run for runs in finished.paths.values() if len(runs) > 1 for run in runs.values()]
@@ -126,7 +137,12 @@ def _content(finished: Results) -> dict[str, Any]:
         "subtitle": matrix.source,
         "state": "not as expected" if bad else "complete" if whole else "partial",
         "bad": bad,
-        "headlines": [*_headlines(finished), *_about_rigs(finished), *broken],
+        "headlines": [
+            *map(partial(_agreement, matrix), (one for one in comparisons if one.pairs)),
+            *_headlines(finished),
+            *_about_rigs(finished),
+            *broken,
+        ],
         "notes": matrix.notes,
         "reference": f"Published: {matrix.source}; {matrix.reference.csv}." if matrix.reference else "",
         "comparisons": [_comparison(matrix, one) for one in comparisons if one.pairs],

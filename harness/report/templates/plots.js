@@ -189,12 +189,15 @@
     const video = document.getElementById("screen");
     if (!video) return;
     const offset = Number(video.dataset.offset), words = document.getElementById("at");
-    const now = () => video.currentTime + offset;
+    const now = () => video.currentTime + offset, poster = words.textContent;
+    let begun = false; // until then, the poster is shown, and the words are its own
+    const begin = () => { begun = true; };
     const show = () => {
       const t = now(), phase = phases.filter(({start}) => start <= t + 0.05).at(-1);
       place(cursor, t >= 0 && t <= end ? t : null);
-      words.textContent = t < 0 ? `${(-t).toFixed(1)} s before the first phase` : t > end ? "after the last phase" : `${t.toFixed(1)} s, ${phase.name}`;
-      cursor.setAttribute("aria-valuenow", t.toFixed(1)); cursor.setAttribute("aria-valuetext", words.textContent);
+      const at = t < 0 ? `${(-t).toFixed(1)} s before the first phase` : t > end ? "after the last phase" : `${t.toFixed(1)} s, ${phase.name}`;
+      cursor.setAttribute("aria-valuenow", t.toFixed(1)); cursor.setAttribute("aria-valuetext", at);
+      words.textContent = poster && !begun ? poster : at;
     };
     const seek = t => { video.currentTime = Math.min(Math.max(0, t - offset), video.duration || Infinity); show(); };
     const follow = () => { show(); if (!video.paused && !video.ended) requestAnimationFrame(follow); };
@@ -213,6 +216,7 @@
       event.preventDefault();
     });
     document.querySelectorAll(".strip [data-t]").forEach(it => it.addEventListener("click", () => seek(Number(it.dataset.t))));
+    for (const name of ["play", "seeking"]) video.addEventListener(name, begin);
     video.addEventListener("play", follow);
     for (const name of ["loadedmetadata", "seeking", "seeked", "timeupdate", "pause"]) video.addEventListener(name, show);
     show();

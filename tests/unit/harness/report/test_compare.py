@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.cli import app
 from sojourn.harness.report.compare import Comparison, compare
-from sojourn.harness.report.comparison_page import grids, lines, setup_grid, write_comparison
+from sojourn.harness.report.comparison_page import grids, lines, setup_grid, title, write_comparison
 from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_comparison
@@ -83,6 +83,7 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
     assert told(found, "Alone", "goodput of the victim (Mbit/s)")["for the victim"] == "–"
     assert float(told(found, "With prague", "harm: goodput of the victim")["B − A"]) == pytest.approx(5 / 60, abs=0.01)
     assert [row.cells for row in setup_grid(found.pairs[0]).rows] == [["qdisc", "fq_codel flows 1", "dualpi2"]]
+    assert title(found.pairs) == "A (qdisc fq_codel flows 1) vs. B (qdisc dualpi2)" and title([]) == "A vs. B"
     assert any(
         line.startswith("Shown worse in B: ") and "effective resolution, 0 while stalled (lines) with prague" in line
         for line in lines(found.pairs[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from math import inf
 from pathlib import Path
@@ -138,9 +139,15 @@ def test_effects_are_named_by_the_worse_probe_and_none_makes_a_harmed_picture_un
     assert phrase(kept).startswith(
         "picture unharmed, but delay P99 rises by 40 ms, goodput falls by 25 % and 10 % of probes are lost; effective"
     )
-    assert title([kept]) == "no visible harm, but more delay with bbr, less goodput with bbr, more loss with bbr"
+    assert title([kept]) == "no visible harm, but more delay, less goodput and more loss with bbr"
+    late = replace(kept, name="cubic", effects=found[:1])
+    assert title([kept, late]) == (
+        "no visible harm, but more delay with bbr and cubic; less goodput and more loss with bbr"
+    )
     slow = effects({"fps": Harmed(30, 24, 0.2), "victim_mbps": Harmed(2.0, 1.5, 0.25)}, DEFAULT)
-    assert "unharmed" not in phrase(VictimOutcome(name="bbr", **VIDEO, value=720.0, harm=0.0, effects=slow))
+    seen = VictimOutcome(name="bbr", **VIDEO, value=720.0, harm=0.0, effects=slow)
+    assert "unharmed" not in phrase(seen)
+    assert title([seen]) == "primary metric unharmed, but less goodput and a worse picture with bbr"
     harmed = VictimOutcome(name="bbr", **VIDEO, value=700.0, harm=0.3, effects=found)
     assert "unharmed" not in phrase(harmed) and title([harmed]) == "severe harm with bbr"
     assert effects({"rtt_answered_p99_ms": Harmed(20, 30, 0.33)}, parse("delay=11ms")) == ()

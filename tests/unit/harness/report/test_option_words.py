@@ -25,3 +25,12 @@ from sojourn.harness.report.option_words import option_words
 )
 def test_an_option_is_shown_by_its_name_and_with_its_unit(field: str, value: Any, words: tuple[str, str]) -> None:
     assert option_words(field, value) == words
+
+
+def test_a_program_is_shown_by_its_name_and_another_build_of_it_differs() -> None:
+    one = {"name": "program_quic", "client": "./quic send {address}", "files": {"quic": "5ebe9e87"}}
+    builds = [option_words("programs", [it]) for it in (one, one | {"files": {"quic": "77b37385"}})]
+    assert {(name, words.split()[0], len(words.split()[1])) for name, words in builds} == {
+        ("programs", "program_quic", 8)
+    }
+    assert len(set(builds)) == 2

@@ -49,7 +49,7 @@ def test_a_picture_is_of_a_phase_with_the_contender_and_nothing_else_of_the_repo
     assert pictures == {"prague": "data:image/jpeg;base64,BB==", "cubic": ""}
 
 
-def test_the_answers_count_experiments_and_say_how_sure_they_are(series: Series) -> None:
+def test_the_answers_name_queues_or_count_experiments_and_say_how_sure_they_are(series: Series) -> None:
     one = experiments(find_runs(series([1, 2, 3, 4, 5])))
     assert answers(one) == [
         "With cubic: no visible harm, but delay P99 rises by 38 ms.",
@@ -57,8 +57,13 @@ def test_the_answers_count_experiments_and_say_how_sure_they_are(series: Series)
     ]
     both = experiments(find_runs([series([5], qdisc="dualpi2")[0].parent]))
     assert answers(both) == [
-        "With cubic: no visible harm in 2 of 2 experiments (of these, more delay in 2).",
-        "With prague: severe harm in 2 of 2 experiments.",
+        "With cubic: no visible harm in fq_codel flows 1 and dualpi2 (but more delay in fq_codel flows 1 and dualpi2).",
+        "With prague: severe harm in fq_codel flows 1 and dualpi2.",
         "Not a result yet: 1 run of an experiment, 5 are needed.",
+    ]
+    of_one_queue = experiments(find_runs([series([5], rate_down_bps=20_000_000)[0].parent]))
+    assert answers(of_one_queue)[:2] == [
+        "With cubic: no visible harm in 3 of 3 experiments (of these, more delay in 3).",
+        "With prague: severe harm in 3 of 3 experiments.",
     ]
     assert answers([]) == []

@@ -41,6 +41,7 @@ from sojourn.scoring.transport.completion import completion
 from sojourn.scoring.transport.delays import probe_scores
 from sojourn.scoring.transport.frames import CellFrames
 from sojourn.traffic.spec import Flow, Probe, ShortFlows
+from tests.links import broken_links
 from tests.refusals import refusal
 from tests.unit.harness.sealed import seal
 
@@ -160,6 +161,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
         "median log ratio 0.000; median absolute log ratio 0.005; P90 0.693; 67% of cells within 16%; "
         "furthest: far <1> (x 0.5), near (x 1.01), mid (x 1)"
     )
+    assert "<li>Prague Mbit/s: 2 of 3 cells are within 3% of the published figure</li>" in page
     assert "5 of 5 cells, 10 runs" in page and "1 cell needs the SCE kernel" in page
     # Means of the seeds, their range, the ratio of the cell that disagrees.
     for text in ("40.20", "40.00–40.40", "0.500", "far &lt;1&gt;", "harm"):
@@ -256,6 +258,26 @@ def test_a_flow_that_never_ended_is_infinitely_late_and_all_harm(folder: Path) -
     assert "unfinished" in text and "∞ (lost)" not in text and "nan" not in text
     page = run_folder(folder, MATRIX.cells[4], 1).parent / "cell.html"
     assert "unfinished" in page.read_text()
+
+
+def test_a_figure_without_a_tolerance_has_its_median_ratio_in_the_headlines(folder: Path) -> None:
+    assert MATRIX.reference
+    free = MATRIX.model_copy(
+        update={"reference": Reference(csv="x.csv", published=MATRIX.reference.published, tolerance={})}
+    )
+    page = matrix_page.write(results(free, folder, INPUTS)).read_text()
+    # By hand, of 40.2, 10 and 30 next to 40, 20 and 30.
+    assert "<li>Prague Mbit/s: 1.00 times the published figure (median of 3 cells)</li>" in page
+
+
+def test_the_page_of_a_cell_begins_with_what_happened_and_links_to_the_files_that_are_there(folder: Path) -> None:
+    matrix_page.write(results(MATRIX, folder, INPUTS))
+    page = run_folder(folder, MATRIX.cells[0], 1).parent / "cell.html"
+    text = page.read_text()
+    assert "Delivery rate in Mbit/s: prague 40.20, cubic 2.00; P99 of the probes in ms: not-ect " in text
+    assert "2 runs, 5 needed for a result." in text
+    assert all(f'href="seed-{seed}/{name}"' in text for seed in (1, 2) for name in ("flows.csv", "manifest.json"))
+    assert "packets.csv" not in text and broken_links(page) == []
 
 
 def test_a_cell_tells_its_queues_marks_of_ce_and_of_sce(folder: Path) -> None:
