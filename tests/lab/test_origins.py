@@ -14,8 +14,7 @@ from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.runs import RunStore
-from sojourn.scoring.packets.pcapng import CE, ECT0, ECT1, NOT_ECT
-from sojourn.scoring.packets.per_flow import TCP
+from sojourn.scoring.packets.pcapng import CE, ECT0, ECT1, NOT_ECT, TCP
 from sojourn.scoring.run_evidence import RunEvidence
 from tests.lab.main_job import run_harm
 
