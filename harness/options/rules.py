@@ -320,7 +320,6 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
     """Set the defaults that depend on other options: those of a live run, of the sim lab and of a black box."""
     if "timeline" not in raw.known:
         raw.raw["timeline"] = "published" if raw.live else "steady" if raw.lab == "sim" else "short"
-    _choose_origin(raw)
     if raw.lab == "sim":
         raw.raw["browser"] = None
     if raw.lab == BOX_LAB:
@@ -331,6 +330,7 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
         raw.raw["qdisc-up"] = raw.raw["qdisc-up"] or raw.raw["qdisc"]
     if raw.lab not in PHYSICAL:
         raw.raw["ip-version"] = raw.raw["ip-version"] or "4"
+    _choose_origin(raw)
 
 
 def _choose_origin(raw: RawOptions) -> None:
