@@ -42,7 +42,7 @@ lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	if cargo fmt --version >/dev/null 2>&1; then cargo fmt --check --manifest-path traffic/rust/Cargo.toml; fi
+	if cargo fmt --version >/dev/null 2>&1; then for crate in rust rust/origin; do cargo fmt --check --manifest-path traffic/$$crate/Cargo.toml || exit 1; done; fi
 
 unit:
 	$(PYTEST) tests/unit $(UNIT)

@@ -48,6 +48,7 @@ class Iptv(PageService):
         "buffer": ("stand-in", "own", "stream"),
         "origin-cc": ("stand-in", "own"),
         "origin-protocol": ("stand-in", "own"),
+        "origin-server": ("stand-in", "own"),
         "credentials": ("live",),
     }
     #: Indices into Sojourn's ladder, lowest first; none above 720p, the height of the screen.

@@ -199,14 +199,28 @@ class ServiceOptions(BaseModel):
     """Lines and bit/s of every rendition, lowest first; empty: the stand-in's default."""
     origin_cc: Annotated[
         str,
-        Option("victim", "what", "TCP congestion control of the video's origin", "bbr",
-               choices=("bbr", "cubic", "reno")),
+        Option(
+            "victim", "what",
+            "Congestion control of the video's origin: of TCP, or of QUIC with --origin-protocol=h3 (bbr3, cubic, "
+            "newreno; docs/services.md)",
+            "bbr", choices=("bbr", "bbr3", "cubic", "newreno", "prague", "reno"),
+        ),
     ]  # fmt: skip
     origin_protocol: Annotated[
         Literal["h2", "h3"],
         Option("victim", "what", "HTTP version between browser and origin: h2 (TCP) or h3 (QUIC)", "h2",
                choices=("h2", "h3")),
     ]  # fmt: skip
+    origin_server: Annotated[
+        Literal["caddy", "noq"],
+        Option(
+            "victim", "what",
+            "Program of the video's origin: caddy, or noq, which serves HTTP/3 with the congestion control of "
+            "--origin-cc (default: caddy; noq with both --origin-protocol=h3 and --origin-cc)",
+            choices=("caddy", "noq"),
+        ),
+        Field(exclude_if=lambda server: server == "caddy"),  # as in the records of earlier versions
+    ] = "caddy"  # fmt: skip
     call_bitrate_bps: Annotated[
         int | None,
         Option(

@@ -34,6 +34,7 @@ class OwnPage(PageService):
         "script": ("own", "stream"),
         "origin-cc": ("own",),
         "origin-protocol": ("own",),
+        "origin-server": ("own",),
     }
 
     def __init__(self, *, url: str, script: str = "", **of_page: Any) -> None:

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import TypeAdapter
 
@@ -30,11 +30,14 @@ from sojourn.apps.standins.origin import (
     Site,
     ensure_certificate,
     ensure_player,
+    ensure_server,
     live_congestion_control,
     set_congestion_control,
+    set_ecn_of,
 )
 from sojourn.apps.standins.own_folder import FolderError, OwnFolder, ensure_own_folder
 from sojourn.captures.player import FRAMES_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import CommandError
 from sojourn.hardware.machine.process import ProcessError
@@ -53,6 +56,7 @@ class PageService(Service):
         standin: bool = True,
         buffer: float = 12,
         http: Http = "h2",
+        server: Literal["caddy", "noq"] = "caddy",
         congestion_control: str | None = None,
         film_seconds: int = 660,
         rungs: Sequence[Rung] = DEFAULT,
@@ -67,21 +71,23 @@ class PageService(Service):
 
         `own`: the origin serves the folder of this file instead of Sojourn's film.
 
-        `http`, `congestion_control` (TCP, None: the host's), `film_seconds`, `rungs` and `film` (the user's, which may
-        be shorter) apply to the origin. `driver` drives the browser, `browser` is its program and `profile` its
-        initial profile; None: the default. Raises ServiceError for options that do not fit.
+        `http`, `server`, `congestion_control` (TCP's, None: the host's; QUIC's if `server` is noq), `film_seconds`,
+        `rungs` and `film` (the user's, which may be shorter) apply to the origin. `driver` drives the browser,
+        `browser` is its program and `profile` its initial profile; None: the default. Raises ServiceError for options
+        that do not fit.
         """
         if http not in ("h2", "h3"):
             raise ServiceError(f"http={http!r} is invalid; give h2 or h3", code="invalid-value")
         if not 2 <= buffer <= 120:
             raise ServiceError(f"buffer={buffer:g} is out of range; give 2 to 120 s", code="out-of-range")
-        self.standin, self.buffer, self.http = standin, buffer, http
+        self.standin, self.buffer, self.http, self.server = standin, buffer, http, server
         self.congestion_control, self.film_seconds = congestion_control, film_seconds
         self._rungs, self._film, self._entry = tuple(rungs), film, own
         self._own: OwnFolder | None = None
         self._driver = DRIVERS[driver]
         self.browser, self.profile, self.credentials = browser, profile, credentials
         self._clip: Clip | None = None
+        self._program: Path | None = None
         self._origin: Origin | None = None
         self._browser: Browser | None = None
         self._recorder: PlayerRecorder | None = None
@@ -93,6 +99,7 @@ class PageService(Service):
         "buffer": ("stand-in",),
         "origin-cc": ("stand-in",),
         "origin-protocol": ("stand-in",),
+        "origin-server": ("stand-in",),
         "clip": ("stand-in",),
         "ladder": ("stand-in",),
     }
@@ -103,6 +110,7 @@ class PageService(Service):
         return cls(
             buffer=options.buffer_s,
             http=options.origin_protocol,
+            server=options.origin_server,
             congestion_control=options.origin_cc,
             film_seconds=max(660, round(film)),
             driver=options.driver,
@@ -144,6 +152,8 @@ class PageService(Service):
             ensure_player()
             if self.standin and not self._ready:
                 ensure_certificate()
+            if self.standin and self.server == "noq" and not self._program:
+                self._program = ensure_server()
             if self._entry and not self._own:
                 self._own = ensure_own_folder(self._entry)
                 self._entry = None  # from here on its copy is served
@@ -157,17 +167,20 @@ class PageService(Service):
     @property
     def prepared(self) -> dict[str, Any]:
         made = {"clip": self._clip, "own": self._own}
-        return {name: asdict(it) for name, it in made.items() if it}
+        program = {"program": self._program} if self._program else {}
+        return {name: asdict(it) for name, it in made.items() if it} | program
 
     def take(self, prepared: Mapping[str, Any]) -> None:
         if clip := prepared.get("clip"):
             self._clip = TypeAdapter(Clip).validate_python(clip)
         if own := prepared.get("own"):
             self._own, self._entry = TypeAdapter(OwnFolder).validate_python(own), None
+        if program := prepared.get("program"):
+            self._program = Path(program)
 
     @property
     def _ready(self) -> bool:
-        return bool(self._clip or self._own)
+        return bool(self._clip or self._own) and bool(self._program or self.server == "caddy")
 
     @property
     def clip(self) -> Clip | None:
@@ -220,14 +233,21 @@ class PageService(Service):
     def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
         if not self._ready:
             self.prepare()
-        if self.congestion_control:
+        if self.congestion_control and self.server == "caddy":
             set_congestion_control(stage.server, self.congestion_control, version=ip_version(stage.address))
+            if self.http == "h2":
+                set_ecn_of(self.congestion_control, stage.server, stage.client)
         if self._own:
             site, path = self.own_site(self._own)
         else:
             assert self._clip
             site, path = self.site(stage, self._clip)
-        self._origin = Origin.start(stage.server, stage.address, site, stage.run, port=stage.port, http=self.http)
+        where = stage.server, stage.address, site, stage.run
+        if self.server == "noq":
+            assert self._program and self.congestion_control
+            self._origin = Origin.start_noq(*where, self._program, self.congestion_control, port=stage.port)
+        else:
+            self._origin = Origin.start(*where, port=stage.port, http=self.http)
         trusted: dict[str, Any] = {"hosts": {HOST: stage.address}, "spki": self._origin.certificate.spki}
         if self.http == "h3":
             trusted["quic"] = f"{HOST}:{stage.port}"
@@ -273,7 +293,9 @@ class PageService(Service):
         versions = {"player": self.player}
         if self._browser:
             versions |= {"chromium": self._browser.version, "driver": self._browser.driver}
-        if self._origin and self._stage:
+        if self._program:
+            versions["origin"] = cache.digest([("program", self._program.read_bytes())])
+        elif self._origin and self._stage:
             versions["caddy"] = self._stage.server.run(["caddy", "version"]).strip()
         return versions
 

@@ -30,6 +30,7 @@ from sojourn.scoring.transport import applications, demand
 from sojourn.scoring.validity import Limits, Validity
 from sojourn.traffic.load import CALL, TESTS, parse_load
 from sojourn.traffic.probes import PROBES
+from sojourn.traffic.user_program import PREFIX
 
 _NOT_ECT, _ECT1 = PROBES
 
@@ -97,13 +98,16 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
 def _own_kind(evidence: RunEvidence) -> str | None:
     """Return the contender of the victim's kind: a call for a call, otherwise Sojourn's origin's congestion control.
 
-    None if unknown: a real site's, or that of HTTP/3's own transport.
+    None if unknown: a real site's, or that of Caddy's HTTP/3.
     """
     if evidence.setting.call:
         return CALL
-    ours = not evidence.setting.elsewhere and evidence.options.get("origin_protocol", "h2") == "h2"
     control: str | None = evidence.options.get("origin_cc")
-    return control if ours else None
+    if evidence.setting.elsewhere or not control:
+        return None
+    if evidence.options.get("origin_server") == "noq":
+        return f"{PREFIX}quic-{control}"
+    return control if evidence.options.get("origin_protocol", "h2") == "h2" else None
 
 
 def _path(setting: Setting) -> dict[str, Any]:

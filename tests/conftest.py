@@ -19,8 +19,9 @@ settings.load_profile("any-host")
 _LAB = PurePosixPath("tests/lab")
 #: Files whose tests share what takes each worker seconds to make, most of them in tests/programs.
 _SHARING = (
-    "apps/test_clip.py", "apps/test_shown.py", "harness/cli/test_every_kind.py", "scoring/test_changed_run.py",
-    "test_wheel.py", "tests/lab/test_map.py", "tests/lab/test_plugins.py", "tests/lab/test_rpm.py",
+    "apps/test_clip.py", "apps/test_http3_origin.py", "apps/test_shown.py", "harness/cli/test_every_kind.py",
+    "scoring/test_changed_run.py", "test_wheel.py", "tests/lab/test_map.py", "tests/lab/test_plugins.py",
+    "tests/lab/test_rpm.py",
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stand-in's server: Caddy with a private certificate, and its TCP connections' congestion control."""
+"""The stand-in's server with a private certificate: Caddy, or for HTTP/3 Sojourn's own; its congestion control."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ from sojourn.hardware.machine.ip import IpVersion, as_host
 from sojourn.hardware.machine.place import ENVIRONMENT, CommandError, Place
 from sojourn.hardware.machine.process import Process
 from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.traffic import rust
+from sojourn.traffic.contender import ACCURATE_ECN, CONTENDERS, ContenderError, set_ecn
 
 HOST = "tv.test"
 HERE = Path(__file__).parent
 _TLS_EPOCH = 2025
 Http = Literal["h2", "h3"]
+QUIC_CONTROLS = ("bbr3", "cubic", "newreno")
+"""The congestion controls of Sojourn's own HTTP/3 server (traffic/rust/origin/control.rs)."""
 PLAYLIST = "application/vnd.apple.mpegurl"  # RFC 8216, 4
 #: npm package: its browser script and its licence.
 PLAYERS = {
@@ -156,12 +160,37 @@ class Origin:
         process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
         return cls(process, port, certificate)
 
+    @classmethod
+    def start_noq(
+        cls, place: Place, address: str, site: Site, run: Path, program: Path, control: str, *, port: int = 443
+    ) -> Origin:
+        """Serve `site` over HTTP/3 alone, with Sojourn's `program` (`ensure_server`) and one of QUIC_CONTROLS.
+
+        Writes noq.log and the access log origin.jsonl to `run`. Raises ProcessError if it does not start.
+        """
+        certificate, players = ensure_certificate(), ensure_player()
+        folders = {"/": site.page, "/media/": site.media}
+        folders |= {"/live/": site.live} if site.live else {}
+        folders |= {f"/{Path(script).name}": players for script, _ in PLAYERS.values()}
+        command = [str(program), address, str(port), control, str(certificate.chain), str(certificate.key)]
+        command += [str(run / "origin.jsonl"), *(f"{prefix}={folder}" for prefix, folder in folders.items())]
+        process = Process.start(place, command, stderr=run / "noq.log", ready="^serving HTTP/3")
+        return cls(process, port, certificate)
+
     @property
     def url(self) -> str:
         return f"https://{HOST}" + ("" if self.port == 443 else f":{self.port}")
 
     def stop(self) -> None:
         self.process.stop()
+
+
+def ensure_server() -> Path:
+    """Return Sojourn's HTTP/3 server, compiled on first use. Raises OriginError."""
+    try:
+        return rust.ensure("origin")
+    except BuildError as error:
+        raise OriginError(f"the HTTP/3 origin cannot be built: {error}", code=error.code) from error
 
 
 def caddyfile(
@@ -246,6 +275,18 @@ def set_congestion_control(place: Place, name: str, destination: str = "default"
         raise OriginError(
             f"{place.name}'s route to {destination}: requested congctl {name}, found {control}", code="unsupported"
         )
+
+
+def set_ecn_of(control: str, server: Place, client: Place) -> None:
+    """Let new TCP connections between both ends negotiate accurate ECN (RFC 9768) if `control` needs it.
+
+    Raises OriginError for an end that does not support it.
+    """
+    if control in CONTENDERS and CONTENDERS[control].tcp_ecn == ACCURATE_ECN:
+        try:
+            set_ecn(CONTENDERS[control], server, client)
+        except ContenderError as error:
+            raise OriginError(str(error), code="unsupported") from error
 
 
 def congestion_control(place: Place, destination: str = "default", version: IpVersion = 4) -> str | None:

@@ -28,7 +28,7 @@ MEMORY = "4G"
 _LONGEST_ERROR = 2000
 #: Cache folders that machines do not see.
 _OURS = {
-    *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "rust", "sources"),
+    *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "sources"),
     *("iperf2", "kernel-tree", "tc", "venv", user_program.CACHE),
 }
 #: busybox is not setuid: a setuid mount of a root whose owner has no number here would be nobody's.

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from sojourn.apps.base import Mode, Service
 from sojourn.apps.credentials import account_variables
 from sojourn.apps.options import SCREENING, BadValue, Option, existing
+from sojourn.apps.standins.origin import QUIC_CONTROLS
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.units import format_time
 from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
@@ -34,6 +35,8 @@ PROGRAM = re.compile(rf"(?<![\w.-]){OPTION}([^,+*@:\s]+)")
 _WITH_INTERNET = "--lab=virtual or --lab=apu"
 #: The option that always applies to the relay of a virtual lab's uplink.
 _RELAYED = "origin-cc"
+#: The server of HTTP/3 whose congestion control can be chosen.
+_NOQ = "noq"
 #: What a black box decides by itself; a user may state its rates.
 _DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
 _MODES: dict[Mode, str] = {
@@ -192,8 +195,25 @@ _RULES = (
         "no probe bypasses the queue of a black box; omit --jitter-gate",
     ),
     _Rule(
-        "origin-cc", lambda it: "origin-cc" in it.named and it.raw["origin-protocol"] == "h3",
-        "HTTP/3 has its own congestion control; use --origin-protocol=h2, or omit --origin-cc",
+        "origin-server", lambda it: it.raw["origin-server"] == _NOQ and it.raw["origin-protocol"] != "h3",
+        "noq serves HTTP/3 only; add --origin-protocol=h3, or omit --origin-server",
+    ),
+    _Rule(
+        "origin-cc",
+        lambda it: "origin-cc" in it.named and it.raw["origin-protocol"] == "h3" and it.raw["origin-server"] != _NOQ,
+        "Caddy's HTTP/3 has its own congestion control; use --origin-server=noq, or omit --origin-cc",
+    ),
+    _Rule(
+        "origin-cc", lambda it: it.raw["origin-server"] == _NOQ and it.raw["origin-cc"] not in QUIC_CONTROLS,
+        f"the HTTP/3 origin has no such congestion control; it has: {', '.join(QUIC_CONTROLS)}",
+    ),
+    _Rule(
+        "origin-cc", lambda it: it.raw["origin-server"] != _NOQ and it.raw["origin-cc"] == "newreno",
+        "newreno is QUIC's; add --origin-protocol=h3, or use --origin-cc=reno",
+    ),
+    _Rule(
+        "origin-cc", lambda it: it.raw["origin-cc"] == "prague" and it.mode in ("stream", "live"),
+        "the uplink's relay does not negotiate accurate ECN, which prague needs; use another, such as bbr",
     ),
     _Rule(
         "contenders",
@@ -316,6 +336,19 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
         raw.raw["qdisc-up"] = raw.raw["qdisc-up"] or raw.raw["qdisc"]
     if raw.lab not in PHYSICAL:
         raw.raw["ip-version"] = raw.raw["ip-version"] or "4"
+    _choose_origin(raw)
+
+
+def _choose_origin(raw: RawOptions) -> None:
+    """Choose the origin's server, and a congestion control that it has if the user names none."""
+    quic, server = raw.raw["origin-protocol"] == "h3", raw.raw["origin-server"]
+    if not quic and "origin-server" not in raw.named:
+        server = None
+    elif quic and "origin-cc" in raw.named and "origin-server" not in raw.named:
+        server = _NOQ
+    raw.raw["origin-server"] = server
+    if server == _NOQ and "origin-cc" not in raw.named and raw.raw["origin-cc"] not in QUIC_CONTROLS:
+        raw.raw["origin-cc"] = "bbr3"
 
 
 def _spell_own_names(raw: RawOptions) -> OwnNames:
@@ -386,9 +419,11 @@ def _programs(raw: RawOptions, phases: Iterable[Phase], programs: Iterable[UserP
 
 
 def _require_own_names(raw: RawOptions, own: OwnNames, fields: Mapping[str, Any]) -> None:
-    """Raise OptionsError for a qdisc or a contender of the user's own kernel that this kernel does not have."""
+    """Raise OptionsError for a qdisc, contender or origin's congestion control that the lab's kernel does not have."""
     wrong = {name: own.unknown_qdisc(fields.get(BY_NAME[name].field)) for name in ("qdisc", "qdisc-up")}
     wrong[_of_loads(raw)] = own.unknown_contender(flow.contender for phase in fields["phases"] for flow in phase.load)
+    if raw.lab == "sim" and raw.raw["origin-server"] != _NOQ:
+        wrong["origin-cc"] = own.unknown_contender([str(raw.raw["origin-cc"])])
     for name, why in wrong.items():
         if why:
             raise raw.refused(name, why, BadValue("unknown-value", why))

@@ -242,6 +242,7 @@ class OptionsRecord(_Record):
     rpm: NotRequired[bool]
     origin_cc: NotRequired[str]
     origin_protocol: NotRequired[str]
+    origin_server: NotRequired[str]
 
 
 class HostSample(_Record):

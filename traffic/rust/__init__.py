@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contenders that are Sojourn's Rust programs, based on libraries if possible: compiled together by cargo, cached.
+"""Sojourn's Rust programs, based on libraries if possible: contenders, and an origin. Compiled by cargo, cached.
 
 `quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `quic-noq`: the same on noq
 (https://github.com/n0-computer/noq); `webrtc`: a video on str0m (https://github.com/algesten/str0m); `scream`: a video
-by RFC 8298; `scream2`: an L4S video by SCReAM v2.
+by RFC 8298; `scream2`: an L4S video by SCReAM v2; `origin`: an HTTP/3 server of the stand-ins' files on noq and h3
+(https://github.com/hyperium/h3).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from sojourn.hardware.machine.cache import BuildError
 HERE = Path(__file__).parent
 LOCK = "Cargo.lock.in"
 """Cargo.lock without the registry's address: the registry of the machine's cargo is inserted."""
-PACKAGES: Mapping[str, Sequence[str]] = {"": ("quic", "scream", "scream2", "webrtc"), "noq": ("quic-noq",)}
+PACKAGES: Mapping[str, Sequence[str]] = {
+    "": ("quic", "scream", "scream2", "webrtc"), "noq": ("quic-noq",), "origin": ("origin",),
+}  # fmt: skip
 """The programs by the folder of their Cargo.toml and LOCK.
 
 A package is compiled when one of its programs is needed, and its libraries do not change those of another package.
@@ -41,7 +44,8 @@ def ensure(name: str) -> Path:
         raise BuildError(f"not installed: {missing}", code="missing-program")
     package = next(package for package, programs in PACKAGES.items() if name in programs)
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
-    sources = [HERE / package / "Cargo.toml", HERE / package / LOCK, *sorted(HERE.glob("*.rs"))]
+    code = sorted({*HERE.glob("*.rs"), *(HERE / package).glob("*.rs")})
+    sources = [HERE / package / "Cargo.toml", HERE / package / LOCK, *code]
     contents = [(str(path.relative_to(HERE)), path.read_bytes()) for path in sources]
 
     def build(scratch: Path) -> None:

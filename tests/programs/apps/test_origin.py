@@ -16,6 +16,7 @@ from cryptography import x509
 from sojourn.apps.standins import origin
 from sojourn.hardware.machine.ip import as_host
 from sojourn.hardware.machine.place import Place
+from sojourn.traffic.contender import ACCURATE_ECN, ECN_FILES
 from tests.refusals import refusal
 
 # iproute2 6.1, a Chromium connected to Caddy; the second connection is of a host that negotiated ECN.
@@ -132,3 +133,31 @@ def test_unknown_congestion_control_is_one_clear_error(namespace: Place) -> None
 def test_missing_route_is_one_clear_error(namespace: Place) -> None:
     with refusal(origin.OriginError, "unreachable", "server ", "203.0.113.0/24"):
         origin.set_congestion_control(namespace, "reno", "203.0.113.0/24")
+
+
+def test_prague_alone_changes_what_both_ends_negotiate(namespace: Place) -> None:
+    def negotiated() -> str:
+        return namespace.run(["cat", ECN_FILES[0]]).strip()
+
+    def available() -> bool:
+        """Whether the kernel takes the mode; it is put back."""
+        write = f"echo {ACCURATE_ECN} >{ECN_FILES[0]}; cat {ECN_FILES[0]}; echo {usual} >{ECN_FILES[0]}"
+        return namespace.run(["sh", "-c", write], check=False).strip() == str(ACCURATE_ECN)
+
+    usual = negotiated()
+    for control in ("bbr", "bbr3", "cubic", "reno"):
+        origin.set_ecn_of(control, namespace, namespace)
+        assert negotiated() == usual
+    if available():
+        assert negotiated() == usual
+        origin.set_ecn_of("prague", namespace, namespace)
+        assert negotiated() == str(ACCURATE_ECN)
+    else:
+        with refusal(origin.OriginError, "unsupported", "net.ipv4.tcp_ecn", "6.18"):
+            origin.set_ecn_of("prague", namespace, namespace)
+
+
+def test_a_server_that_cannot_be_compiled_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with refusal(origin.OriginError, "missing-program", "HTTP/3 origin", "cargo"):
+        origin.ensure_server()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sojourn.apps import SERVICES
+from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.record import restored
@@ -79,6 +80,46 @@ def test_a_virtual_lab_has_a_way_out_for_what_is_outside_alone() -> None:
     assert parse(lab="virtual").uplink is None
     with refused("origin-cc", "no-effect", "an address"):
         parse(lab="apu", origin_cc="bbr", **stream)
+
+
+def test_http3_has_the_origin_whose_congestion_control_is_named() -> None:
+    def origin(**given: Any) -> tuple[str, str, str]:
+        options = parse(**given)
+        return options.origin_protocol, options.origin_server, options.origin_cc
+
+    assert origin() == ("h2", "caddy", "bbr")
+    assert origin(origin_protocol="h3") == ("h3", "caddy", "bbr")
+    assert origin(origin_protocol="h3", origin_cc="newreno") == ("h3", "noq", "newreno")
+    assert origin(origin_protocol="h3", origin_server="noq") == ("h3", "noq", "bbr3")  # noq has no bbr
+    assert origin(origin_protocol="h3", origin_server="noq", service="o2tv") == ("h3", "noq", "cubic")
+    for given in (
+        {"origin_protocol": "h3", "origin_cc": "bbr"},
+        {"origin_protocol": "h3", "origin_cc": "prague"},
+        {"origin_protocol": "h3", "origin_cc": "cubic", "origin_server": "caddy"},
+        {"origin_cc": "newreno"},
+    ):
+        with refused("origin-cc", "conflict"):
+            parse(**given)
+    with refused("origin-server", "conflict", "--origin-protocol=h3"):
+        parse(origin_server="noq")
+    with refused("origin-cc", "conflict", "accurate ECN"):
+        parse(lab="virtual", service="iptv", url="http://10.0.0.1/live.m3u8", origin_cc="prague")
+
+
+@pytest.mark.parametrize("service", ["youtube", "iptv"])
+def test_the_origin_of_a_record_is_its_own(service: str) -> None:
+    for given in ({}, {"origin_cc": "cubic"}, {"origin_server": "noq"}):
+        options = parse(service=service, origin_protocol="h3", **given)
+        record = json.loads(json.dumps(options.record()))
+        assert ("origin_server" in record) == bool(given)
+        assert restored(record, SERVICES) == options
+
+
+def test_an_origin_with_bbr3_needs_a_kernel_that_has_it() -> None:
+    with refused("origin-cc", "unknown-value", "bbr3 is not in this kernel", "--kernel-source="):
+        parse(origin_cc="bbr3")
+    assert parse(origin_cc="bbr3", kernel_source=str(FRAGMENTS / "bbr3")).origin_cc == "bbr3"
+    assert parse(origin_cc="bbr3", lab="virtual").origin_cc == "bbr3"  # there, the origin is on this machine's kernel
 
 
 def test_a_virtual_lab_has_a_place_for_the_other_end_of_a_live_call() -> None:
