@@ -17,9 +17,10 @@ settings.register_profile("any-host", deadline=None, suppress_health_check=[Heal
 settings.load_profile("any-host")
 
 _LAB = PurePosixPath("tests/lab")
-#: Files whose tests share what takes each worker seconds to make, most of them in tests/programs.
+#: Files whose tests share what takes each worker seconds to make, or mostly wait: others use the processors meanwhile.
 _SHARING = (
-    "apps/test_clip.py", "apps/test_http3_origin.py", "apps/test_shown.py", "harness/cli/test_every_kind.py",
+    "apps/test_clip.py", "apps/test_hostile_pages.py", "apps/test_http3_origin.py", "apps/test_meeting.py",
+    "apps/test_shown.py", "harness/cli/test_every_kind.py", "harness/report/test_accessible.py",
     "scoring/test_changed_run.py", "test_wheel.py", "tests/lab/test_map.py", "tests/lab/test_plugins.py",
     "tests/lab/test_rpm.py",
 )  # fmt: skip

@@ -8,19 +8,24 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.images import desktop
-from sojourn.hardware.images.desktop import ensure_desktop, tree_digest
+from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.machine import cache
 
 pytestmark = pytest.mark.lab
 
 
+def written(tree: Path) -> dict[Path, tuple[int, int]]:
+    """Return when the kernel last changed each file's content or attributes, and its size."""
+    return {path: (path.lstat().st_ctime_ns, path.lstat().st_size) for path in (tree, *tree.rglob("*"))}
+
+
 def test_compiling_sources_for_it_writes_nothing_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = ensure_desktop().root
-    before = tree_digest(root)
+    before = written(root)
     (module := tmp_path / "checkout" / "apps" / "module.py").parent.mkdir(parents=True)
     module.write_text("import argparse, bz2, dataclasses\n")
     monkeypatch.setattr(desktop, "CHECKOUT", tmp_path / "checkout")
     monkeypatch.setattr(cache, "root", lambda: tmp_path / "cache")
     sources, _ = desktop._ensure_sources(root.parent)
     assert list((sources / "sojourn" / "apps").rglob("module.*.pyc"))
-    assert tree_digest(root) == before
+    assert written(root) == before

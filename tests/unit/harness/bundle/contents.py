@@ -26,9 +26,9 @@ def unpacked(folder: Path) -> dict[str, bytes]:
 
 def told(folder: Path, secrets: Iterable[str]) -> dict[str, list[str]]:
     """File → which of the secrets its name or content tells, in whatever case; recordings of a screen aside."""
-    lower = [secret.lower() for secret in secrets]
-    return {
-        name: those
-        for name, content in unpacked(folder).items()
-        if (those := [one for one in lower if one.encode() in name.encode().lower() + b"\n" + content.lower()])
-    }
+    lower, found = [secret.lower() for secret in secrets], {}
+    for name, content in unpacked(folder).items():
+        held = name.encode().lower() + b"\n" + content.lower()
+        if those := [one for one in lower if one.encode() in held]:
+            found[name] = those
+    return found
