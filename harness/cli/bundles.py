@@ -109,7 +109,8 @@ def bundle_verify(
     else:
         print("not signed" if not checked.stale else "not signed in its present state: changed after it was signed")
     if result.other_page:
-        print("report.html does NOT match these scores: its sender wrote it; `sojourn report RUN` writes a new one")
+        other = "another version, or its sender, wrote it; `sojourn report RUN` writes a new one"
+        print(f"report.html does NOT match these scores: {other}")
     print(printable(scores))
 
 

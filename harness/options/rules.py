@@ -39,6 +39,8 @@ _RELAYED = "origin-cc"
 _NOQ = "noq"
 #: What a black box decides by itself; a user may state its rates.
 _DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
+#: What to use in place of values that other tools have, by option and value.
+_INSTEAD = {("video", "off"): "--recorder=none makes a run without a recording"}
 _MODES: dict[Mode, str] = {
     "stand-in": "a stand-in",
     "own": "your own folder (--url=FOLDER/…)",
@@ -116,7 +118,8 @@ class RawOptions:
         """Return the text of an option that is one of its choices. Raises OptionsError."""
         text, known = str(self.raw[name]), list(choices or BY_NAME[name].choices)
         if text not in known:
-            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
+            instead = _INSTEAD.get((name, text), "")
+            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known), instead)))
             raise OptionsError(f"{self.where(name)}: unknown {text!r}; {hint}", code="unknown-value", option=name)
         return text
 

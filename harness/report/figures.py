@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -133,10 +133,17 @@ def _round_trips(view: RunSeries, run: Path, column: bool) -> str:
     if not given:
         raise ReportError(f"{run}: no probe was recorded, so there is no delay to draw", code="missing")
     names = [name for name, _ in given]
-    kinds = [f"dashes-{n % _CURVES}{' again' * (n >= _CURVES)}" for n in range(len(given))] if column else looks(names)
+    kinds = (
+        [f"dashes-{n % _CURVES}{' again' * (n >= _CURVES)}" for n in range(len(given))] if column else _dashed(names)
+    )
     curves = [(name, kind, points) for (name, points), kind in zip(given, kinds, strict=True)]
     size = (_COLUMN, 230.0) if column else (_PAGE, 420.0)
     return ccdf_plot(curves, "CCDF of the probes' round-trip times", upwards="share of probes above", size=size)
+
+
+def _dashed(names: Sequence[str]) -> list[str]:
+    """Return the classes of curves; of two of the victim alone, the second has dashes, since the first has dots."""
+    return [kind.replace("who-alone dash-1", "who-alone dash-2") for kind in looks(names)]
 
 
 def _over_runs(place: Path, boxes: bool, column: bool, metric: str) -> str:

@@ -85,7 +85,7 @@ def experiments_view(groups: Sequence[Experiment], folder: Path) -> dict[str, An
         "rows": rows,
         "pictures": any(row.picture for row in rows),
         "maps": maps,
-        "swept": any(len(one.tables) > 1 for one in maps) or len(groups) > _MANY,
+        "swept": any(table.caption for one in maps for table in one.tables) or len(groups) > _MANY,
         "published": _published(groups),
         "experiments": [
             {

@@ -39,6 +39,11 @@ def test_the_jitter_that_is_let_pass_is_the_labs_own_unless_given() -> None:
     assert (parse(jitter_gate="50us").jitter_gate_ms, parse(jitter_gate="3ms").jitter_gate_ms) == (0.05, 3)
 
 
+def test_a_run_without_a_recording_is_named_where_others_call_it_video_off() -> None:
+    with refused("video", "unknown-value", "--video", "retain-on-failure", "--recorder=none"):
+        parse(video="off")
+
+
 def test_the_best_rendition_is_asked_of_youtube_alone() -> None:
     assert (parse().max_quality, parse(max_quality="2160p").max_quality) == (None, 2160)
     with refused("max-quality", "unknown-value", "--max-quality", "240p"):

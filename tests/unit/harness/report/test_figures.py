@@ -16,6 +16,7 @@ import pytest
 import sojourn
 from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.figures import STYLES, Kind, StyleName, figure
+from sojourn.harness.report.palette import _DASHES, LOOKS
 from sojourn.harness.report.picture import PictureError, write_picture
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import LoadError
@@ -66,7 +67,14 @@ def test_two_probes_are_told_apart_and_what_bypasses_the_queue_is_not_drawn(scor
     changes: dict[str, Any] = {"lab": scores.lab | {"qdisc_down": "dualpi2"}, "ect1_ccdf": curves}
     changes["ccdf"] = [*curves, Curve(name="unshaped", ms=[20.0], percent=[0.0], probes=10).model_dump()]
     run = made(tmp_path / "results", Scores.model_validate(scores.model_dump() | changes))
-    names = {word for word in words(sojourn.figure(run, kind="ccdf")) if "queue" in word}
+    drawing = sojourn.figure(run, kind="ccdf")
+    names = {word for word in words(drawing) if "queue" in word}
+    kinds = [kind.split() for kind in re.findall(r'class="line (who-[^"]+)" d="[^"]*" data-name', drawing.svg)]
+    dashes = {
+        (LOOKS[who.removeprefix("who-")].light, _DASHES[int(more[0][-1]) - 1] if more else LOOKS[who[4:]].dash)
+        for who, *more in kinds
+    }
+    assert len(kinds) == len(dashes) == 4, kinds
     assert names == {f"{phase}, {queue} queue" for phase in ("prague", "solo") for queue in "CL"}
 
 

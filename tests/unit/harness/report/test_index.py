@@ -192,6 +192,15 @@ def test_a_page_of_many_experiments_opens_with_the_map(series: Series) -> None:
     assert page.index("<h2>Harm by metric</h2>") < page.index("<h2>Harm with every contender</h2>")
 
 
+def test_a_map_of_one_queue_and_contender_opens_with_the_map(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rtt_us in (40_000, 9_000):
+        for rate in (20_000_000, 5_000_000):
+            folder = series([1], rtt_us=rtt_us, rate_down_bps=rate, rate_up_bps=rate)[0].parent
+    monkeypatch.setattr("sojourn.harness.report.heat_map._contenders", lambda _: ["prague"])
+    page = write_index(folder).read_text()
+    assert page.index("<h2>Harm by metric</h2>") < page.index("<h2>Harm with every contender</h2>")
+
+
 def test_swept_lists_and_options_that_some_runs_lack_are_rows_too(series: Series) -> None:
     for ladder in ([[240, 300_000]], [[240, 300_000], [720, 2_500_000]]):
         for loss in ({}, {"loss_percent": 1.0}):
