@@ -38,8 +38,12 @@ impl Prague {
 }
 
 impl Controller for Prague {
-    fn on_packet_sent(&mut self, _: Instant, _: u16, packet: u64) {
-        self.control.sent(packet);
+    fn on_packet_sent(&mut self, _: Instant, bytes: u16, packet: u64) {
+        self.control.sent(packet, f64::from(bytes));
+    }
+
+    fn on_end_acks(&mut self, _: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+        self.control.remain(in_flight as f64);
     }
 
     fn on_ack(&mut self, now: Instant, _: Instant, bytes: u64, packet: u64, idle: bool, rtt: &RttEstimator) {

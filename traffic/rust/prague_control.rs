@@ -14,12 +14,20 @@ const LEAST_PACKETS: f64 = 2.0;
 /// RFC 9002, section 7.2.
 const INITIAL_PACKETS: f64 = 10.0;
 
+/// Packets that arrived and are not acknowledged, as only every second one is; and half a packet, as windows are not whole.
+const UNACKED: f64 = 1.5;
+/// Pace over a window per RTT, as in TCP Prague: what is in flight is a window, not less.
+const AHEAD: f64 = 1.036;
+/// Part of the pace while more than the window is in flight.
+const WAITING: f64 = 0.1;
+
 #[derive(Clone, Debug)]
 pub struct Control {
     packet: f64,
     pub window: f64,
     slow_start: bool,
     srtt: f64,
+    in_flight: f64,
     pub alpha: f64,
     /// Packets acknowledged and marked since alpha was updated, and the packet whose acknowledgement ends the round.
     acked: u64,
@@ -43,6 +51,7 @@ impl Control {
             window: INITIAL_PACKETS * packet,
             slow_start: true,
             srtt: 0.0,
+            in_flight: 0.0,
             alpha: 0.0,
             acked: 0,
             marked: 0,
@@ -61,13 +70,16 @@ impl Control {
         self.packet = f64::from(packet);
     }
 
-    /// Bytes per second; 0 before the first sample of the RTT.
+    /// Bytes per second; 0 before the first sample of the RTT. A pace alone would take a round trip to follow a reduced
+    /// window, and more marks meanwhile; so the flow nearly stops until no more than the window is in flight.
     pub fn pace(&self) -> f64 {
-        let windows = if self.slow_start { 2.0 } else { 1.0 };
-        if self.srtt > 0.0 {
-            windows * self.window / self.srtt
-        } else {
-            0.0
+        if self.srtt == 0.0 {
+            return 0.0;
+        }
+        match () {
+            () if self.slow_start => 2.0 * self.window / self.srtt,
+            () if self.in_flight > self.window_with(UNACKED) => WAITING * self.window / self.srtt,
+            () => AHEAD * self.window / self.srtt,
         }
     }
 
@@ -76,8 +88,14 @@ impl Control {
         self.window + packets * self.packet
     }
 
-    pub fn sent(&mut self, packet: u64) {
+    pub fn sent(&mut self, packet: u64, bytes: f64) {
+        self.in_flight += bytes;
         self.largest_sent = self.largest_sent.max(packet);
+    }
+
+    /// Sets the bytes that are neither acknowledged nor lost.
+    pub fn remain(&mut self, bytes: f64) {
+        self.in_flight = bytes;
     }
 
     /// Takes the acknowledgement of a packet, `now`, with a smoothed RTT; a window that nothing fills does not grow.

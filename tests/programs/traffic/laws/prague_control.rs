@@ -34,8 +34,9 @@ struct Flow {
 impl Flow {
     fn new(rtt: f64) -> Self {
         let mut control = Control::new(PACKET);
-        control.sent(0);
+        control.sent(0, f64::from(PACKET));
         control.acked(rtt, 0, f64::from(PACKET), rtt, true);
+        control.remain(0.0);
         Self { control, rtt, now: rtt, sent: 1, acked: 1 }
     }
 
@@ -46,9 +47,10 @@ impl Flow {
     /// Acknowledges one packet, which an RTT after it was sent has a window's packets behind it.
     fn acknowledges(&mut self, marked: bool) {
         self.now += self.rtt / self.packets();
-        self.control.sent(self.sent + self.packets() as u64);
+        self.control.sent(self.sent + self.packets() as u64, f64::from(PACKET));
         self.sent += 1;
         self.control.acked(self.now, self.acked, f64::from(PACKET), self.rtt, true);
+        self.control.remain(self.control.window);
         self.acked += 1;
         if marked {
             self.control.marked(self.now);
@@ -100,7 +102,8 @@ fn it_doubles_each_round_trip_until_the_first_mark_which_halves() {
     let before = flow.packets();
     flow.acknowledges(true);
     near(flow.packets(), before / 2.0, 0.01);
-    near(flow.control.pace(), flow.control.window / 0.05, 1e-9);
+    flow.control.remain(flow.control.window);
+    near(flow.control.pace(), 1.036 * flow.control.window / 0.05, 1e-9);
 }
 
 #[test]
@@ -171,4 +174,15 @@ fn a_window_that_nothing_fills_does_not_grow() {
     let start = control.window;
     control.acked(0.1, 0, f64::from(PACKET), 0.05, false);
     assert_eq!(control.window, start);
+}
+
+#[test]
+fn it_waits_while_more_than_the_window_is_in_flight() {
+    let mut flow = Flow::new(0.05);
+    flow.acknowledges(true);
+    let rate = flow.control.window / 0.05;
+    flow.control.remain(flow.control.window + f64::from(PACKET));
+    near(flow.control.pace(), 1.036 * rate, 1e-9);
+    flow.control.sent(100, f64::from(PACKET));
+    near(flow.control.pace(), rate / 10.0, 1e-9);
 }
