@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from sojourn.apps.base import Mode, Stage
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
+from sojourn.apps.standins.call.voice import ensure_voice
 from sojourn.apps.standins.origin import ensure_certificate
 from sojourn.apps.two_party import POLL_S, TwoParty
 from sojourn.hardware.machine.files import log_file
@@ -59,6 +60,7 @@ class BrowserCall(TwoParty):
     watched = "Video call"
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         "call-bitrate": ("stand-in",), "call-cc": ("stand-in",), "call-ecn": ("stand-in",),
+        "call-sound": ("stand-in",),
     }  # fmt: skip
     #: Drawing and recording this size costs a quarter of a full screen, and the strip stays readable.
     far_size = 640, 360
@@ -70,15 +72,17 @@ class BrowserCall(TwoParty):
         cc: Literal["gcc", "scream"] = "gcc",
         ecn: Literal["not-ect", "ect1"] = "not-ect",
         trial: str = "",
+        sound: bool = False,
         **of_ends: Any,
     ) -> None:
         """`bitrate_bps` is the maximum video bit rate per direction; None: the best that the machine can sustain.
 
         `cc` is the congestion control of both ends. `ecn` is the codepoint that a GCC call's packets get as they leave
-        each end, `trial` the parameters of scream's field trial; for `of_ends` see TwoParty.
+        each end, `trial` the parameters of scream's field trial. With `sound`, each end speaks numbered tones, and its
+        page taps what it speaks and hears. For `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
-        self.cc, self.ecn = cc, ecn
+        self.cc, self.ecn, self.sound = cc, ecn, sound
         if cc == "scream":
             self.arguments = scream_flags(trial)
         self._formats: Sequence[Format] = (FULL, LIGHT)
@@ -96,6 +100,7 @@ class BrowserCall(TwoParty):
             bitrate_bps=options.call_bitrate_bps or (FULL.bitrate_bps if options.lab == "sim" else None),
             cc=options.call_cc,
             ecn=options.call_ecn,
+            sound=options.call_sound == "on" or (options.call_sound is None and options.lab == "sim"),
             driver=options.driver,
             recorder=options.recorder,
             browser=options.browser,
@@ -104,6 +109,7 @@ class BrowserCall(TwoParty):
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         ensure_certificate(HOST)
         self._cameras = [ensure_camera(f.width, f.height, progress) for f in self._formats]
+        self._voice = ensure_voice() if self.sound else None
 
     def call(self, stage: Stage) -> None:
         certificate = ensure_certificate(HOST)
@@ -119,7 +125,8 @@ class BrowserCall(TwoParty):
         for chosen, camera in zip(self._formats, self._cameras, strict=True):
             self._hang_up()
             self._format = chosen
-            query = urlencode({"width": camera.width, "height": camera.height, "bitrate": chosen.bitrate_bps})
+            wanted = {"width": camera.width, "height": camera.height, "bitrate": chosen.bitrate_bps}
+            query = urlencode(wanted | ({"sound": 1} if self.sound else {}))
             url = f"https://{HOST}:{stage.port}/?{query}"
             self._dial(stage, camera, url, hosts={HOST: stage.address}, spki=certificate.spki)
             if len(self._formats) == 1 or chosen is self._formats[-1] or self._holds(stage):
@@ -187,6 +194,7 @@ class BrowserCall(TwoParty):
                 "width": chosen.width, "height": chosen.height, "bitrate_bps": chosen.bitrate_bps, "ecn": self.ecn,
                 "client_port": self._ports[0], "server_port": self._ports[1], "self_test_fps": self._held_fps,
                 **({} if self.cc == "gcc" else {"cc": self.cc}),
+                **({"sound": True} if self.sound else {}),
             },
         }  # fmt: skip
 

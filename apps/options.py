@@ -248,6 +248,16 @@ class ServiceOptions(BaseModel):
             "not-ect", choices=("not-ect", "ect1"),
         ),
     ]  # fmt: skip
+    call_sound: Annotated[
+        Literal["on", "off"] | None,
+        Option(
+            "victim", "what",
+            "Sound of a call: off, or on, tones whose delay and gaps are measured (docs/calls.md) (default: on in the "
+            "sim lab, off in real time)",
+            choices=("on", "off"),
+        ),
+        Field(exclude_if=lambda sound: sound is None),  # as in the records of earlier versions
+    ] = None  # fmt: skip
     driver: Annotated[
         str,
         Option("recording", "how", "Library that drives the browser", "playwright", choices=DRIVERS),

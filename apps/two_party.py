@@ -19,8 +19,9 @@ from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.browsers.shown import kept_as
 from sojourn.apps.credentials import Credentials
 from sojourn.apps.standins.call.camera import Camera
-from sojourn.captures.player import CALL_SCRIPT, SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.captures.player import CALL_SCRIPT, SCRIPT, SOUND_SCRIPT, PlayerRecorder, PlayerSample
 from sojourn.captures.recorders import RECORDERS
+from sojourn.captures.sound import pack_sound
 from sojourn.hardware.machine.display import Display
 from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.place import CommandError, Place
@@ -42,10 +43,12 @@ class Party:
     of: str  # used in file names
     browser: Browser
     recorder: PlayerRecorder
+    folder: Path  # of its recordings and logs
 
     def stop(self) -> None:
         with contextlib.ExitStack() as last_first:
             last_first.callback(self.browser.close)
+            last_first.callback(pack_sound, self.folder)
             last_first.callback(self.recorder.stop)
 
     @property
@@ -83,23 +86,26 @@ class TwoParty(Service):
         self._ends: list[Party] = []
         #: The cameras' clips, created by `prepare`.
         self._cameras: list[Camera] = []
+        #: What both speak, a WAV file; None: no sound.
+        self._voice: Path | None = None
         self._stack = contextlib.ExitStack()
         self._processes: dict[str, Process] = {}
 
     @property
     def prepared(self) -> dict[str, Any]:
-        return {"cameras": [asdict(camera) for camera in self._cameras]}
+        return {"cameras": [asdict(camera) for camera in self._cameras], "voice": self._voice}
 
     def take(self, prepared: Mapping[str, Any]) -> None:
         self._cameras = TypeAdapter(list[Camera]).validate_python(prepared["cameras"])
+        self._voice = Path(prepared["voice"]) if prepared["voice"] else None
 
     def start(self, stage: Stage) -> None:
         if not self._cameras:
             self.prepare()
-        for film in (camera.file for camera in self._cameras):
-            if not film.is_file():
+        for file in (*(camera.file for camera in self._cameras), *([self._voice] if self._voice else [])):
+            if not file.is_file():
                 raise ServiceError(
-                    f"the camera's clip is missing: {film}; remove its folder to paint it again", code="missing"
+                    f"the call's clip is missing: {file}; remove its folder to make it again", code="missing"
                 )
         self._run = stage.run
         try:
@@ -149,12 +155,17 @@ class TwoParty(Service):
             ("the other end", FAR, _far_place(stage), self._far_display, self.far_size, self._far),
             ("the client", "client", stage.client, stage.display, here, stage.run),
         )
+        scripts = [SCRIPT, CALL_SCRIPT, *([SOUND_SCRIPT] if self._voice else [])]
         for name, of, place, display, (width, height), folder in ends:
-            arguments = [*flags(width=width, height=height, **trusted), *_camera_flags(camera), *self.arguments]
+            arguments = [
+                *flags(width=width, height=height, **trusted),
+                *_device_flags(camera, self._voice),
+                *self.arguments,
+            ]
             chromium = self._driver(
-                place, display, arguments, scripts=[SCRIPT, CALL_SCRIPT], program=self.browser, profile=self.profile
+                place, display, arguments, scripts=scripts, program=self.browser, profile=self.profile
             )
-            end = Party(name, of, chromium, PlayerRecorder(chromium, folder / "player.jsonl"))
+            end = Party(name, of, chromium, PlayerRecorder(chromium, folder / "player.jsonl"), folder)
             self._ends.append(end)
             self.enter(end, url)
         self.meet()
@@ -225,10 +236,11 @@ def _far_place(stage: Stage) -> Place:
     return replace(stage.server, prefix=(*stage.all_cores, *stage.server.prefix))
 
 
-def _camera_flags(camera: Camera) -> list[str]:
+def _device_flags(camera: Camera, voice: Path | None) -> list[str]:
     return [
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
         f"--use-file-for-fake-video-capture={for_viewer(camera.file)}",
+        *([f"--use-file-for-fake-audio-capture={for_viewer(voice)}"] if voice else []),
         "--disable-features=WebRtcHideLocalIpsWithMdns",
     ]

@@ -13,6 +13,10 @@
     outbound: ['framesEncoded', 'framesPerSecond', 'frameWidth', 'frameHeight', 'qualityLimitationReason',
       'qualityLimitationResolutionChanges', 'targetBitrate', 'bytesSent', 'packetsSent', 'retransmittedPacketsSent',
       'keyFramesEncoded', 'qpSum', 'totalEncodeTime'],
+    sound: ['totalSamplesReceived', 'concealedSamples', 'silentConcealedSamples', 'concealmentEvents',
+      'insertedSamplesForDeceleration', 'removedSamplesForAcceleration', 'packetsReceived', 'packetsLost',
+      'packetsDiscarded', 'fecPacketsReceived', 'jitter', 'jitterBufferDelay', 'jitterBufferTargetDelay',
+      'jitterBufferEmittedCount'],
     pair: ['currentRoundTripTime', 'availableOutgoingBitrate'],
   };
   // The counters of ECN, by the report that has them.
@@ -65,10 +69,12 @@
   const pick = (stats, names) => Object.fromEntries(names.map((name) => [name, stats?.[name] ?? null]));
   async function sample() {
     const streams = [];
+    let sound = null; // of a stand-in call, which has one
     for (const [n, peer] of connections.entries()) {
       if (peer.connectionState === 'closed') continue;
       const report = await peer.getStats();
       for (const stats of report.values()) {
+        if (stats.kind === 'audio' && stats.type === 'inbound-rtp') sound ??= stats;
         if (stats.kind === 'video') streams.push({ key: `${n} ${stats.id}`, peer, report, stats });
       }
     }
@@ -94,6 +100,7 @@
       outbound: pick(outbound?.stats, WANTED.outbound),
       pair: pick(pair, WANTED.pair),
       path: remote ? player.path : null,
+      ...(sound && player.listen ? { sound: pick(sound, WANTED.sound) } : {}), // if the call's sound is tapped
       ...(transport?.ccfbMessagesReceived === undefined ? {} : { // only RFC 8888 feedback is counted
         marks: {
           ...pick(outbound?.stats, MARKS.outbound), ...pick(inbound?.stats, MARKS.inbound),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import threading
@@ -16,8 +17,12 @@ from pydantic import BaseModel, ConfigDict
 SCRIPT = Path(__file__).with_name("player.js")
 #: Injected after SCRIPT into the page of a call.
 CALL_SCRIPT = Path(__file__).with_name("call.js")
+#: Injected after SCRIPT into the page of a call with sound.
+SOUND_SCRIPT = Path(__file__).with_name("sound.js")
 #: Injected after SCRIPT into the page of a stand-in video.
 FRAMES_SCRIPT = Path(__file__).with_name("frames.js")
+SOUND_PCM = "sound.pcm"
+"""The samples of a call's sound as they were heard: 16 bit, little-endian, mono, at the rate that its lines have."""
 DRAIN = "() => window.__sojourn ? window.__sojourn.drain() : []"
 _MISSES = 3  # consecutive calls without an answer after which the page counts as lost
 #: Longer than any pause of a live page, s.
@@ -58,7 +63,10 @@ class PlayerRecorder:
     """A thread that fetches the page's samples once per second and appends them to a file."""
 
     def __init__(self, page: Page, path: Path, period: float = 1.0) -> None:
-        """`period` (s): the interval of fetches, not of samples."""
+        """`period` (s): the interval of fetches, not of samples.
+
+        The sound that a page hears (captures/sound.js) is appended to SOUND_PCM next to the file, not to its lines.
+        """
         self._page, self._path, self._period = page, path, period
         self._latest: PlayerSample | None = None
         self._waits = 0
@@ -104,10 +112,16 @@ class PlayerRecorder:
                         _LOG.warning("the page no longer responds: %s", self._failure)
                         return
                 for line in lines:
+                    if line.get("event") == "heard":
+                        self._append(line["detail"].pop("pcm"))
                     file.write(json.dumps(line) + "\n")
                     self._note(line)
                 if last:
                     return
+
+    def _append(self, samples: str) -> None:
+        with self._path.with_name(SOUND_PCM).open("ab") as file:
+            file.write(base64.b64decode(samples))
 
     def _note(self, line: dict[str, Any]) -> None:
         event = line.get("event")

@@ -33,12 +33,14 @@ def marks_log(lines: Iterable[Mapping[str, Any]]) -> pl.DataFrame | None:
 
 def marks_within(log: pl.DataFrame, windows: Sequence[Window]) -> dict[str, int | None]:
     """Return the growth of every counter in these windows; None for one that was never reported."""
-    return {name: _growth(log.drop_nulls(name), name, windows) for name in COUNTERS}
+    return {name: growth(log.drop_nulls(name), name, windows) for name in COUNTERS}
 
 
-def _growth(log: pl.DataFrame, name: str, windows: Sequence[Window]) -> int | None:
-    def at(t: float) -> int:
+def growth(log: pl.DataFrame, name: str, windows: Sequence[Window]) -> Any:
+    """Return the growth of a counter in these windows; None if it was never reported."""
+
+    def at(t: float) -> Any:
         """The last report until `t`, else the first one."""
-        return int(log[name][max(log["t"].search_sorted(t, "right") - 1, 0)])
+        return log[name][max(log["t"].search_sorted(t, "right") - 1, 0)]
 
     return sum(at(end) - at(start) for start, end in windows) if log.height else None

@@ -105,7 +105,16 @@ def over_time(evidence: Observations, span: Window, step: float) -> TimeSeries:
         series.fps = freezes.fps_series(evidence.picture.changes, bounds)
     if evidence.picture.stalls is not None:
         series.stalled_s = [freezes.frozen_s(evidence.picture.stalls, a, b) for a, b in pairwise(bounds)]
+    if evidence.sound is not None:
+        bins = list(pairwise(bounds))
+        tones, ear = ([latency.within(table, [bin_]) for bin_ in bins] for table in evidence.sound)
+        series.ear_ms = [_median(part["delay_ms"]) for part in tones]
+        series.ear_gap_s = [int(part["gap"].sum()) / 1e3 for part in ear]
     return TimeSeries(**series.model_dump())
+
+
+def _median(values: pl.Series) -> float | None:
+    return values.median()  # type: ignore[return-value]
 
 
 def ccdfs(

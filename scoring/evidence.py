@@ -207,6 +207,11 @@ class Setting:
         return self.lab.get("call")
 
     @property
+    def sound(self) -> bool:
+        """Whether it is a call with sound."""
+        return self.call is not None and bool(self.call.get("sound"))
+
+    @property
     def scream(self) -> bool:
         """Whether it is a call by SCReAM, whose media is ECT(1)."""
         return self.call is not None and self.call.get("cc") == "scream"
@@ -221,6 +226,7 @@ def needed(setting: Setting) -> list[tuple[str, ...]]:
         "timeline.json": True,
         "lab.json": True,
         **{f"{end}{name}": True for end in ends for name in (*of_screen, "player.jsonl")},
+        **{f"{end}sound.flac": setting.sound for end in ends},
         "bulk.json": bool(parts),
         "ss.jsonl": any(part.bulk and not part.up for part in parts),
         "ss-up.jsonl": any(part.bulk and part.up for part in parts),

@@ -15,11 +15,10 @@ from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.picture import frames, freezes, rendition
 from sojourn.scoring.picture.shown import Picture
 from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.sound.ear import Sound
+from sojourn.scoring.sound.neteq import neteq_within
+from sojourn.scoring.sound.summary import IN_TIME_MS, sound_fields
 from sojourn.scoring.transport import demand
-
-IN_TIME_MS = 400.0
-"""The maximum mouth-to-ear delay for planning networks (ITU-T G.114, 2003); later frames are late."""
-
 
 ANSWER_IN_TIME_MS = 100.0
 """The deadline of a probe's answer: a convention of this project, not of a standard. Compare it with the path's RTT."""
@@ -38,6 +37,9 @@ class Observations:
     uploads: pl.DataFrame | None = None
     marks: pl.DataFrame | None = None
     """A SCReAM call's counters of ECN, see `sojourn.scoring.call_marks.marks_log`."""
+    sound: Sound | None = None
+    neteq: pl.DataFrame | None = None
+    """A call's counters of its jitter buffer for sound, see `sojourn.scoring.sound.neteq.neteq_log`."""
     connections: pl.DataFrame | None = None
     """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`."""
 
@@ -111,4 +113,8 @@ class Observations:
                     "frame_loss": delays["delay_ms"].null_count() / delays.height,
                     "frames_in_time": (delays["delay_ms"] <= IN_TIME_MS).sum() / delays.height,
                 }
+        if self.sound is not None:
+            values |= sound_fields(self.sound, self.picture.delays, windows)
+        if self.neteq is not None:
+            values |= neteq_within(self.neteq, windows)
         return values if self.marks is None else values | marks_within(self.marks, windows)

@@ -22,6 +22,8 @@ from sojourn.scoring.picture.shown import Picture, picture
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Jitter
 from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.sound.ear import SOUND, Sound, ear
+from sojourn.scoring.sound.neteq import neteq_log
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.probes import PROBES, probe_of
 from sojourn.traffic.rpm_programs import PROBES_FILE
@@ -67,6 +69,36 @@ class RunEvidence:
             return {}
         ends = {"client": self.files, "server": self.files.of_other_end}
         return {side: marks_log(files.lines("player.jsonl", records.PLAYER)) for side, files in ends.items()}
+
+    @cached_property
+    def sound(self) -> Sound | None:
+        """What the client of a call heard; None without sound."""
+        return self._heard(self.files, self.files.of_other_end)
+
+    @cached_property
+    def far_sound(self) -> Sound | None:
+        """What the other end of a call heard; None without sound."""
+        return self._heard(self.files.of_other_end, self.files)
+
+    def _heard(self, listener: RawFiles, speaker: RawFiles) -> Sound | None:
+        file = listener.folder / SOUND
+        if not self.setting.sound or not file.exists():
+            return None
+        lines, other = (files.lines("player.jsonl", records.PLAYER) for files in (listener, speaker))
+        return listener.whole(file, lambda: ear(lines, other, file))
+
+    @cached_property
+    def neteq(self) -> dict[str, pl.DataFrame | None]:
+        """The counters of both ends' jitter buffers for sound, by their sides of the router; empty without sound."""
+        if not self.setting.sound:
+            return {}
+        ends = {"client": self.files, "server": self.files.of_other_end}
+        return {side: neteq_log(files.lines("player.jsonl", records.PLAYER)) for side, files in ends.items()}
+
+    @property
+    def sounds(self) -> list[tuple[str, Sound | None]]:
+        """What both ends of a call with sound heard, with the prefix of the other end's gate names."""
+        return [("", self.sound), (f"{FAR} end's ", self.far_sound)] if self.setting.sound else []
 
     @property
     def pictures(self) -> list[tuple[str, Picture]]:
@@ -203,6 +235,8 @@ class RunEvidence:
             {probe.prefix: probe.sent for probe in self.probes if probe.sent is not None},
             self.before.upload if self.before and self.setting.uploads else None,
             self.marks.get("client"),
+            self.sound,
+            self.neteq.get("client"),
             self.connections,
         )
 

@@ -52,8 +52,9 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     rows, far = _table(evidence, setting, measured, _besides_bulk(inputs)), []
     if inputs.far_picture:
         seen_there = Observations(
-            inputs.far_picture, setting.clip_fps, before.back if before else None, marks=inputs.marks.get("server")
-        )
+            inputs.far_picture, setting.clip_fps, before.back if before else None,
+            marks=inputs.marks.get("server"), sound=inputs.far_sound, neteq=inputs.neteq.get("server"),
+        )  # fmt: skip
         far = _table(seen_there, setting, measured)
     windows = inputs.solo
     known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
@@ -90,6 +91,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         sojourn=waits,
         sojourn_ccdf=wait_curves,
         frame_ccdf=ccdfs(measured, windows, shown.delays, None, "delay_ms"),
+        sound_begins=inputs.sound.ear["t"][0] - t0 if inputs.sound is not None and inputs.sound.ear.height else None,
         blind=shown.blind,
         far=far,
     )

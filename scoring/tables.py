@@ -14,7 +14,7 @@ import polars as pl
 
 from sojourn.bottleneck.qdiscs import marks, sce_marks
 from sojourn.scoring.curves import crossings_down
-from sojourn.scoring.evidence import Setting, capture_file, first_of, read_capture
+from sojourn.scoring.evidence import FAR, Setting, capture_file, first_of, read_capture
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.packets.pcapng import CODEPOINTS
 from sojourn.scoring.picture import frames, rendition
@@ -22,11 +22,13 @@ from sojourn.scoring.picture.judged import COLUMNS as JUDGED
 from sojourn.scoring.picture.judged import QUALITY, read_judged
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.columns import ENDS, Columns, TableColumn, columns_of
+from sojourn.scoring.sound.ear import SOUND, ear
 from sojourn.traffic.probes import PROBES
 from sojourn.traffic.rpm_programs import PROBES_FILE
 
 _ECN = "ECN codepoint: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE"
 _UNSHAPED = "irtt-unshaped"
+_OF_SOUND = SOUND, "player.jsonl"
 _SETTING = ("timeline.json", "lab.json")
 _CAPTURES = ("server.pcapng.zst", "server.pcapng", "client.pcapng.zst", "client.pcapng")
 
@@ -109,6 +111,19 @@ def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
     height = pl.col("rendition").replace_strict(ladder, default=None, return_dtype=pl.Int32)
     shown = shown.with_columns(height=pl.when(read).then(height), frame=pl.when(read).then("frame").otherwise(-1))
     return shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
+
+
+def _sound(run: Path, setting: Setting) -> pl.DataFrame | None:
+    folders = {"client": run, FAR: run / FAR}
+    if not setting.sound or not all((folder / name).exists() for folder in folders.values() for name in _OF_SOUND):
+        return None
+    lines = {end: records.read_lines(folder / "player.jsonl", records.PLAYER) for end, folder in folders.items()}
+    heard = {
+        "client": ear(lines["client"], lines[FAR], run / SOUND),
+        FAR: ear(lines[FAR], lines["client"], run / FAR / SOUND),
+    }
+    parts = [it.tones.with_columns(listener=pl.lit(end)) for end, it in heard.items() if it is not None]
+    return pl.concat(parts) if parts else None
 
 
 def _pictures(run: Path) -> pl.DataFrame | None:
@@ -279,6 +294,18 @@ TABLES: Mapping[str, Table] = {
         ),
         ("timeline.json", QUALITY),
         _pictures,
+    ),
+    "sound": Table(
+        "20 ms of the sound that an end of a call spoke",
+        Columns(
+            {
+                "t": TableColumn(pl.Float64, "Unix s when it was spoken"),
+                "listener": TableColumn(pl.String, "`client`, or `far`: the other end"),
+                "delay_ms": TableColumn(pl.Float64, "from the microphone to the listener's ear; null: never heard"),
+            }
+        ),
+        (*_SETTING, "sound.flac", "player.jsonl"),
+        _of_victim(_sound),
     ),
     "probes": Table(
         "a packet of a latency probe (irtt); every probe through the bottleneck sends 50 per second",

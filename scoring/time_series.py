@@ -62,6 +62,10 @@ class RunSeries:
     """Per probe, by its name: (phase, contender, (ms, percent)) of every curve."""
     queue: QueueSeries = field(default_factory=QueueSeries)
     rtts: list[ProbeSeries] = field(default_factory=list)
+    ear: Points = field(default_factory=list)
+    """Median mouth-to-ear delay of a call's sound per step, ms."""
+    gaps: Points = field(default_factory=list)
+    """Gaps in the sound at the ear per step, ms."""
     rates: list[tuple[float, float, float]] = field(default_factory=list)
     """Start, end and rate (Mbit/s) of every period of the downlink rate; empty if it does not step."""
 
@@ -106,6 +110,8 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         queue=queue,
         rtts=[one for one in series if one.p50],
         rates=_rates(scores, end),
+        ear=_middles(scores, "ear_ms"),
+        gaps=[(t, None if gap is None else 1e3 * gap) for t, gap in _middles(scores, "ear_gap_s")],
     )
 
 

@@ -38,6 +38,7 @@ from sojourn.scoring.schema import records
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
+from sojourn.scoring.sound.ear import SOUND
 from sojourn.traffic.rpm_programs import PROBES_FILE
 
 Keep = Callable[[Path, Path, Pseudonyms], None]
@@ -145,7 +146,7 @@ def _keepers(key: bytes) -> dict[str, Keep]:
         **{name: partial(_lines, shape) for name, shape in lines.items()},
         **dict.fromkeys(captures, masked),
         **dict.fromkeys(probes, _round_trips),
-        **dict.fromkeys(_RECORDINGS, _copied),
+        **dict.fromkeys((*_RECORDINGS, SOUND), _copied),  # the sound is Sojourn's tones
         _OPTIONS: _options,
     }
 

@@ -60,6 +60,7 @@ _WORDS = frozenset(
         *("foreign", "self", "Low", "Medium", "High"),
         # Events and qualities of a player (captures/player.js, captures/call.js, apps/page_service.py).
         *("waiting", "playing", "pause", "ended", "seeking", "seeked", "stalled", "ratechange", "resize", "error"),
+        *("spoken", "heard"),  # captures/sound.js
         *("qualitychange", "ad", "camera", "unknown", "auto", "tiny", "small", "medium", "large", "highres"),
         *(f"hd{lines}" for lines in (720, 1080, 1440, 2160)),
         *("not", "ect", "ect0", "ce", "true", "false"),

@@ -228,6 +228,10 @@ _RULES = (
         "a SCReAM call marks its media as ECT(1) itself; omit --call-ecn, or use --call-cc=gcc",
     ),
     _Rule(
+        "call-sound", lambda it: it.raw["call-sound"] == "on" and it.lab != "sim",
+        "a call has sound in simulated time only, where its delay is exact; omit --call-sound, or use --lab=sim",
+    ),
+    _Rule(
         "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
         "--ladder already sets the highest quality; omit --max-quality or --ladder",
     ),

@@ -95,7 +95,7 @@ def _heading(scores: Scores, run: Path) -> list[str]:
 
 
 def panels(view: RunSeries) -> list[Panel]:
-    """Return the panels of the timeline: goodput, quality with freezes, and the queue's report."""
+    """Return the panels of the timeline: goodput, quality with freezes, probes, a call's sound, the queue's report."""
     rate: Points = [(t, mbps) for start, end, mbps in view.rates for t in (start, end)]
     goodput = Panel("goodput (Mbit/s)", 190, _top(view.victim, view.contender, rate))
     # A player fetches segments: its seconds jump between all and nothing.
@@ -128,6 +128,9 @@ def panels(view: RunSeries) -> list[Panel]:
         kind = who(probe.name or "c")
         lines = [Line(f"{kind} faint", probe.largest, "maximum per half second"), Line(kind, probe.p50, "median")]
         strips.append(Panel(f"round-trip time of the {of}", 100, _top(probe.largest), lines=lines))
+    if view.ear:
+        lines = [Line("who-victim bold", view.ear, "median delay"), Line("who-drops", view.gaps, "gaps, per second")]
+        strips.append(Panel("sound: mouth to ear, and gaps (ms)", 100, _top(view.ear, view.gaps), lines=lines))
     queue = view.queue
     if queue.backlog_ms:
         name = f"backlog of {queue.kind} at the bottleneck's rate (ms)"

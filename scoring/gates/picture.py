@@ -22,14 +22,16 @@ _PRESENTED_S = 0.1
 
 
 @gate_of_runs("recorder-frames-missing", "recording-complete", "player-samples-complete", "every-frame-recorded",
-              "strip-unread", "every-frame-logged", "frame-log-agrees")  # fmt: skip
+              "sound-complete", "strip-unread", "every-frame-logged", "frame-log-agrees")  # fmt: skip
 def recording(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the records of recorder and player at every end; only simulated time requires every frame."""
+    """Judge the records of recorder, player and sound at every end; only simulated time requires every frame."""
     span, limits = run.setting.span, run.limits
     if run.setting.screening:
         yield covers("player-samples-complete", "player samples", run.picture.sampled, span, limits)
         yield every_frame_logged(run.picture.frames, run.picture.sampled, run.picture.positions)
         return
+    for who, heard in run.sounds:
+        yield covers("sound-complete", f"{who}sound", None if heard is None else heard.ear["t"], span, limits)
     for who, seen in run.pictures:
         recorded = seen.recording
         times = None if recorded is None else recorded.times

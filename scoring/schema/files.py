@@ -31,6 +31,7 @@ FILES: dict[str, RunFile] = {
     "lab.json": RunFile("addresses, ports, rates and queues"),
     "screen.mp4": RunFile("the recording of the screen"),
     "screen.json": RunFile("time of the recording's first frame, frames missing"),
+    "sound.flac": RunFile("the sound of a call as this end heard it"),
     "player.jsonl": RunFile("state of the page's player, sampled"),
     "irtt.json.gz": RunFile("round-trip times through the bottleneck, Not-ECT"),
     "irtt-ect1.json.gz": RunFile("round-trip times through the bottleneck, ECT(1)"),

@@ -275,15 +275,39 @@ class MarksRecord(_Record):
     ccfbMessagesReceived: NotRequired[_Counter]
 
 
+class NetEqRecord(_Record):
+    totalSamplesReceived: NotRequired[_Counter]
+    concealedSamples: NotRequired[_Counter]
+    insertedSamplesForDeceleration: NotRequired[_Counter]
+    removedSamplesForAcceleration: NotRequired[_Counter]
+    jitterBufferDelay: NotRequired[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None]
+    jitterBufferEmittedCount: NotRequired[_Counter]
+
+
 class CallSecond(_Record):
     path: NotRequired[PathRecord | None]
     marks: NotRequired[MarksRecord]
+    sound: NotRequired[NetEqRecord]
+
+
+_Index = Annotated[int, Field(ge=0, le=2**40)]
+_Clock = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
+_Sample = Annotated[int, Field(ge=-32768, le=32767)]
+
+
+class TapSecond(_Record):
+    rate: Annotated[float, Field(ge=8000, le=192_000)]
+    count: _Index
+    marks: list[tuple[_Index, _Clock, _Clock]]
+    excerpts: NotRequired[list[tuple[_Index, list[_Sample]]]]
 
 
 DETAILS: dict[str, Any] = {
     "ad": bool,
     "call": CallSecond,
     "camera": list[tuple[int, float, float]],
+    "heard": TapSecond,
+    "spoken": TapSecond,
     "frame": tuple[
         Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)],
         Annotated[int, Field(ge=0, le=100_000)],
@@ -291,7 +315,8 @@ DETAILS: dict[str, Any] = {
     ],
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
-its camera (captures/call.js); position (s), height (lines) and number of a presented frame (captures/frames.js)."""
+its camera (captures/call.js); the times of a call's sound, and excerpts of it (captures/sound.js); position (s), height
+(lines) and number of a presented frame (captures/frames.js)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 

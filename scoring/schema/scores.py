@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.6"
+SCORER = "2.7"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # the suffix of such a curve's name
 #: Of a field that only some victims have: without a value, it is not in the document.
@@ -30,7 +30,7 @@ class Metrics(BaseModel):
     `played_share` is the time without stalls, `unfrozen_share` that without WebRTC's freezes, `played_height` the mean
     height of the picture, 0 while it stalls; `rtt_…`, `probe_loss` and `answered_share` (of those sent) are the Not-ECT
     probe's, those with the prefix `ect1_` the ECT(1) probe's; `frame_loss` the share of frames never shown,
-    `frames_in_time` that of those shown within `sojourn.scoring.metrics.IN_TIME_MS`. `rtt_answered_p99_ms` and
+    `frames_in_time` that of those shown within `sojourn.scoring.sound.summary.IN_TIME_MS`. `rtt_answered_p99_ms` and
     `frame_shown_p99_ms` are percentiles over what arrived; `buffer_fall_s` is the largest fall of the player's buffer
     within a window. `rtt_in_time` is the share of the probes sent that were answered within
     `sojourn.scoring.metrics.ANSWER_IN_TIME_MS`. `fair_share_met` is the goodput over the victim's max-min fair share
@@ -39,6 +39,15 @@ class Metrics(BaseModel):
     trimmed means of which it consists, of the answered probes; `foreign_answered_share` is their share of those sent.
     `media_…` and `ccfb_received` are a SCReAM call's, as its browser counts them every second: RTP packets sent and
     received with these codepoints, those whose ECT(1) was cleared on the way, and the other end's RFC 8888 reports.
+    `ear_…` are a call's sound, every 20 ms of it (`sojourn.scoring.sound.ear`): delay from the other end's microphone
+    to this end's ear, and as for frames, `ear_loss`, and the shares within the limits of ITU-T G.114. `ear_gap_share`
+    and `ear_repeated_share` are of the time at the ear; `neteq_…` are NetEq's own counters, as shares of its samples,
+    and the mean time that samples waited in its buffer.
+    `lip_sync_p50_ms` is the delay of a picture less that of the sound spoken at its capture, positive where the sound
+    is ahead, and `lip_sync_in_limits` the share of pictures within the thresholds of detection of ITU-R BT.1359-1.
+    `r_factor` and `mos_cqe` are the E-model's (ITU-T G.107, `sojourn.scoring.sound.emodel`) of the inputs `e_model`:
+    mean delay (`ta_ms`), loss in percent (`ppl`), its burst ratio, and what is assumed of the codec (`ie`, `bpl`); all
+    others have their default values.
     """
 
     seconds: Number
@@ -126,6 +135,39 @@ class Metrics(BaseModel):
         Number | None, Metric("camera to screen of the frames shown, P99", "less", harm=True, alone=True)
     ] = None
     frame_loss: Annotated[Number | None, Metric("frames never shown", alone=True, measured=False)] = None
+    ear_in_time: Annotated[Number | None, _SOME, Metric("sound heard within 0.4 s", "more", harm=True, alone=True)] = (
+        None
+    )
+    ear_interactive: Annotated[
+        Number | None, _SOME, Metric("sound heard within 0.15 s", "more", harm=True, alone=True)
+    ] = None
+    ear_p50_ms: Annotated[Number | None, _SOME, Metric("mouth to ear, P50", "less", alone=True)] = None
+    ear_p95_ms: Annotated[Number | None, _SOME, Metric("mouth to ear, P95", "less", alone=True)] = None
+    ear_heard_p95_ms: Annotated[
+        Number | None, _SOME, Metric("mouth to ear of the sound heard, P95", "less", harm=True, alone=True)
+    ] = None
+    ear_loss: Annotated[Number | None, _SOME, Metric("sound never heard", "less", alone=True)] = None
+    ear_gap_share: Annotated[Number | None, _SOME, Metric("gaps in the sound", "less", alone=True)] = None
+    ear_repeated_share: Annotated[Number | None, _SOME, Metric("sound heard twice", alone=True, measured=False)] = None
+    neteq_concealed_share: Annotated[
+        Number | None, _SOME, Metric("samples concealed by NetEq", alone=True, measured=False)
+    ] = None
+    neteq_stretched_share: Annotated[
+        Number | None, _SOME, Metric("samples inserted by NetEq", alone=True, measured=False)
+    ] = None
+    neteq_shortened_share: Annotated[
+        Number | None, _SOME, Metric("samples removed by NetEq", alone=True, measured=False)
+    ] = None
+    neteq_buffer_ms: Annotated[Number | None, _SOME, Metric("in NetEq's buffer, mean", alone=True, measured=False)] = (
+        None
+    )
+    lip_sync_p50_ms: Annotated[Number | None, _SOME, Metric("lead of the sound over the picture", alone=True)] = None
+    lip_sync_in_limits: Annotated[
+        Number | None, _SOME, Metric("pictures in sync with the sound", "more", harm=True, alone=True)
+    ] = None
+    r_factor: Annotated[Number | None, _SOME, Metric("E-model's R", "more", alone=True)] = None
+    mos_cqe: Annotated[Number | None, _SOME, Metric("E-model's MOS", "more", alone=True, measured=False)] = None
+    e_model: Annotated[dict[str, Number] | None, _SOME] = None
     media_sent_ect1: Annotated[int | None, _SOME, Metric("RTP packets sent as ECT(1)", measured=False)] = None
     media_received_ect1: Annotated[int | None, _SOME, Metric("RTP packets received as ECT(1)", measured=False)] = None
     media_received_ce: Annotated[int | None, _SOME, Metric("RTP packets received as CE", measured=False)] = None
@@ -281,7 +323,11 @@ class Blind(BaseModel):
 
 
 class TimeSeries(BaseModel):
-    """One value per step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase."""
+    """One value per step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase.
+
+    `ear_ms` is the median mouth-to-ear delay of the sound spoken in a bin that was heard, `ear_gap_s` the length of the
+    gaps at the ear.
+    """
 
     step_s: float
     t: list[Number]
@@ -290,6 +336,8 @@ class TimeSeries(BaseModel):
     height: list[Number | None] | None = None
     fps: list[Number] | None = None
     stalled_s: list[Number] | None = None
+    ear_ms: Annotated[list[Number | None] | None, _SOME] = None
+    ear_gap_s: Annotated[list[Number] | None, _SOME] = None
 
 
 class Curve(BaseModel):
@@ -347,6 +395,9 @@ class Scores(BaseModel):
         [], description='P(sojourn time > x) of all in a phase and queue, "cubic C"; then "cubic C, as the qdisc tells"'
     )
     frame_ccdf: list[Curve] = Field([], description="of a call: how long frames took, one a phase, then solo")
+    sound_begins: Annotated[Number | None, _SOME] = Field(
+        None, description="of a call: when sound.flac begins, s from the start of the first phase"
+    )
     blind: Blind | None = Field(None, description="of a picture without a strip")
     far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
 

@@ -13,20 +13,30 @@
   const fail = (reason) => window.__sojourn.keep({ t: now() / 1e3, event: 'failed', detail: reason });
   window.addEventListener('unhandledrejection', ({ reason }) => fail(String(reason)));
 
+  const raw = { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 };
   const camera = await navigator.mediaDevices.getUserMedia({
     video: { width: { exact: size.width }, height: { exact: size.height } },
+    audio: query.has('sound') && raw,
   });
   const [picture] = camera.getVideoTracks();
   picture.onended = () => fail('the camera has ended');
 
   const peer = new RTCPeerConnection();
-  peer.ontrack = ({ streams }) => { video.srcObject = streams[0]; };
+  peer.ontrack = ({ track, streams }) => {
+    video.srcObject = streams[0];
+    if (track.kind === 'audio') window.__sojourn.listen('heard', track, true).catch((error) => fail(String(error)));
+  };
   peer.onconnectionstatechange = () => {
     if (peer.connectionState === 'failed') fail('the connection to the other end has failed');
   };
   const sender = peer.addTrack(picture, camera);
   const vp8 = RTCRtpReceiver.getCapabilities('video').codecs.filter(({ mimeType }) => /vp8|rtx/i.test(mimeType));
   peer.getTransceivers()[0].setCodecPreferences(vp8);
+  for (const voice of camera.getAudioTracks()) {
+    voice.onended = () => fail('the microphone has ended');
+    peer.addTrack(voice, camera);
+    window.__sojourn.listen('spoken', voice, false).catch((error) => fail(String(error)));
+  }
 
   const room = new WebSocket(`wss://${location.host}/room`);
   const say = (message) => room.send(JSON.stringify(message));

@@ -199,6 +199,16 @@
       cursor.setAttribute("aria-valuenow", t.toFixed(1)); cursor.setAttribute("aria-valuetext", at);
       words.textContent = poster && !begun ? poster : at;
     };
+    // What the listener heard plays along; the recording itself has no sound.
+    const sound = document.getElementById("sound");
+    if (sound) {
+      const ahead = offset - Number(sound.dataset.offset);
+      const join = () => { sound.currentTime = Math.max(0, video.currentTime + ahead); sound.playbackRate = video.playbackRate; };
+      video.addEventListener("play", () => { join(); sound.play().catch(() => {}); });
+      video.addEventListener("pause", () => sound.pause());
+      for (const name of ["seeked", "ratechange"]) video.addEventListener(name, join);
+      video.addEventListener("volumechange", () => { sound.volume = video.volume; sound.muted = video.muted; });
+    }
     const seek = t => { video.currentTime = Math.min(Math.max(0, t - offset), video.duration || Infinity); show(); };
     const follow = () => { show(); if (!video.paused && !video.ended) requestAnimationFrame(follow); };
     const keys = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10};

@@ -12,7 +12,9 @@ import pytest
 
 from sojourn.scoring.gates.marking import marked
 from sojourn.scoring.score import score_run
+from sojourn.scoring.tables import TABLES
 from sojourn.scoring.validity import Limits
+from tests.sound import ear_line, mouth_line, spoken, write_flac
 
 DELAY_S = 0.1
 FIRST, LOOP = 1700, 1800  # of the recorded strip
@@ -134,3 +136,57 @@ def test_a_live_call_whose_strip_is_not_shown_is_scored_by_its_motion(live_call:
 )  # fmt: skip
 def test_marking_is_proven_by_the_packets_sent(asked: str, sent: list[int], ok: bool) -> None:
     assert marked("call-marked", "call", "client", sent, asked, Limits()).ok is ok
+
+
+@pytest.fixture
+def heard(call: Path) -> Path:
+    """The same call with sound, 60 ms from mouth to ear; in the second phase, the client misses 2 of 10 s."""
+    lab = json.loads((call / "lab.json").read_text())
+    lab["call"]["sound"] = True
+    (call / "lab.json").write_text(json.dumps(lab))
+    start = json.loads((call / "timeline.json").read_text())["phases"][0]["start"]
+    for folder in (call, call / "far"):
+        sound = spoken(24)
+        if folder is call:
+            sound[16 * 48_000 : 18 * 48_000] = 0
+        write_flac(sound, folder / "sound.flac")
+        with (folder / "player.jsonl").open("a") as file:
+            for line in (mouth_line(start - 1), ear_line(start - 1 + 0.06)):
+                file.write(json.dumps(line) + "\n")
+            for second in range(-2, 24):
+                concealed = 4800 * max(0, second - 10)
+                counters = {"totalSamplesReceived": 48_000 * (second + 2), "concealedSamples": concealed}
+                line = {"t": start + second, "event": "call", "detail": {"sound": counters}}
+                file.write(json.dumps(line) + "\n")
+    return call
+
+
+def test_the_sound_is_scored_per_phase_and_end_and_held_against_the_picture(heard: Path) -> None:
+    scores = score_run(heard)
+    solo, prague = scores.phases
+    assert (solo.ear_p50_ms, solo.ear_in_time, solo.ear_loss) == (pytest.approx(60, abs=0.1), 1.0, 0.0)
+    assert [prague.ear_loss, prague.ear_gap_share] == pytest.approx([0.2, 0.2], abs=0.01)
+    assert prague.ear_in_time == pytest.approx(0.8, abs=0.01) and prague.ear_interactive == prague.ear_in_time
+    assert (solo.neteq_concealed_share, prague.neteq_concealed_share) == pytest.approx((0.0, 0.1))
+    # Pictures take 40 ms longer than the sound, less half a grab: within what is not noticed.
+    assert solo.lip_sync_p50_ms == pytest.approx(40 - 1e3 / 60, abs=1) and solo.lip_sync_in_limits == 1
+    assert solo.r_factor == pytest.approx(93.2, abs=0.05) and prague.r_factor < 60  # type: ignore[operator]
+    assert prague.e_model and prague.e_model["ppl"] == pytest.approx(20, abs=1)
+    assert [phase.ear_loss for phase in scores.far] == [0.0, 0.0]
+    harm = {it.metric: it.harm for it in scores.harm if it.phase == "prague"}
+    assert not scores.validity.valid or harm["ear_in_time"] == pytest.approx(0.2, abs=0.01)
+    assert scores.series.ear_ms and scores.series.ear_ms[2] == pytest.approx(60, abs=0.1)
+    assert scores.series.ear_gap_s and sum(scores.series.ear_gap_s) == pytest.approx(2, abs=0.02)
+    assert scores.sound_begins == pytest.approx(-1 + 0.06)
+    table = TABLES["sound"].of(heard)
+    assert set(table["listener"]) == {"client", "far"} and table["delay_ms"].null_count() == pytest.approx(100, abs=2)
+
+
+def test_a_call_that_lost_its_sound_is_invalid_and_one_that_had_none_has_no_field_of_it(heard: Path) -> None:
+    (heard / "far/sound.flac").unlink()
+    failed = {(gate.code, gate.name) for gate in score_run(heard).validity.gates if not gate.ok}
+    assert ("sound-complete", "far end's sound complete") in failed
+    lab = json.loads((heard / "lab.json").read_text())
+    del lab["call"]["sound"]
+    (heard / "lab.json").write_text(json.dumps(lab))
+    assert "ear_" not in score_run(heard).model_dump_json()

@@ -192,6 +192,8 @@ def test_record_is_json_and_names_everything() -> None:
         ("call-cc", {"service": "call", "call-cc": "scream", "call-ecn": "ect1"}, "conflict"),
         ("call-cc", {"service": "call", "call-cc": "reno"}, "unknown-value"),
         ("call-cc", {"call-cc": "scream"}, "no-effect"),
+        ("call-sound", {"service": "call", "lab": "virtual", "call-sound": "on"}, "conflict"),
+        ("call-sound", {"call-sound": "off"}, "no-effect"),
         ("call-cc", {"service": "jitsi", "live": True, "lab": "virtual", "call-cc": "scream"}, "no-effect"),
         ("live", {"live": True}, "conflict"),
         ("live", {"live": True, "lab": "sim"}, "conflict"),

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mouth to ear: the delay of every 20 ms of a speaker's sound until the listener hears it, and what is never heard.
+
+Two taps in the pages (captures/sound.js) give the times: the speaker's microphone, and the listener's track behind the
+jitter buffer. Both come from the host's clock. Excerpts of the microphone tell which place of the speaker's loop was
+spoken when.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sojourn.hardware.confine.decoder import decoder
+from sojourn.scoring.picture.recording import QUIET, RecordingError
+from sojourn.scoring.sound import code, heard
+
+SOUND = "sound.flac"
+"""The sound that an end of a call heard."""
+UNDER_WAY_S = 2.0
+"""A tone spoken this shortly before the end of the sound may still be in flight."""
+_LEAP_US = 1500.0  # as in captures/sound.js
+_THINNED = 4  # as there
+_SLOT_MS = 1e3 * code.SLOT / code.RATE
+_MOST_S = 86_400
+
+
+class Sound(NamedTuple):
+    """What an end of a call heard."""
+
+    tones: pl.DataFrame
+    """Every 20 ms of the speaker's sound: columns t (Unix s when it was spoken), delay_ms (null: never heard)."""
+    ear: pl.DataFrame
+    """Every ms of the listener's sound: columns t (Unix s), gap (nothing of the speaker's), repeated (heard before)."""
+
+
+def ear(lines: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]], file: Path) -> Sound | None:
+    """Return what was heard in `file` (SOUND); None if nothing.
+
+    `lines` are those of the listener's player.jsonl, `other` those of the speaker's. Raises RecordingError.
+    """
+    tapped, mouth = _Track.of("heard", lines), _Track.of("spoken", other)
+    if tapped is None or mouth is None or not (spoken := mouth.anchors()):
+        return None
+    found = heard.places(read_sound(file))
+    times = tapped.times(np.arange(len(found)) * heard.MS)
+    return _sound(times, found, spoken)
+
+
+def read_sound(file: Path) -> heard.Samples:
+    """Return the samples of a FLAC file at `code.RATE`, between -1 and 1. Raises RecordingError."""
+    with decoder("ffmpeg", [file]) as ready:
+        only = ["-f", "flac", "-protocol_whitelist", "file", "-codec_whitelist", "flac"]
+        command = [*ready.command, *QUIET, "-nostdin", *only, "-i", f"file:{ready.names[file]}"]
+        raw = ["-t", str(_MOST_S), "-f", "s16le", "-ac", "1", "-ar", str(code.RATE), "pipe:1"]
+        run = subprocess.run([*command, *raw], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if run.returncode:
+        raise RecordingError(f"sound {file} cannot be read: it is no FLAC file")
+    return np.frombuffer(run.stdout, "<i2").astype(np.float32) / np.float32(32768)
+
+
+class _Track:
+    """The times of a tapped track's samples."""
+
+    def __init__(self, rate: float, marks: Sequence[tuple[int, float, float]], excerpts: Sequence[Any]) -> None:
+        self._rate, self._excerpts = rate, excerpts
+        # The block that reached the page soonest gives the offset of the track's clock to Unix time.
+        ahead = min(arrived / 1e3 - at / 1e6 for _, at, arrived in marks)
+        parts: list[list[tuple[int, float]]] = []
+        for index, at, _ in marks:
+            if parts and abs(at - parts[-1][0][1] - (index - parts[-1][0][0]) / rate * 1e6) <= _LEAP_US:
+                parts[-1].append((index, at))
+            else:
+                parts.append([(index, at)])
+        self._firsts = np.array([part[0][0] for part in parts])
+        # A device's timer jitters by 0.1 ms: the middle of a part's marks.
+        self._begun = np.array([np.median([at / 1e6 - index / rate for index, at in part]) for part in parts]) + ahead
+
+    @classmethod
+    def of(cls, event: str, lines: Iterable[Mapping[str, Any]]) -> _Track | None:
+        details = [line["detail"] for line in lines if line.get("event") == event]
+        marks = [mark for detail in details for mark in detail["marks"]]
+        excerpts = [excerpt for detail in details for excerpt in detail.get("excerpts", ())]
+        return cls(details[0]["rate"], marks, excerpts) if marks else None
+
+    def times(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the times (Unix s) of samples."""
+        part = np.maximum(np.searchsorted(self._firsts, indices, "right") - 1, 0)
+        return np.asarray(self._begun[part] + indices / self._rate, np.float64)
+
+    def anchors(self) -> list[tuple[float, float]]:
+        """Return, for every excerpt with a place, its time and when the loop had begun for it (Unix s)."""
+        known = []
+        for index, thinned in self._excerpts:
+            at = np.arange(int(len(thinned) * _THINNED / self._rate * code.RATE)) / code.RATE * self._rate / _THINNED
+            samples = np.interp(at, np.arange(len(thinned)), np.array(thinned, np.float64) / 32768)
+            if (place := heard.place(samples.astype(np.float32))) is not None:
+                t = float(self.times(np.array([index]))[0])
+                known.append((t, t - place / code.RATE))
+        return known
+
+
+def _sound(times: NDArray[np.float64], found: NDArray[np.float64], spoken: Sequence[tuple[float, float]]) -> Sound:
+    """Return what was heard: `times` (Unix s) and places (ms of the loop) of every ms, and the anchors of the mouth."""
+    at, begun = np.array(spoken).T
+    origin = begun[np.maximum(np.searchsorted(at, times, "right") - 1, 0)]
+    # Nobody hears what has not been spoken; what was spoken a loop ago is taken for new.
+    late = np.mod(times - origin - found / 1e3 + 1, code.LOOP_S) - 1
+    place = times - late  # Unix s when this ms was spoken
+    gap = np.isnan(place)
+    newest = np.fmax.accumulate(np.concatenate([[-np.inf], place[:-1]]))
+    table = pl.DataFrame({"t": times, "gap": gap, "repeated": ~gap & (place < newest)})
+    slots = np.floor((place[~gap] - begun[0]) * 1e3 / _SLOT_MS).astype(np.int64)
+    known = (
+        pl.DataFrame({"slot": slots, "delay_ms": late[~gap] * 1e3})
+        .group_by("slot")
+        .agg(pl.len(), pl.median("delay_ms"))
+        .filter(pl.col("len") >= _SLOT_MS / 2)
+        .drop("len")
+    )
+    if known.is_empty():
+        return Sound(pl.DataFrame(schema={"t": pl.Float64, "delay_ms": pl.Float64}), table)
+    last = int(np.floor((times[-1] - UNDER_WAY_S - begun[0]) * 1e3 / _SLOT_MS))
+    first, end = int(known["slot"].min()), max(last, int(known["slot"].max()))  # type: ignore[arg-type]
+    tones = pl.DataFrame({"slot": np.arange(first, end + 1)}).join(known, on="slot", how="left").sort("slot")
+    return Sound(tones.select(t=begun[0] + pl.col("slot") * (_SLOT_MS / 1e3), delay_ms="delay_ms"), table)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The E-model, held against figures that ITU-T G.107 and G.108 publish."""
+
+from __future__ import annotations
+
+import pytest
+
+from sojourn.scoring.sound.emodel import EModelInputs, burst_ratio, equipment, mos, rating
+
+
+def test_the_default_connection_has_the_rating_of_the_recommendation() -> None:
+    assert rating(EModelInputs()) == pytest.approx(93.2, abs=0.05)
+    assert mos(93.2) == pytest.approx(4.41, abs=0.005)
+
+
+def test_delay_costs_nothing_up_to_100_ms_little_up_to_150_and_much_at_400() -> None:
+    none, little, much = (rating(EModelInputs()) - rating(EModelInputs(ta_ms=ms)) for ms in (100, 150, 400))
+    assert none == 0 and 0 < little < 1 and much == pytest.approx(24, abs=1)
+
+
+def test_loss_costs_by_the_codecs_robustness_and_bursts_cost_more() -> None:
+    robust, fragile = (equipment(EModelInputs(ppl=2, bpl=bpl)) for bpl in (25.1, 4.3))
+    assert robust == pytest.approx(95 * 2 / 27.1) and fragile == pytest.approx(95 * 2 / 6.3)
+    assert equipment(EModelInputs(ppl=2, bpl=4.3, burst_r=2)) > fragile
+    assert rating(EModelInputs(ppl=2, bpl=4.3)) == pytest.approx(93.2 - fragile, abs=0.05)
+
+
+def test_echo_costs_even_where_delay_does_not() -> None:
+    assert rating(EModelInputs(t_ms=50, tr_ms=100, ta_ms=50)) < 93.2 - 1
+
+
+@pytest.mark.parametrize(
+    ("r", "score"), [(-5, 1.0), (0, 1.0), (50, 2.575), (60, 3.1), (80, 4.024), (100, 4.5), (120, 4.5)]
+)
+def test_ratings_have_the_scores_of_annex_b(r: float, score: float) -> None:
+    assert mos(r) == pytest.approx(score, abs=0.01)
+
+
+def test_bursts_are_told_from_random_loss() -> None:
+    assert burst_ratio([False, True] * 50) == 1.0
+    assert burst_ratio([True] * 10 + [False] * 90) == pytest.approx(9.0)
+    assert burst_ratio([False] * 10) == burst_ratio([True] * 3) == 1.0
