@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sojourn's Rust programs, based on libraries if possible: contenders, and an origin. Compiled by cargo, cached.
 
+`origin`: an HTTP/3 server of the stand-ins' files, on noq and h3 (https://github.com/hyperium/h3).
+
 `quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `quic-noq`: the same on noq
 (https://github.com/n0-computer/noq); `webrtc`: a video on str0m (https://github.com/algesten/str0m); `scream`: a video
-by RFC 8298; `origin`: an HTTP/3 server of the stand-ins' files on noq and h3 (https://github.com/hyperium/h3).
+by RFC 8298.
 """
 
 from __future__ import annotations
