@@ -36,12 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker a processor, as far as each finds the memory for a machine; `auto`: two more, as many tests wait."""
+    """`logical`: one worker a processor; `auto`: as far as each finds memory for a machine, and two, as tests wait."""
     from sojourn.harness.engine.local import capacity
     from sojourn.harness.lab.machine import MEMORY, simulation
 
-    waiting = 2 if config.option.numprocesses == "auto" else 0
-    return capacity(len(os.sched_getaffinity(0)), simulation.fitting(MEMORY)) + waiting
+    processors = len(os.sched_getaffinity(0))
+    if config.option.numprocesses == "logical":
+        return processors
+    return capacity(processors, simulation.fitting(MEMORY)) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -78,7 +78,7 @@ def test_a_map_that_was_stopped_goes_on_where_it_was(screening_run: Path, result
     stopped = start(results, "rtt=10ms,40ms")
     tree, deadline = psutil.Process(stopped.pid), time.monotonic() + 600
     while not list(results.glob(f"*{PARTIAL}")) or not any(it.name() == "linux" for it in tree.children(True)):
-        assert time.monotonic() < deadline and stopped.poll() is None
+        assert time.monotonic() < deadline and stopped.poll() is None, stopped.communicate()[0]
         time.sleep(0.1)
     running = tree.children(recursive=True)
     stopped.send_signal(signal.SIGTERM)
