@@ -79,6 +79,8 @@ class MatrixPlan:
     """Definitions of the user's programs among the contenders; built-in programs need none."""
     compare_with: Path | None = None
     """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
+    brief: bool = False
+    """Whether a terminal shows these in brackets in the matrix's table, and the whole comparison is a page only."""
 
     @cached_property
     def folder(self) -> Path:
@@ -296,7 +298,13 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
 
     Raises MatrixError for other results that cannot be compared, before anything runs; otherwise as `prepare`.
     """
-    from sojourn.harness.matrix.pages.compare_runs import COMPARISON, compare_with, other_folder, other_runs
+    from sojourn.harness.matrix.pages.compare_runs import (
+        COMPARISON,
+        compare_with,
+        other_folder,
+        other_runs,
+        scores_by_cell,
+    )
     from sojourn.harness.matrix.pages.matrix_page import summary, table, write
     from sojourn.harness.matrix.results import results
     from sojourn.harness.report.comparison_page import write_comparison
@@ -315,10 +323,10 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
     speed = f", {lab_s / ran:.3g} s of lab time per s" if lab_s else ""
     text = ", ".join(f"{count} {_STATUS_LABELS[status]}" for status, count in counts.items() if count)
     out = console_of()
-    out.print(table(gathered))
+    out.print(table(gathered, scores_by_cell(theirs[0]) if theirs and plan.brief else {}))
     for line in summary(gathered):
         out.print(Text(line))
-    if comparison:
+    if comparison and not plan.brief:
         print_comparison(comparison, out)
     out.print(Text(f"{text} in {time.monotonic() - began:.1f} s{speed}"))
     print(report)

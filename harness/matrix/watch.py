@@ -41,7 +41,7 @@ def watch(plan: MatrixPlan) -> NoReturn:
             copy.mkdir(parents=True)
             for name, content in files.items():
                 (copy / name).write_bytes(content)
-            now = replace(plan, kernel_source=copy)
+            now = replace(plan, kernel_source=copy, brief=True)
             if before != now.folder:  # else a change was undone
                 now = replace(now, compare_with=before)
             if _run(now, copy, folder):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import recorded
@@ -82,6 +83,14 @@ def compare_with(other: Path, runs: tuple[list[Path], list[Left]], ours: Results
     return compare_sides(
         side_of("A", other, map(load_run, chosen), left), side_of("B", ours.folder, map(load_run, mine), [])
     )
+
+
+def scores_by_cell(runs: Iterable[Path]) -> dict[str, list[Any]]:
+    """Return the scores of runs by the name of their cell. Raises LoadError, StoreError."""
+    scores: dict[str, list[Any]] = {}
+    for run in map(load_run, runs):
+        scores.setdefault(run.manifest.cell, []).append(run.scores)
+    return scores
 
 
 def _redefined(cells: Sequence[Cell], folder: Path) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import exp
 from pathlib import Path
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from sojourn.bottleneck.rig import EXACT, coverage
 from sojourn.harness.matrix.cells.cell_run import rig_of
-from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary, at
+from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary, at, figure
 from sojourn.harness.matrix.pages.cell_page import ccdf_points, cell_page
 from sojourn.harness.matrix.pages.interval_charts import interval_charts
 from sojourn.harness.matrix.results import (
@@ -69,20 +69,29 @@ def write(finished: Results) -> Path:
     return write_page("matrix.html.j2", _content(finished), folder / REPORT)
 
 
-def table(finished: Results) -> FittedTable:
-    """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure to compare it with."""
+def table(finished: Results, others: Mapping[str, Sequence[Mapping[str, Any]]] | None = None) -> FittedTable:
+    """Return the matrix's table for a terminal: the mean of the seeds, in brackets the figure to compare it with.
+
+    That is the mean of `others`, scores of other runs by cell, and without these the published one.
+    """
     matrix = finished.matrix
     lines = [[Text("cell"), *(Text(column.head) for column in matrix.columns)]]
     for cell in finished.cells:
         texts = []
         for column in matrix.columns:
-            pair = finished.pair(cell.name, column.metric)
+            pair = None if others else finished.pair(cell.name, column.metric)
+            given = (figure(scores, column.metric) for scores in (others or {}).get(cell.name, ()))
+            before = mean([value for value in given if value is not None])
+            theirs = pair.theirs if pair else before
             text = figure_text(mean(finished.values(cell.name, column.metric)), column.digits, column.metric)
-            cell_text = f"{text} ({figure_text(pair.theirs, column.digits, column.metric)})" if pair else text
-            texts.append(Text(cell_text, "red" if pair and pair.agrees is False else ""))
+            if theirs is not None:
+                text += f" ({figure_text(theirs, column.digits, column.metric)})"
+            texts.append(Text(text, "red" if pair and pair.agrees is False else ""))
         lines.append([Text(cell.name), *texts])
     compared = "in brackets: the published figure; red: differs by more than the tolerance"
-    return FittedTable(Text(matrix.title, "bold"), lines, compared if finished.comparisons() else "")
+    if others:
+        compared = "in brackets: the runs before"
+    return FittedTable(Text(matrix.title, "bold"), lines, compared if others or finished.comparisons() else "")
 
 
 def summary(finished: Results) -> list[str]:

@@ -68,6 +68,7 @@ def test_every_version_is_compared_with_the_one_before(watched: Watch, folder: P
     header = folder / "step.h"
     first, second, third = watched([change(header, "/* 1 */\n"), change(header, "/* 2 */\n"), stop])
     assert (first.compare_with, second.compare_with, third.compare_with) == (None, first.folder, second.folder)
+    assert all(made.brief for made in (first, second, third))
     assert len({first.folder, second.folder, third.folder}) == 3
     copies = {made.kernel_source.parents[1] for made in (first, second, third) if made.kernel_source}
     assert len(copies) == 1 and not copies.pop().exists()

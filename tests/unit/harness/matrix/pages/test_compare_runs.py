@@ -12,7 +12,8 @@ from rich.console import Console
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix.cells.cell_run import CellJob, perform
 from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
-from sojourn.harness.matrix.pages.compare_runs import compare_with, other_folder, other_runs
+from sojourn.harness.matrix.pages import matrix_page
+from sojourn.harness.matrix.pages.compare_runs import compare_with, other_folder, other_runs, scores_by_cell
 from sojourn.harness.matrix.results import Results, results, run_folder
 from sojourn.harness.report.compare import Comparison
 from sojourn.harness.report.comparison_page import MANY, shift_line, write_comparison
@@ -74,6 +75,16 @@ def test_the_runs_of_each_cell_are_compared_with_those_of_the_same_cell(ours: Re
     print_comparison(found, Console(file=output, width=200))
     for word in ("kernel source", "7.2", "7.3", "kernel build", "cell: c: only in A", RATE, "12 (8 to 16)", "+12"):
         assert word in output.getvalue()
+
+
+def test_a_terminal_has_the_means_of_the_runs_before_in_brackets(ours: Results, tmp_path: Path) -> None:
+    runs, _ = other_runs(ours.matrix, theirs(tmp_path), MATRIX.cells)
+    Console(file=(out := StringIO()), width=100).print(matrix_page.table(ours, scores_by_cell(runs)))
+    # By hand: seeds 1 and 2 of cell a have 8 and 16 Mbit/s; cell b has no run before.
+    assert [line.split()[1:] for line in out.getvalue().splitlines() if line.split()[:1] in (["a"], ["b"])] == [
+        ["24.00", "(12.00)"], ["24.00"]
+    ]  # fmt: skip
+    assert "in brackets: the runs before" in out.getvalue()
 
 
 def test_a_shift_that_the_cells_share_is_named_with_its_interval(tmp_path: Path) -> None:
