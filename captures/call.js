@@ -100,7 +100,7 @@
       outbound: pick(outbound?.stats, WANTED.outbound),
       pair: pick(pair, WANTED.pair),
       path: remote ? player.path : null,
-      ...(sound && player.listen ? { sound: pick(sound, WANTED.sound) } : {}), // if the call's sound is tapped
+      ...(sound && player.hear ? { sound: pick(sound, WANTED.sound) } : {}), // if the call's sound is tapped
       ...(transport?.ccfbMessagesReceived === undefined ? {} : { // only RFC 8888 feedback is counted
         marks: {
           ...pick(outbound?.stats, MARKS.outbound), ...pick(inbound?.stats, MARKS.inbound),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Taps the sound of a call, among the player's samples (player.js, which runs before): all samples of the track that is
-// heard, behind the receiver's jitter buffer, and of the track that is spoken the times, and excerpts that tell its place
-// in the speaker's file.
+// heard, behind the receiver's jitter buffer, and excerpts of the track that is spoken, which tell its place in the
+// speaker's file.
 (() => {
   'use strict';
   const player = window.__sojourn;
-  if (!player || player.listen) return;
+  if (!player || player.hear) return;
   const LEAP_US = 1500; // a block this far from where its predecessors lead begins a new part; devices' timers jitter less
   const EXCERPT_S = 10; // between excerpts
   const EXCERPT = 5760; // samples: five of the speaker's tones and more
@@ -13,37 +13,57 @@
 
   const now = () => performance.timeOrigin + performance.now(); // ms
 
-  // Reports every second: the rate and the number of samples so far, and [index of a block's first sample, its time by the
-  // track's clock (us), its arrival (Unix ms)] of the first block and of each that begins a part; with `whole`, the
-  // samples in base64, otherwise [index, samples] of every excerpt.
-  player.listen = async (event, track, whole) => {
-    const blocks = new MediaStreamTrackProcessor({ track, maxBufferSize: 100 }).readable.getReader();
-    let [count, begun, mark, taken, excerpt] = [0, null, null, -Infinity, null];
-    let [marks, pcm, excerpts] = [[], [], []];
-    for (;;) {
-      const { value: block, done } = await blocks.read();
-      if (done) break;
-      const { numberOfFrames: length, timestamp, sampleRate: rate } = block;
-      const leaps = !mark || Math.abs(timestamp - mark[1] - (count - mark[0]) / rate * 1e6) > LEAP_US;
-      if (begun === null || leaps) marks.push(mark = [count, timestamp, Math.round(now() * 1e3) / 1e3]);
-      begun ??= timestamp;
-      if (!whole && (leaps || timestamp - taken >= EXCERPT_S * 1e6)) [taken, excerpt] = [timestamp, [count, []]];
-      if (whole || excerpt) {
-        const samples = new Int16Array(length);
+  // The blocks of a track: samples, time by the track's clock (us), rate, arrival (Unix ms).
+  async function* blocks(track) {
+    const reader = new MediaStreamTrackProcessor({ track, maxBufferSize: 100 }).readable.getReader();
+    try {
+      for (;;) {
+        const { value: block, done } = await reader.read();
+        if (done) return;
+        const arrived = Math.round(now() * 1e3) / 1e3;
+        const samples = new Int16Array(block.numberOfFrames);
         block.copyTo(samples, { planeIndex: 0, format: 's16-planar' });
-        if (whole) pcm.push(samples);
-        excerpt?.[1].push(...samples);
-        if (excerpt?.[1].length >= EXCERPT) {
-          excerpts.push([excerpt[0], excerpt[1].filter((_, n) => n % THINNED === 0)]);
-          excerpt = null;
-        }
+        const { timestamp: at, sampleRate: rate } = block;
+        block.close();
+        yield { samples, at, rate, arrived };
       }
-      block.close();
-      count += length;
-      if (timestamp - begun >= 1e6) {
-        player.keep({ t: now() / 1e3, event, detail: { rate, count, marks, ...(whole ? { pcm: base64(pcm) } : { excerpts }) } });
-        [begun, marks, pcm, excerpts] = [null, [], [], []];
+    } finally {
+      reader.cancel();
+    }
+  }
+
+  // Both report the rate, the number of samples so far, and marks: [index of a block's first sample, time, arrival].
+
+  // Every second, with all samples in base64, and a mark of the first block and of each that begins a part.
+  player.hear = async (track) => {
+    let [count, begun, last] = [0, null, null];
+    let [marks, pcm] = [[], []];
+    for await (const { samples, at, rate, arrived } of blocks(track)) {
+      const leaps = !last || Math.abs(at - last[1] - (count - last[0]) / rate * 1e6) > LEAP_US;
+      if (begun === null || leaps) marks.push(last = [count, at, arrived]);
+      begun ??= at;
+      pcm.push(samples);
+      count += samples.length;
+      if (at - begun >= 1e6) {
+        player.keep({ t: now() / 1e3, event: 'heard', detail: { rate, count, marks, pcm: base64(pcm) } });
+        [begun, marks, pcm] = [null, [], []];
       }
+    }
+  };
+
+  // Every ten seconds, with [index, samples] of an excerpt; samples between excerpts are not counted.
+  player.speak = async (track) => {
+    for (let count = 0; track.readyState === 'live';) {
+      const [first, marks, thinned] = [count, [], []];
+      for await (const { samples, at, rate, arrived } of blocks(track)) {
+        marks.push([count, at, arrived]);
+        thinned.push(...samples.filter((_, n) => (count + n - first) % THINNED === 0));
+        count += samples.length;
+        if (count - first < EXCERPT) continue;
+        player.keep({ t: now() / 1e3, event: 'spoken', detail: { rate, count, marks, excerpts: [[first, thinned]] } });
+        break;
+      }
+      await new Promise((resolve) => { setTimeout(resolve, EXCERPT_S * 1e3); });
     }
   };
 

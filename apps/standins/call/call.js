@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a call: sends its camera and shows the other's picture; captures/call.js tells of both. No sound: lip sync
-// would add the drift of Chromium's fake sound card to the picture's delay.
+// One end of a call: sends its camera, and with ?sound its microphone, and plays the other's; captures/call.js tells of
+// both, captures/sound.js of the sound.
 'use strict';
 
 (async () => {
@@ -24,7 +24,7 @@
   const peer = new RTCPeerConnection();
   peer.ontrack = ({ track, streams }) => {
     video.srcObject = streams[0];
-    if (track.kind === 'audio') window.__sojourn.listen('heard', track, true).catch((error) => fail(String(error)));
+    if (track.kind === 'audio') window.__sojourn.hear(track).catch((error) => fail(String(error)));
   };
   peer.onconnectionstatechange = () => {
     if (peer.connectionState === 'failed') fail('the connection to the other end has failed');
@@ -35,7 +35,7 @@
   for (const voice of camera.getAudioTracks()) {
     voice.onended = () => fail('the microphone has ended');
     peer.addTrack(voice, camera);
-    window.__sojourn.listen('spoken', voice, false).catch((error) => fail(String(error)));
+    window.__sojourn.speak(voice).catch((error) => fail(String(error)));
   }
 
   const room = new WebSocket(`wss://${location.host}/room`);
