@@ -515,8 +515,8 @@ def test_prague_over_quic_keeps_the_window_of_its_law(percent: int, tmp_path: Pa
 def test_prague_over_quic_shares_equally_with_tcp_prague_and_sends_ect1(tmp_path: Path) -> None:
     needs("quic-prague")
     hop = dumbbell.bottleneck(50, "dualpi2")
-    folder = run(cell("quic-prague", "prague", hops=[hop], seconds=25, per_packet=True), tmp_path, pcap=True)
-    quic, tcp = (goodput(folder, n, 10, 25) for n in range(2))
+    folder = run(cell("quic-prague", "prague", hops=[hop], seconds=18, per_packet=True), tmp_path, pcap=True)
+    quic, tcp = (goodput(folder, n, 8, 18) for n in range(2))
     assert quic / tcp == pytest.approx(1, abs=0.1)
     packets = pcapng.read(folder / simulated.CAPTURES[1]).packets
     data, acks = (packets.filter(pl.col(port) == ports.BULK) for port in ("dport", "sport"))
@@ -548,16 +548,16 @@ def test_media_takes_what_its_queue_gives_it_and_repeats_with_its_seed(tmp_path:
 
 
 def test_scream_v2_answers_marks_and_repeats_with_its_seed(tmp_path: Path) -> None:
-    """In L, with Prague: all of its media is ECT(1), and neither starves."""
+    """Frames paced at 1.5 times the target build the 1 ms that dualpi2 allows at about three quarters of the link."""
     needs("scream2")
-    asked = cell("scream2", "prague", hops=[Hop(down=way(20, "dualpi2"))], seconds=20, per_packet=True)
+    asked = cell("scream2", hops=[Hop(down=way(20, "dualpi2"))], seconds=8, per_packet=True)
     one, other = run(asked, tmp_path, "one", pcap=True), run(asked, tmp_path, "other")
     assert hashes(one)["packets.csv"] == hashes(other)["packets.csv"]
-    assert all(3 < goodput(one, n, 10, 20) < 17 for n in range(2))
+    assert 13 < goodput(one, 0, 3, 8) < 17
     media = pcapng.read(one / simulated.CAPTURES[1]).packets.filter(pl.col("dport") == ports.BULK)
     assert len(media) > 5_000 and set(media["ecn"]) == {1}
-    late = pl.read_csv(one / "packets.csv").filter(pl.col("t_s") > 10, pl.col("flow") == 0)
-    assert late["delay_us"].null_count() == 0 and late["delay_us"].quantile(0.95) < RTT / 2 + 15_000
+    late = pl.read_csv(one / "packets.csv").filter(pl.col("t_s").is_between(3, 7))
+    assert late["delay_us"].null_count() == 0 and late["delay_us"].max() < RTT / 2 + 2_000
 
 
 def test_a_segment_that_the_window_lets_go_alone_waits_for_the_next_ack_as_in_2020(tmp_path: Path) -> None:
