@@ -60,7 +60,7 @@ PARTS: Mapping[str, Sequence[str]] = {
     ),
     "call": (
         *("apps/standins/call/*.*", "apps/standins/scenes.py", "apps/two_party.py", "apps/call.py"),
-        *("captures/call.js", "captures/frames.js"),
+        *("captures/call.js", "captures/frames.js", "captures/sound.js"),
     ),
     "senders": ("traffic/iperf3.py",),
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
