@@ -56,7 +56,7 @@ def whole(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def again(run: Path, place: Path, say: Callable[[str], None] = lambda _: None, **asked: str) -> Path:
     """Make a run, of which the files are those of another one."""
-    options = parse(results=str(place / "results"), **asked)
+    options = parse(results=str(place / "results"), rpm="off", **asked)
 
     def record(made: RunDirectory) -> None:
         files = shutil.ignore_patterns("manifest.json*", "options.json", SCORES, "report.html")
