@@ -22,7 +22,7 @@ from sojourn.traffic.irtt import IrttClient
 
 RTT_MS, RATE_BPS, PACKETS = 20, 10_000_000, 400
 QUEUES = {"deep": f"pfifo limit {PACKETS}", "l4s": "dualpi2"}
-ALONE_S, SETTLE_S, LOADED_S = 4, 6, 9
+ALONE_S, SETTLE_S, LOADED_S = 6, 8, 12
 EVERY_S = 0.2
 TESTED_S = 52  # eight intervals, and some
 

@@ -94,7 +94,7 @@ def test_a_recording_of_changes_has_what_sixty_grabs_a_second_have(tmp_path: Pat
     grabs, changes = (
         read_recording(tmp_path / name / "screen.mp4", screen["start"], box) for name, screen in screens.items()
     )
-    assert (changes["frame"] >= 0).all()
+    assert (changes["frame"][1:] >= 0).all()  # the first may be older than the page
     first = {n: t for t, n in changes.unique("frame", keep="first").select("t", "frame").rows()}
     begin, end = changes["t"][0], changes["t"][-1]
     seen = {n: t for t, n in grabs.unique("frame", keep="first").select("t", "frame").rows() if begin <= t <= end}
@@ -105,8 +105,9 @@ def test_a_recording_of_changes_has_what_sixty_grabs_a_second_have(tmp_path: Pat
     steps = changes["t"].diff().drop_nulls()
     assert steps.max() < 0.51 and steps.min() > 0
     # Painted and recorded within a refresh of the screen, always after the same time.
-    late = delays(tmp_path / "changes").filter(changes["frame"].diff().fill_null(0) != 0)
-    assert late.min() >= 0 and late.max() < 1 / 60 + 0.001, late.describe()
+    late = delays(tmp_path / "changes").filter(changes["frame"].replace(-1, None).drop_nulls().diff().fill_null(0) != 0)
+    # A page's clock has steps of 0.1 ms.
+    assert late.min() > -0.0002 and late.max() < 1 / 60 + 0.001, late.describe()
 
 
 def test_obs_that_dies_is_told_and_leaves_what_it_recorded(display: str, tmp_path: Path) -> None:
