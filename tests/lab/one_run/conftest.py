@@ -33,7 +33,7 @@ class Repeated:
 @pytest.fixture(scope="session")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Repeated:
     """Two valid runs through exactly fq_codel with one queue, side by side, with different orders of contenders."""
-    options = BUFFER, "--timeline=solo:5,cubic:4,solo:2,prague:4", "--exact", "--repeat=2", "--seed=3"
+    options = BUFFER, "--timeline=solo:5,cubic:4,solo:2,prague:4,solo:2", "--exact", "--repeat=2", "--seed=3"
     done = run_harm(results := tmp_path_factory.mktemp(PROJECT), *options, **ENVIRONMENT)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = {read_manifest(run).seed: run for run in RunStore(results).runs()}

@@ -72,7 +72,7 @@ def test_evidence_is_whole(harm_run: Path) -> None:
 def test_scores_tell_who_was_there(harm_run: Path) -> None:
     scores = Scores.model_validate_json((harm_run / SCORES).read_bytes())
     assert scores.picture == "strip"
-    assert [phase.contender for phase in scores.phases] == [None, "cubic", None, "prague"]
+    assert [phase.contender for phase in scores.phases] == [None, "cubic", None, "prague", None]
     proven = {gate.name: gate for gate in scores.validity.gates if gate.code == "contender-proven"}
     assert len(proven) == 2 and all(gate.ok for gate in proven.values()), proven
     prague = next(flow for flow in scores.flows if flow.contender == "prague")
