@@ -286,7 +286,7 @@ def test_what_stands_in_the_way_is_told_in_time(
     show(tab, content, then)
     began = time.monotonic()
     with refusal(ServiceError, *why):
-        enter(tab, site, timeout=1 if not then else 10, lobby=3 if " 3 s" in why else 5)
+        enter(tab, site, timeout=1 if " 1 s" in why else 10, lobby=3 if " 3 s" in why else 5)
     assert time.monotonic() - began < 12
 
 
