@@ -66,7 +66,7 @@ def test_a_call_beside_a_flow_is_proven_by_its_marks(tmp_path: Path) -> None:
 
 
 def test_a_scream_call_in_a_cell_is_proven_and_its_marks_and_rates_are_scored(tmp_path: Path) -> None:
-    """Two browsers that answer marks beside Prague: media are ECT(1) or CE, both ends count feedback."""
+    """Two browsers that answer marks with Prague: media are ECT(1) or CE, both ends count feedback."""
     call = Call(bitrate_bps=1_000_000, cc="scream", rtt_us=20_000)
     cell = Cell(name="scream", flows=PAIR[:1], hops=(dumbbell.bottleneck(6, "dualpi2"),), seconds=4.5, call=call)
     simulated_call.run_cell(cell, tmp_path, seed=1)
