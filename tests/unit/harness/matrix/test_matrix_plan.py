@@ -44,7 +44,7 @@ def test_a_control_that_the_kernel_does_not_have_is_refused(what: dict[str, Any]
     assert not list(tmp_path.iterdir()), "before anything starts"
 
 
-def test_a_scream_call_beside_a_cell_that_only_talkers_could_run_is_refused(tmp_path: Path) -> None:
+def test_a_scream_call_next_to_a_cell_that_only_talkers_could_run_is_refused(tmp_path: Path) -> None:
     box = (dumbbell.bottleneck(10, "fq_codel"),)
     cells = (
         Cell(name="scream", hops=box, seconds=10, call=Call(rtt_us=20_000, cc="scream")),
