@@ -24,6 +24,8 @@ def share(folder: Path, other: Path) -> None:
         if path.is_symlink() or not path.is_file() or (own := path.stat()).st_size < LARGE or not twin.is_file():
             continue
         theirs = twin.lstat()
+        if os.path.samestat(own, theirs):  # already shared: a rename between two links of one file does nothing
+            continue
         if (theirs.st_uid, theirs.st_mode) == (os.geteuid(), own.st_mode) and filecmp.cmp(path, twin, shallow=False):
             linked = path.with_name(f".{path.name}.linked")
             with suppress(OSError):

@@ -21,6 +21,16 @@ def test_large_files_with_the_same_content_are_stored_once(tmp_path: Path) -> No
     assert (guest / "differs.so").read_bytes() == b"g" * sharing.LARGE
 
 
+def test_what_is_shared_already_leaves_no_second_name(tmp_path: Path) -> None:
+    for name in ("guest", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tool").write_bytes(b"a" * sharing.LARGE)
+    for _ in range(2):
+        sharing.share(tmp_path / "guest", tmp_path / "other")
+    sharing.share(tmp_path / "guest", tmp_path / "guest")
+    assert [it.name for it in (tmp_path / "guest").iterdir()] == ["tool"]
+
+
 def test_files_of_another_mode_stay_apart(tmp_path: Path) -> None:
     for name, mode in (("guest", 0o755), ("other", 0o644)):
         (tmp_path / name).mkdir()
