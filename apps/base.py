@@ -7,17 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sojourn.apps.options import ServiceOptions
+from sojourn.apps.standins.clip import Clip, Encoder
 from sojourn.captures.player import PlayerSample
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.place import Place
 from sojourn.traffic import ports
-
-if TYPE_CHECKING:
-    from sojourn.apps.standins.clip import Clip
-
 
 Mode = Literal["stand-in", "own", "stream", "live"]
 """What is watched: Sojourn's stand-in, the user's own folder, a stream at an address, or the real site."""
@@ -67,6 +64,8 @@ class Service(ABC):
     buffer: float = 0.0
     #: The part of the screen that it fills, from the upper left corner, in px, once started; None: all.
     fills: tuple[int, int] | None = None
+    #: What encodes its film.
+    encoder = Encoder()
 
     @classmethod
     @abstractmethod

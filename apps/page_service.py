@@ -159,7 +159,9 @@ class PageService(Service):
                 self._entry = None  # from here on its copy is served
             elif self.standin and not self._ready:
                 film = Film(self._film) if self._film else None
-                self._clip = ensure_clip(progress, ladder=self._rungs, film_seconds=self.film_seconds, own=film)
+                self._clip = ensure_clip(
+                    progress, ladder=self._rungs, film_seconds=self.film_seconds, own=film, encoder=self.encoder
+                )
                 self._film = None  # the same for the clip
         except (ClipError, FolderError, OriginError) as error:
             raise ServiceError(str(error), code=error.code) from error

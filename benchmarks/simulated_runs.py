@@ -62,6 +62,7 @@ def processor_s() -> float:
 def run(options: Options, machine: Machine) -> tuple[float, float, float]:
     """Wall seconds for each simulated second, of the recording and of the whole; simulated seconds."""
     service = SERVICES[options.service].from_options(options)
+    service.encoder = simulated.encoder(machine.desktop)
     service.prepare()
     clock, timed, begun = SimulatedClock(), Timed(), time.monotonic()
     with RunStore(options.results).create("bench", options.cell, seed=options.seed, command_line=[]) as made:

@@ -34,8 +34,17 @@ DELIMITERS = ("<|sojourn:", ":sojourn|>")
 
 #: Rungs from here on use a fast preset: much faster to encode, and to decode while everything else runs.
 _FAST = 4
-#: Rate control depends on the number of threads: the same number on every machine gives the same bytes.
-_THREADS = 3
+#: With more, x264's rate control sees how far the other threads are, and each encoding has other bytes.
+_THREADS = 1
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The ffmpeg that encodes films."""
+
+    command: tuple[str, ...] = ("ffmpeg",)
+    version: str = ""
+    """What decides its bytes; empty: not known."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +70,12 @@ def ensure_clip(
     ladder: Sequence[Rung] = DEFAULT,
     film_seconds: int = 660,
     own: Film | None = None,
+    encoder: Encoder = Encoder(),
 ) -> Clip:
     """Return the packaged clip, encoding it first if it is not in the cache (1 min on two cores, 3 up to 2160p).
 
-    Its pictures are those of `own`, if given, for as long as that film lasts.
+    Its pictures are those of `own`, if given, for as long as that film lasts. The same pictures, ladder and `encoder`
+    give the same bytes.
 
     `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least `film_seconds`. The cache
     takes 0.7 MB per second of pictures, 4 MB up to 2160p, and 8 KB per second of the film.
@@ -72,22 +83,29 @@ def ensure_clip(
     """
     try:
         seconds = own.seconds if own else seconds
-        return _ensured(progress or (lambda share: None), seconds, tuple(ladder), film_seconds, own)
+        return _ensured(progress or (lambda share: None), seconds, tuple(ladder), film_seconds, own, encoder)
     except FilmError as wrong:
         raise ClipError(str(wrong), code=wrong.code) from wrong
 
 
-def _ensured(progress: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None) -> Clip:
+def _ensured(
+    progress: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None, encoder: Encoder
+) -> Clip:
     if seconds <= 0 or seconds % SEGMENT_SECONDS:
         raise ValueError(f"clip seconds={seconds} is invalid; give a positive multiple of {SEGMENT_SECONDS}")
     strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
     from sojourn.apps.standins import scenes  # with OpenCV, which loads slowly
 
     size = (ladder[-1].width, ladder[-1].height) if own else (scenes.WIDTH, scenes.HEIGHT)
-    recipe = hashlib.sha256(repr((_command(Path(), ladder, size), strips)).encode())
+    recipe = hashlib.sha256(repr((_options(Path(), ladder, size), strips, encoder.version)).encode())
     recipe.update(own.digest.encode() if own else Path(scenes.__file__).read_bytes())
     base = cache.root() / "clip" / recipe.hexdigest()[:16]
-    cache.build_once(base, lambda work: _encode(work, _pictures(seconds, size, own), size, strips, ladder, progress))
+    cache.build_once(
+        base,
+        lambda work: _encode(
+            [*encoder.command, *_options(work, ladder, size)], work, _pictures(seconds, size, own), strips, progress
+        ),
+    )
     loops = max(1, -(-film_seconds // seconds))
     film = base.with_name(f"{base.name}-x{loops}-templates")
     cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder)))
@@ -106,8 +124,8 @@ def _pictures(seconds: int, size: tuple[int, int], own: Film | None) -> Iterator
     return (cv2.cvtColor(frame, cv2.COLOR_RGB2YUV_I420).data for frame in scenes.frames(seconds, FPS))
 
 
-def _command(folder: Path, ladder: Sequence[Rung], size: tuple[int, int]) -> list[str]:
-    """One ffmpeg that scales, adds the strips, encodes all rungs and cuts them into DASH segments."""
+def _options(folder: Path, ladder: Sequence[Rung], size: tuple[int, int]) -> list[str]:
+    """Options of the ffmpeg that scales, adds the strips, encodes all rungs and cuts them into DASH segments."""
     inputs = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{size[0]}x{size[1]}"]
     inputs += ["-r", f"{FPS}", "-i", "pipe:0"]
     graph = [f"[0:v]split={len(ladder)}" + "".join(f"[in{i}]" for i in range(len(ladder)))]
@@ -132,7 +150,7 @@ def _command(folder: Path, ladder: Sequence[Rung], size: tuple[int, int]) -> lis
     dash = ["-f", "dash", "-seg_duration", f"{SEGMENT_SECONDS}", "-use_template", "1", "-use_timeline", "0"]
     dash += ["-adaptation_sets", "id=0,streams=v", "-init_seg_name", "$RepresentationID$/init.mp4"]
     dash += ["-media_seg_name", "$RepresentationID$/$Number$.m4s", str(folder / "manifest.mpd")]
-    start = ["ffmpeg", "-hide_banner", "-nostdin", "-loglevel", "error", "-y"]
+    start = ["-hide_banner", "-nostdin", "-loglevel", "error", "-y"]
     return [*start, *inputs, "-filter_complex", ";".join(graph), *coding, *dash]
 
 
@@ -146,21 +164,17 @@ def _strip(rendition: int, frames: int) -> bytes:
     return np.hstack([luma, luma, chroma]).tobytes()
 
 
-def _encode(
-    folder: Path, pictures: Iterator[Any], size: tuple[int, int], strips: list[bytes], ladder: Sequence[Rung],
-    progress: Progress,
-) -> None:  # fmt: skip
+def _encode(command: list[str], folder: Path, pictures: Iterator[Any], strips: list[bytes], progress: Progress) -> None:
     frames = len(strips[0]) // (strip.CELLS * 3)
     for i, cells in enumerate(strips):
         (folder / str(i)).mkdir()
         (folder / f"strip{i}.yuv").write_bytes(cells)
     log = folder / "ffmpeg.log"
     with open(log, "wb") as errors:
-        if not shutil.which("ffmpeg"):
+        if not shutil.which(command[0]):
             raise ClipError(
                 "ffmpeg is missing, which encodes the test clip (apt install ffmpeg)", code="missing-program"
             )
-        command = _command(folder, ladder, size)
         with started(command, stdin=subprocess.PIPE, stdout=errors, stderr=errors, text=False) as ffmpeg:
             assert ffmpeg.stdin
             try:

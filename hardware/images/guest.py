@@ -135,8 +135,10 @@ def extract(root: Path, packages: Sequence[str], report: Progress) -> dict[str, 
 def in_root(root: Path, program: str) -> list[str]:
     """Return the argv that runs a program of `root` on this host with the root's libc, which may be newer."""
     library = next(root.glob("usr/lib/*/libc.so.6")).parent
+    # Some libraries find others in folders of their own, by absolute paths.
+    own = sorted({path.parent for path in library.glob("*/lib*.so*")})
     loader = next(root.glob("usr/lib*/ld-linux-*.so.*"))
-    return [str(loader), "--library-path", str(library), str(root / program)]
+    return [str(loader), "--library-path", ":".join(map(str, (library, *own))), str(root / program)]
 
 
 def _name_version(deb: str) -> tuple[str, str]:

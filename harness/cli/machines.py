@@ -64,15 +64,15 @@ def build(
 
     --pack and --from carry it to machines without compilers.
     """
-    from sojourn.apps.standins.clip import ensure_clip
+    from sojourn.apps.standins.clip import Clip, ensure_clip
     from sojourn.apps.standins.origin import ensure_certificate, ensure_player
     from sojourn.hardware.confine.confinement import ensure_launcher
-    from sojourn.hardware.images.desktop import ensure_desktop
+    from sojourn.hardware.images.desktop import Desktop, ensure_desktop
     from sojourn.hardware.images.guest import ensure_guest
     from sojourn.hardware.kernel_build.build import ensure_kernel
     from sojourn.hardware.kernel_build.sources import Sources
     from sojourn.harness.bundle import prebuilt
-    from sojourn.harness.experiment.simulated import all_at_once
+    from sojourn.harness.experiment.simulated import all_at_once, encoder
     from sojourn.harness.lab.needs import require_npm
     from sojourn.harness.terminal import named, steps
     from sojourn.traffic.endpoints import ensure_endpoints
@@ -91,10 +91,15 @@ def build(
         ensure_certificate()
         # A node's root has keys of its own, so it is not packed: only labs in real time need one.
         rest = [] if taken or packed else [lambda: ensure_guest(progress=named(step("guest root")))]
-        kernel, desktop, (player, clip), *_ = all_at_once(
+
+        def desktop_and_film() -> tuple[Desktop, Clip]:
+            desktop = ensure_desktop(progress=named(step("guest with browser")))
+            return desktop, ensure_clip(step("film"), encoder=encoder(desktop))
+
+        kernel, (desktop, clip), player, *_ = all_at_once(
             lambda: ensure_kernel(Sources(kernel_source, iproute2_source), progress=named(step("kernel"))),
-            lambda: ensure_desktop(progress=named(step("guest with browser"))),
-            lambda: (ensure_player(), ensure_clip(step("film"))),
+            desktop_and_film,
+            ensure_player,
             *rest,
         )
         if packed:

@@ -237,8 +237,8 @@ class SimulatedRun:
         if self.prepared:
             service, machine = self.prepared
         else:
-            service, machine = self.service.from_options(self.options), simulated.machine_of(self.options)
-            service.prepare()
+            service = self.service.from_options(self.options)
+            machine = simulated.prepare(self.options, service, lambda _: lambda *_: None)
         fill_run(_Folder(folder, channel), self.options, record, channel.line)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,12 +16,13 @@ import psutil
 from pydantic import Field, TypeAdapter, ValidationError
 
 from sojourn.apps.second import second_service
-from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
+from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip, Encoder
 from sojourn.apps.standins.origin import ensure_certificate
 from sojourn.hardware import simulation
 from sojourn.hardware.build_tool import Tools
 from sojourn.hardware.confine.confinement import ConfinementError, confinement
 from sojourn.hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
+from sojourn.hardware.images.guest import in_root
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine import cache
@@ -54,14 +56,27 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         confinement()
     except ConfinementError as refused:
         raise BuildError(str(refused), code=refused.code) from refused
-    kernel, desktop, *_films = all_at_once(
+    shown = {"film": service, **({"second film": second_service(options)} if options.second_video else {})}
+
+    def desktop_and_films() -> Desktop:
+        desktop = ensure_desktop(_extras(options), named(step("guest with browser")))
+        for film, its_service in shown.items():
+            its_service.encoder = encoder(desktop)
+            its_service.prepare(step(film))
+        return desktop
+
+    kernel, desktop, *_ = all_at_once(
         lambda: ensure_kernel(options.sources, named(step("kernel"))),
-        lambda: ensure_desktop(_extras(options), named(step("guest with browser"))),
-        lambda: service.prepare(step("film")),
-        *([lambda: second_service(options).prepare(step("second film"))] if options.second_video else []),
+        desktop_and_films,
         *([ensure_certificate] if options.responsiveness else []),
     )
     return _machine(kernel, desktop, options)
+
+
+def encoder(desktop: Desktop) -> Encoder:
+    """Return the userland's ffmpeg: the same on every host, so that the same film is."""
+    version = " ".join(f"{name} {it}" for name, it in desktop.versions.items() if re.match("ffmpeg$|libx264-", name))
+    return Encoder(tuple(in_root(desktop.root, "usr/bin/ffmpeg")), version)
 
 
 def _machine(kernel: Kernel, desktop: Desktop, options: Options) -> Machine:
@@ -105,7 +120,9 @@ def films(options: Options, service: Service) -> dict[str, str]:
     """Return digests of the films that a prepared run shows, by their names in the manifest."""
     shown = {"film": service.clip}
     if options.second_video:
-        (second := second_service(options)).prepare()
+        second = second_service(options)
+        second.encoder = service.encoder
+        second.prepare()
         shown["second film"] = second.clip
     return {name: film_digest(clip) for name, clip in shown.items() if clip}
 

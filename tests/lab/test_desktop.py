@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from sojourn.hardware.images import desktop
 from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.machine import cache
+from sojourn.harness.experiment.simulated import encoder
 
 pytestmark = pytest.mark.lab
 
@@ -29,3 +31,15 @@ def test_compiling_sources_for_it_writes_nothing_into_it(tmp_path: Path, monkeyp
     sources, _ = desktop._ensure_sources(root.parent)
     assert list((sources / "sojourn" / "apps").rglob("module.*.pyc"))
     assert written(root) == before
+
+
+def test_it_holds_nothing_of_the_host_and_its_encoder_runs_there() -> None:
+    """So every host has the same userland, and makes the same film."""
+    userland = ensure_desktop()
+    assert not list((userland.root / "dev").iterdir())
+    assert not (userland.root / "usr/lib/python3/dist-packages/bin").exists()
+    made = encoder(userland)
+    said = subprocess.run([*made.command, "-version"], capture_output=True, text=True, check=True).stdout
+    version = userland.versions["ffmpeg"]
+    assert said.startswith(f"ffmpeg version {version.partition(':')[2]} ") and f"ffmpeg {version}" in made.version
+    assert "libx264-" in made.version

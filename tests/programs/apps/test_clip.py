@@ -88,6 +88,13 @@ def test_manifest_tells_the_whole_length(film: clip.Clip) -> None:
     assert not (film.folder / "0" / "7.m4s").exists()
 
 
+def test_each_rendition_is_encoded_by_one_thread(film: clip.Clip) -> None:
+    """Other numbers give other bytes each time; x264 writes its settings into the first picture."""
+    for rendition in range(2):
+        settings = (film.folder / str(rendition) / "1.m4s").read_bytes().partition(b"x264 - core")[2][:1000]
+        assert b" threads=1 " in settings
+
+
 def test_shift_refuses_what_is_no_segment() -> None:
     with pytest.raises(ValueError):
         clip.shift(b"\0\0\0\x08mdat", 1, 1)

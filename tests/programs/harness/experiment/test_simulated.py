@@ -116,7 +116,7 @@ def test_what_a_user_brings_is_trusted_nowhere(given: str, monkeypatch: pytest.M
         "driver": "",
     }
     options: Any = SimpleNamespace(sources=OURS, programs=(), **asked | ({given: "mine"} if given else {}))
-    for name in ("ensure_kernel", "ensure_desktop"):
+    for name in ("ensure_kernel", "ensure_desktop", "encoder"):
         monkeypatch.setattr(simulated, name, lambda *_: None)
     service: Any = SimpleNamespace(prepare=lambda _: None)
     machines = [simulated.machine_of(options), simulated.prepare(options, service, lambda _: lambda *_: None)]
