@@ -40,7 +40,7 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 SOURCES = ("apps", "bottleneck", "captures", "hardware", "harness", "scoring", "traffic")
 #: Change this whenever the assembly of a userland changes.
-_MADE = "6"
+_MADE = "7"
 _PACKAGES = "usr/lib/python3/dist-packages"
 #: What no program of a run opens.
 _UNREAD = (
@@ -49,7 +49,7 @@ _UNREAD = (
     *("usr/lib/python3.*/test", "usr/lib/python3.*/pydoc_data"),
     f"{_PACKAGES}/selenium/webdriver/common/linux-*",  # finds drivers
     f"{_PACKAGES}/playwright/driver/package/types",
-    f"{_PACKAGES}/bin",  # scripts that name the host's Python
+    *(f"{_PACKAGES}/{name}" for name in ("bin", "*.dist-info/RECORD")),  # scripts name the host's Python
     "dev/*",  # only root can make devices; the machine has its own
 )
 #: A fifth of all modules, which no run imports: highlighting of source code.
