@@ -111,7 +111,9 @@ def _headlines(finished: Results) -> list[str]:
         lines.append(f"{finished.left_out} {left}")
     if finished.matrix.expectations and runs:
         broken = len(finished.broken())
-        lines.append(f"expectations: {'all met' if not broken else f'{broken} not met: see {REPORT}'}")
+        met = "met in every run" if not broken else f"{broken} times not met: see {REPORT}"
+        published = "; this says nothing about the published figures" if finished.comparisons() else ""
+        lines.append(f"the ranges that this matrix itself sets: {met}{published}")
     return lines
 
 
@@ -144,7 +146,7 @@ def _content(finished: Results) -> dict[str, Any]:
     return {
         "title": matrix.title,
         "subtitle": matrix.source,
-        "state": "not as expected" if bad else "complete" if whole else "partial",
+        "state": "not as expected" if bad else "all cells run" if whole else "not all cells run",
         "bad": bad,
         "headlines": [
             *map(partial(_agreement, matrix), (one for one in comparisons if one.pairs)),

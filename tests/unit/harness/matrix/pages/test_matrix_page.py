@@ -167,7 +167,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     for text in ("40.20", "40.00–40.40", "0.500", "far &lt;1&gt;", "harm"):
         assert text in page, text
     assert "0.75" in page, "harm of 4 s against 1 s alone"
-    assert "<b>complete</b>" in page and "not as expected" not in page
+    assert "<b>all cells run</b>" in page and "not as expected" not in page
     assert page.count("<figure>") == 3, "a chart of nothing is left out, the scatter plot is there"
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
