@@ -43,6 +43,10 @@ _MOMENT = re.compile(
     r'data-phase="(?P<phase>[^"]*)"(?P<worst> class="worst")?>'
     r'<img src="(?P<data>data:image/jpeg;base64,[A-Za-z0-9+/=]+)"'
 )
+#: The caption of the recording's first picture there, and when the recording begins.
+_CAPTION = re.compile(
+    r'data-offset="(?P<offset>-?[\d.]+)".*?id="at"[^>]*>Picture: (?P<t>[\d.]+) s, (?P<what>[^<]+)<', re.DOTALL
+)
 #: Size in bytes up to which a page is searched for its pictures.
 _LARGEST_PAGE = 4 << 20
 
@@ -120,12 +124,30 @@ def picture_of(page: Path, phases: Collection[str]) -> str:
 
     Empty without one. The report is the source: the recording may be pruned, and to decode it takes seconds.
     """
+    found = [match for match in _MOMENT.finditer(_text(page)) if unescape(match["phase"]) in phases]
+    return max(found, key=lambda match: bool(match["worst"]))["data"] if found else ""
+
+
+@dataclass(frozen=True)
+class ShownMoment:
+    """The worst moment of a run by its report, in s of the run, and in words; `offset` is when the recording begins."""
+
+    t: float
+    words: str
+    offset: float
+
+
+def worst_moment(page: Path) -> ShownMoment | None:
+    """Return the worst moment of a run from its report; None without pictures."""
+    match = _CAPTION.search(_text(page))
+    return ShownMoment(float(match["t"]), unescape(match["what"]), float(match["offset"])) if match else None
+
+
+def _text(page: Path) -> str:
     try:
-        text = page.read_text(errors="replace") if page.stat().st_size <= _LARGEST_PAGE else ""
+        return page.read_text(errors="replace") if page.stat().st_size <= _LARGEST_PAGE else ""
     except OSError:
         return ""
-    found = [match for match in _MOMENT.finditer(text) if unescape(match["phase"]) in phases]
-    return max(found, key=lambda match: bool(match["worst"]))["data"] if found else ""
 
 
 def without_pictures(page: str) -> str:

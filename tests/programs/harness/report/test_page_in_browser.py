@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from sojourn.harness.report.filmstrip import MOST, picture_of, without_recording
+from sojourn.harness.report.compare import compare
+from sojourn.harness.report.comparison_page import write_comparison
+from sojourn.harness.report.filmstrip import MOST, picture_of, without_recording, worst_moment
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.store.loaded import load_scores
 from tests.links import broken_links
@@ -132,12 +134,32 @@ def test_the_sound_of_a_call_plays_in_step_with_the_recording(recorded: Callable
 
 
 @pytest.mark.lab
+def test_both_recordings_of_a_comparison_show_the_worst_moment_until_they_play(
+    recorded: Callable[..., Path], chromium: Any
+) -> None:
+    one = recorded(32)
+    shutil.copytree(one, other := one.with_name(f"{one.name}-2"))
+    page = chromium.new_page()
+    page.goto(write_comparison(compare(one, other), one.parent / "compare.html").as_uri())
+    at = "[...document.querySelectorAll('.both video')].map(it => it.currentTime)"
+    page.wait_for_function(f"{at}.every(t => Math.abs(t - 2 - 15.2) < 0.3)")
+    assert "worst moment of A: prague, stall of 2.5 s" in page.locator("#both").inner_text()
+    page.get_by_role("button", name="Play both").click()
+    page.wait_for_function(f"{at}.every(t => t > 17.8)")
+    first, second = page.evaluate(at)
+    assert first == pytest.approx(second, abs=0.3) and "worst" not in page.locator("#both").inner_text()
+    page.close()
+
+
+@pytest.mark.lab
 def test_the_report_stands_alone_but_for_the_recording(recorded: Callable[..., Path]) -> None:
     run = recorded(32)
     page, text = Page(run / "report.html"), (run / "report.html").read_text()
     pictures = [it for it in page.references if it.startswith("data:image/jpeg;base64,")]
     assert len(pictures) == MOST + 1, "of a strip and the poster"
     assert picture_of(run / "report.html", {"prague"}) in pictures and not picture_of(run / "report.html", {"cubic"})
+    worst = worst_moment(run / "report.html")
+    assert worst and (round(worst.t), worst.words, worst.offset) == (15, "prague, stall of 2.5 s", -2.0)
     links = {it for it in page.references if it[0] != "#" and it not in pictures}
     assert links >= {"screen.mp4", "manifest.json", "scores.json", "../index.html"}
     assert all((run / it).exists() for it in links - {"../index.html"})
