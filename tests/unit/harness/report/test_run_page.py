@@ -17,7 +17,7 @@ from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.store.loaded import LoadError, load_scores
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
-from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.schema.scores import OWN, Curve, Scores, Sojourn
 from sojourn.scoring.time_series import Frozen, run_series
 from tests.refusals import refusal
 
@@ -220,6 +220,21 @@ def test_report_and_terminal_tell_what_competed_besides_bulk_flows(scores: Score
     output = StringIO()
     print_scores(told, tmp_path, Console(file=output, width=200))
     assert all("FCT P50 s" in text for text in (Page(write_report(tmp_path, told)).text, output.getvalue()))
+
+
+def test_a_single_queue_has_no_name_in_the_plot_of_sojourn_times(scores: Scores, tmp_path: Path) -> None:
+    def key(*names: str) -> list[str]:
+        curves = [Curve(name=name, ms=[1.0, 2.0], percent=[50.0, 0.0], probes=2) for name in names]
+        row = {"phase": "prague", "of": "victim", "queue": "C", "packets": 9}
+        row |= dict.fromkeys(("p50_ms", "p90_ms", "p99_ms", "max_ms"), 1.0)
+        told = scores.model_copy(update={"sojourn_ccdf": curves, "sojourn": [Sojourn.model_validate(row)]})
+        page = write_report(tmp_path, told).read_text().partition("<h2>Sojourn time</h2>")[2]
+        return re.findall(r'<li data-name="([^"]*)"><svg[^>]*><path class="([^"]*)"', page.partition("</ul>")[0])
+
+    one, own = key("prague C", f"prague C{OWN}")
+    assert (one[0], own[0]) == ("prague", "prague, as the qdisc reports")
+    assert "solid" not in one[1] and "faint" in own[1]
+    assert [name for name, _ in key("prague C", "prague L")] == ["prague C", "prague L"]
 
 
 def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:
