@@ -174,7 +174,7 @@ _PHASE_ROWS: list[_PhaseRow] = [
     ("Goodput", "goodput recovers after s", lambda p: number(p.goodput_recovery_s, NOT_REACHED)),
     ("Picture", "mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
     ("Picture", "lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
-    ("Picture", "falls of resolution", lambda p: number(p.drops)),
+    ("Picture", "drops of resolution", lambda p: number(p.drops)),
     ("Picture", "frames/s", lambda p: number(p.fps)),
     ("Picture", "stalls", lambda p: number(p.stalls)),
     ("Picture", "stalled s", lambda p: number(p.stall_s)),
