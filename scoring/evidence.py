@@ -161,6 +161,11 @@ class Setting:
         return bool(self.lab.get("real_time", True))
 
     @property
+    def processor_share(self) -> float | None:
+        """The share of the processor time that a run in real time could use and got; None if unknown."""
+        return self.lab.get("processor_share") if self.real_time else None
+
+    @property
     def box(self) -> bool:
         """Whether the bottleneck was a black box."""
         return "box" in self.lab

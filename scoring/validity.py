@@ -25,6 +25,7 @@ class Limits(BaseModel):
     stall_ms: float = 20.0  # a second with a longer host stall counts as bad
     stall_share: float = 0.02  # allowed share of bad seconds
     stall_worst_ms: float = 200.0  # maximum in any second
+    processor_share: float = 0.5  # with less of the processor time that a run could use, the host was busy
     suspended_ms: float = 10.0  # difference of clocks that include and exclude suspension
     clock_step_ms: float = 10.0  # step of the wall clock within a second; slewing moves it by 0.5 ms
     jitter_ms: float = 2.0  # P99 of the unshaped probe above the configured RTT

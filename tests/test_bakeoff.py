@@ -155,7 +155,7 @@ MATRIX = Matrix(
     "second flow's start until the goodputs of the next 5 s have a Jain's index of 0.95, ∞ where they never have. "
     "Theirs is told in words: published are its points, and what it says to be under 1 s must be. Its ranges stand "
     "only here: two Pragues at 80 ms in scenario 1 30 to 40 s, two Reno-SCEs at 10 ms 1 to 2 s, two Pragues at 80 ms "
-    "in scenario 3 more than 50 s, as long as both run, and Prague beside CUBIC of no RTT about 40 s "
+    "in scenario 3 more than 50 s, as long as both run, and Prague with CUBIC of no RTT about 40 s "
     "(docs/experiments.md has ours). One probe is Not-ECT, one ECT(1).",
 )
 test_cell = matrix_tests(MATRIX)

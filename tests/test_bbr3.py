@@ -14,6 +14,7 @@ from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
+from sojourn.harness.report.contender_names import display_name
 from sojourn.traffic.spec import Probe
 
 BBRS = ("bbr3", "bbr")
@@ -85,7 +86,7 @@ MATRIX = Matrix(
     charts=(
         *(
             Chart(
-                title=f"1 {cc} : 1 CUBIC, {HOME} Mbit/s, {HOME_RTT} ms",
+                title=f"1 {display_name(cc)} : 1 CUBIC, {HOME} Mbit/s, {HOME_RTT} ms",
                 unit="Mbit/s",
                 series={cc: "flows.0.d_ss_mbps", "cubic": "flows.1.d_ss_mbps"},
                 cells={f"{bdps:g} BDP": coexistence(cc, bdps).name for bdps in COEXISTENCE},
@@ -94,7 +95,7 @@ MATRIX = Matrix(
         ),
         *(
             Chart(
-                title=f"Random loss, {cc}, {LONG} Mbit/s, {LONG_RTT} ms",
+                title=f"Random loss, {display_name(cc)}, {LONG} Mbit/s, {LONG_RTT} ms",
                 unit="Mbit/s",
                 series={cc: "flows.0.d_ss_mbps"},
                 cells={f"{percent:g} %": random_loss(cc, percent).name for percent in LOSSES},

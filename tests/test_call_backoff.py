@@ -13,7 +13,7 @@ from sojourn.traffic.spec import RecordedCall
 RTT_MS = 160
 SECONDS = 120
 STEADY = "flows.0.window_goodput_mbps"
-# CUBIC beside the call in C is published whole and in two phases: the whole is compared.
+# CUBIC with the call in C is published whole and in two phases: the whole is compared.
 ROWS = tuple(row for row in published.rows("call_backoff.csv") if row["state"] == "steady")
 
 
@@ -66,7 +66,7 @@ def backoff(cca: str, qdisc: str, queue: str, title: str, low: float, high: floa
 
 MATRIX = Matrix(
     name="call-backoff",
-    title="Backoff of a download beside a call, 20 Mbit/s, 160 ms",
+    title="Backoff of a download with a call, 20 Mbit/s, 160 ms",
     source='"L4S Tests", Underutilization with Bursty Traffic',
     cells=tuple(cell(row) for row in ROWS),
     windows={name(row): SECONDS - float(row["t_start_s"]) for row in ROWS},

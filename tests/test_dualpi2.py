@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """dualpi2 as "Comparing dualpi2 versions" swept it: equal and mixed RTTs, overload; two sets of parameters.
 
-CUBIC in C beside a scalable flow in L. The published parameters put each ECN-capable packet into L (`any_ect`), so
+CUBIC in C with a scalable flow in L. The published parameters put each ECN-capable packet into L (`any_ect`), so
 there CUBIC has no ECN and the scalable flow may be DCTCP, which sends ECT(0).
 """
 
@@ -16,7 +16,7 @@ from sojourn.traffic.spec import Flow, Probe
 
 RATES, RTTS = (4, 12, 40, 120, 200), (5, 10, 20, 50, 100)
 MIXED = ((10, 20), (20, 10), (10, 50), (50, 10), (10, 100), (100, 10))
-# Of what the link carries, by one flow of UDP beside one flow of each kind.
+# Of what the link carries, by one flow of UDP with one flow of each kind.
 OVERLOADS = (50, 100, 150, 200)
 PAIRS = {"published": ("cubic-noecn", "dctcp"), "default": ("cubic", "prague")}
 
@@ -69,7 +69,7 @@ def side_by_side(name: str) -> dict[str, str]:
 
 MATRIX = Matrix(
     name="dualpi2",
-    title="dualpi2: equal RTTs, mixed RTTs, overload; the published parameters beside the kernel's own",
+    title="dualpi2: equal RTTs, mixed RTTs, overload; the published parameters and the kernel's own",
     source='"Comparing dualpi2 versions", families A to C (its curves are not published as numbers)',
     cells=tuple(
         one
@@ -132,8 +132,8 @@ MATRIX = Matrix(
         for kind in KINDS
         for version in VERSIONS
     ),
-    notes="Published: its parameters, under which each ECN-capable packet is in L; CUBIC without ECN beside DCTCP. "
-    "Default: the kernel's own, CUBIC with ECN beside Prague. Overload: one flow of UDP beside both, from 5 s on, of "
+    notes="Published: its parameters, under which each ECN-capable packet is in L; CUBIC without ECN with DCTCP. "
+    "Default: the kernel's own, CUBIC with ECN with Prague. Overload: one flow of UDP with both, from 5 s on, of "
     "50 to 200 % of the link, not ECN-capable in C or ECT(1) in L; D_SS is of the time in which it runs, and goodput, "
     "since UDP tells no delivery rate. Rates and windows are over equal shares: goodput in the window over capacity / "
     "flows, the mean window over capacity · RTT / flows. P50 and P99 are the probes', with the path; curves are the "

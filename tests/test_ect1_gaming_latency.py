@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S11: CUBIC paced to 40 of 50 Mbit/s, as ECT(1) or not, beside CUBIC (public harness of "L4S Tests", Scenario 11)."""
+"""S11: CUBIC paced to 40 of 50 Mbit/s, as ECT(1) or not, with CUBIC (public harness of "L4S Tests", Scenario 11)."""
 
 from __future__ import annotations
 

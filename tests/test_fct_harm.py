@@ -75,7 +75,7 @@ MATRIX = Matrix(
     solo={name(beside, rtt): name("solo", rtt) for rtt in RTTS for beside in LONG if beside != "solo"},
     contrasts=tuple(
         Contrast(
-            title=f"{rtt} ms: harm to the median beside Prague less that beside CUBIC, the victims' own kind",
+            title=f"{rtt} ms: harm to the median with Prague less that with CUBIC, the victims' own kind",
             metric="harm.median",
             cell=name("prague", rtt),
             reference=name("cubic", rtt),
@@ -93,10 +93,11 @@ MATRIX = Matrix(
     ),
     notes="900 short CUBIC flows of lognormal length (P5 64 KiB, P95 2 MiB), 0.2 s apart in the mean (exponential). "
     "What CUBIC does to its own kind is the bar for Prague, which is prague-2020 (Ware et al., HotNets 2019). "
-    "Harm is (beside - solo)/beside: 0 none, 1 the worst. The same seed draws the same flows in all three. As in the "
+    "Harm is (with - solo)/with, of the time with a contender and alone: 0 none, 1 the worst. The same seed draws the "
+    "same flows in all three. As in the "
     "source a flow's time has its handshake and its request, the short flows ask for no ECN, segmentation offloads "
     "stay on, and each begins with the slow start threshold that the last one left, as with Linux 5.4: without that "
-    "memory, which Linux lost in 5.6, the harm to the median at 10 ms beside CUBIC is 0.37 (published: 0.510).",
+    "memory, which Linux lost in 5.6, the harm to the median at 10 ms with CUBIC is 0.37 (published: 0.510).",
 )
 test_cell = matrix_tests(MATRIX)
 test_targets = matrix_targets(MATRIX)

@@ -119,7 +119,7 @@ MATRIX = Matrix(
     notes="Window in packets, 0 is off. Rule of thumb of the source: window >= rate/8/packet size x peak sojourn in C, "
     "166 at 20 Mbit/s, 1500 bytes and 100 ms; 'window needed' is that of the longest sojourn seen. It counts full "
     "packets: an attacker's are smaller, so that more of them overtake. Late are the packets that the receiving end "
-    "refused as too old. WireGuard, which does not count them, has 8192. Beside the first CUBIC is Prague, in the "
+    "refused as too old. WireGuard, which does not count them, has 8192. With the first CUBIC is Prague, in the "
     "attacked cells another CUBIC.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S6: Prague beside CUBIC or Reno in one RFC 3168 queue, 50 Mbit/s, 20 ms ("L4S Tests", Scenario 6)."""
+"""S6: Prague with CUBIC or Reno in one RFC 3168 queue, 50 Mbit/s, 20 ms ("L4S Tests", Scenario 6)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix, Reference
+from sojourn.harness.report.contender_names import display_name
 from sojourn.scoring.reference import published
 
 QDISCS = {
@@ -38,12 +39,12 @@ def cell(row: dict[str, str]) -> Cell:
     )
 
 
-def chart(beside: str, ecn: str) -> Chart:
-    rows = [row for row in ROWS if (row["cc2"], row["cc2_ecn"]) == (beside, ecn)]
+def chart(other: str, ecn: str) -> Chart:
+    rows = [row for row in ROWS if (row["cc2"], row["cc2_ecn"]) == (other, ecn)]
     return Chart(
-        title=f"Prague beside {beside} {ecn}: D_SS",
+        title=f"Prague with {display_name(other)}, {'ECN' if ecn == 'ecn' else 'no ECN'}: D_SS",
         unit="Mbit/s",
-        series={"prague": "flows.0.d_ss_mbps", beside: "flows.1.d_ss_mbps"},
+        series={"prague": "flows.0.d_ss_mbps", other: "flows.1.d_ss_mbps"},
         cells={row["qdisc"]: name(row) for row in rows},
     )
 
@@ -75,7 +76,7 @@ MATRIX = Matrix(
         },
         tolerance={"flows.0.d_ss_mbps": 0.03},
     ),
-    charts=tuple(chart(beside, ecn) for beside in ("cubic", "reno") for ecn in ("ecn", "noecn")),
+    charts=tuple(chart(other, ecn) for other in ("cubic", "reno") for ecn in ("ecn", "noecn")),
     notes="Prague is prague-2020, CUBIC and Reno negotiate AccECN, as in the source (dumbbell.PUBLISHED); "
     "--swap prague-2020=prague runs the draft's. noecn: the middlebox clears the ECN field of the second flow. "
     "D_SS is the mean of the sender's delivery rates, 40 s that end 1 s before the end. "

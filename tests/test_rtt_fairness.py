@@ -97,7 +97,7 @@ MATRIX = Matrix(
     "Pearson's correlation of 0.99, of Jain's index a rank correlation of 0.9; 0.95 is the aim, which one seed meets "
     "or misses by chance: alike flows share by it. "
     "Packets of several segments are made as in 2020 (tso_2020). "
-    "Furthest off is Prague beside CUBIC in a pfifo; see hardware/kernel/README.md.",
+    "Furthest off is Prague with CUBIC in a pfifo; see hardware/kernel/README.md.",
 )
 test_cell = matrix_tests(MATRIX)
 test_targets = matrix_targets(MATRIX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SCE beside L4S: how soon two flows share alike, what delay they make, and what a CUBIC loses to them."""
+"""SCE and L4S: how soon two flows share alike, what delay they make, and what a CUBIC loses to them."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ LOSES = "cubic_loses_mbps"
 
 
 def what_cubic_loses(queue: str, contender: str, rtt: int) -> Difference:
-    """CUBIC's rate beside another CUBIC less that beside a contender, in the same queue (after Ware et al., 2019)."""
+    """CUBIC's rate with another CUBIC less that with a contender, in the same queue (after Ware et al., 2019)."""
     beside, rate = name(queue, ("cubic", contender), rtt), "flows.0.d_ss_mbps"
     return Difference(cell=beside, metric=LOSES, of=rate, more=name(queue, ("cubic", "cubic"), rtt), less=beside)
 
 
 MATRIX = Matrix(
     name="sce-l4s",
-    title="SCE beside L4S",
+    title="SCE and L4S",
     source='the comparison of "sce-l4s-bakeoff", each side through its own queue, and both through RFC 3168\'s',
     cells=tuple(cell(queue, pair, rtt) for queue, pairs in PAIRS.items() for pair, rtt in product(pairs, RTTS)),
     repeat=1,
@@ -101,13 +101,13 @@ MATRIX = Matrix(
         for what, unit, series in (
             ("steady rates", "Mbit/s", {"flow 1": "flows.0.d_ss_mbps", "flow 2": "flows.1.d_ss_mbps"}),
             ("mean TCP RTT", "ms", {"flow 1": "flows.0.rtt_mean_ms", "flow 2": "flows.1.rtt_mean_ms"}),
-            ("what CUBIC loses beside it", "Mbit/s", {"CUBIC": LOSES}),
+            ("what CUBIC loses to it", "Mbit/s", {"CUBIC": LOSES}),
         )
         for rtt in RTTS
     ),
     notes="The second flow starts after 10 s. Convergence: seconds from then until the goodputs of the next 5 s have a "
     "Jain's index of 0.95, ∞ where they never have; a pair that crosses on its way to unlike shares has had them. What "
-    "CUBIC loses: its rate beside another CUBIC in the same queue, less its rate here; below 0 it wins. fq_codel-1q "
+    "CUBIC loses: its rate with another CUBIC in the same queue, less its rate here; below 0 it wins. fq_codel-1q "
     "knows no SCE: both SCE senders answer its CE alike. Harm to a video, each through its side's queue: "
     "sojourn harm --contenders=prague --qdisc=dualpi2, and sojourn harm --contenders=dctcp-sce "
     "--qdisc='cake bandwidth 10mbit besteffort flowblind sce' (docs/experiments.md has both).",

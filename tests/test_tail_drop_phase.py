@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prague of 2020 beside CUBIC in a full pfifo, 10 Mbit/s: as the hosts send, and with arrivals bunched at random.
+"""Prague of 2020 with CUBIC in a full pfifo, 10 Mbit/s: as the hosts send, and with arrivals bunched at random.
 
 A part of why S1's pfifo cells have too little of Prague. Where each arrival follows a departure, a full queue loses
 what a growing window adds, not a share of all: traffic phase effects (Floyd and Jacobson, 1991). Here nothing but the
@@ -36,7 +36,7 @@ def cell(path: str, rtt_ms: int) -> Cell:
 
 MATRIX = Matrix(
     name="tail-drop-phase",
-    title="Prague beside CUBIC in a pfifo, arrivals as sent and bunched",
+    title="Prague with CUBIC in a pfifo, arrivals as sent and bunched",
     source='"L4S Tests", Scenario 1 Fairness Table; Floyd and Jacobson, 1991',
     cells=tuple(cell(path, rtt) for path in PATHS for rtt in RTTS_MS),
     window_s=60,

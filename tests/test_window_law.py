@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The window that each congestion control keeps at a fixed probability of marks or losses, alone and without a queue.
 
-What a flow gets beside another in a queue is this law at the marking that both bring about. Where a published share is
+What a flow gets with another in a queue is this law at the marking that both bring about. Where a published share is
 not ours, this tells whether the control or the marking differs.
 """
 
@@ -14,6 +14,7 @@ from sojourn.bottleneck.impairment import Impairment
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Expectation, Matrix
+from sojourn.harness.report.contender_names import display_name
 
 PERCENTS = (1, 2, 5, 10, 20)
 CLASSIC = ("reno-accecn", "reno-noecn", "cubic-accecn", "cubic-noecn")
@@ -85,7 +86,7 @@ MATRIX = Matrix(
     ),
     charts=tuple(
         Chart(
-            title=f"{contender}: window",
+            title=f"{display_name(contender)}: window",
             unit="segments",
             series={contender: "flows.0.cwnd_mean"},
             cells={f"{percent:g} %": name(contender, percent) for percent in PERCENTS},

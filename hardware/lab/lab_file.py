@@ -209,7 +209,7 @@ class LabFile(_Entry):
     @classmethod
     def _either_router_or_box(cls, box: BoxEntry | None, info: ValidationInfo) -> BoxEntry | None:
         if "router" in info.data and (box is None) == (info.data["router"] is None):
-            raise ValueError("exactly one of [router] and [box] is required; docs/physical-lab.md shows both")
+            raise ValueError("exactly one of [router] and [box] is required")
         return box
 
     @model_validator(mode="after")
@@ -260,7 +260,7 @@ def read_lab_file(path: Path, lab: str = "") -> LabFile:
         raise LabFileError(f"--lab-file: {path}: {broken}", code="unreadable-file") from broken
     except ValidationError as wrong:
         errors = [_error_text(error) for error in wrong.errors()]
-        if any(error.endswith(_NO_TABLE) for error in errors):
+        if any(error.endswith(_NO_TABLE) or error.startswith("[box]: exactly") for error in errors):
             errors.append("`sojourn lab init` creates a complete file; see docs/physical-lab.md")
         raise LabFileError(f"--lab-file: {path}: {'; '.join(errors)}", code="invalid-value") from wrong
     if lab and file.lab != lab:

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from sojourn.apps.options import Option
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS
+from sojourn.harness.options.model import ELSEWHERE, FORMER, GROUPS, OPTIONS
 
 if TYPE_CHECKING:
     from sojourn.harness.store.loaded import LoadedRun
@@ -80,7 +80,10 @@ def with_options(command: Callable[..., None], **first: Any) -> Callable[..., No
     annotations = {
         **first,
         **{it.name.replace("-", "_"): annotation(it) for it in OPTIONS},
-        **{name.replace("-", "_"): Annotated[str | None, typer.Option(f"--{name}", hidden=True)] for name in FORMER},
+        **{
+            name.replace("-", "_"): Annotated[str | None, typer.Option(f"--{name}", hidden=True)]
+            for name in (*FORMER, *ELSEWHERE)
+        },
     }
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [

@@ -13,9 +13,9 @@ import psutil
 
 #: How often to look, s: a look reads a file per thread.
 _LOOK_S = 10.0
-#: A run is slow because of others if it gets less than this share of the processor time that it could use,
+#: A run is slow because of others if it gets less than this share of the processor time that it could use.
 _LEAST_GIVEN = 0.5
-#: and its own programs do not take this share of all processors.
+#: If a run's own programs take this share of all processors, they wait for each other.
 _ALL = 0.8
 
 
@@ -39,9 +39,11 @@ class BusyHost:
         processors: int = len(os.sched_getaffinity(0)),
     ) -> None:
         self._times, self._clock, self._processors = times, clock, processors
-        self._looked, self._ran, self._waited = clock(), 0, 0
+        self._begun = self._looked = clock()
+        self._ran = self._waited = 0
         self._said = False
         self._read()
+        self._all_ran = self._all_waited = 0
 
     def _read(self) -> tuple[int, int]:
         """Return how long all threads ran and waited since the last call; less than that where threads have ended."""
@@ -51,17 +53,28 @@ class BusyHost:
         return max(self._ran - before[0], 0), max(self._waited - before[1], 0)
 
     def line(self) -> str:
-        """Return once that the host is busy, when it is; otherwise an empty text."""
+        """Look, and return once that the host is busy, when it is; otherwise an empty text."""
         now = self._clock()
-        if self._said or now - self._looked < _LOOK_S:
+        if now - self._looked < _LOOK_S:
             return ""
-        most_ns, self._looked = self._processors * (now - self._looked) * 1e9, now
+        since, self._looked = now - self._looked, now
         ran, waited = self._read()
-        if ran >= _LEAST_GIVEN * (ran + waited) or ran >= _ALL * most_ns:
+        self._all_ran, self._all_waited = self._all_ran + ran, self._all_waited + waited
+        share = self._given(ran, waited, since)
+        if self._said or share >= _LEAST_GIVEN:
             return ""
         self._said = True
-        share = ran / (ran + waited)
         return (
             f"the host is busy: other programs leave this run {share:.0%} of the processor time that it could use, "
             "so the time left varies"
         )
+
+    @property
+    def given(self) -> float:
+        """The share of the processor time that the run could use and got, until the last look; 1 before the first."""
+        return self._given(self._all_ran, self._all_waited, self._looked - self._begun)
+
+    def _given(self, ran: int, waited: int, seconds: float) -> float:
+        """Return the share for threads that ran and waited so long, ns; 1 if they wait for each other."""
+        alone = not waited or ran >= _ALL * self._processors * seconds * 1e9
+        return 1.0 if alone else ran / (ran + waited)

@@ -89,6 +89,11 @@ class ExperimentProgress:
             phase = self.phases[self._index]
             self.say(f"  {phase.name}: {spent:.0f} of {phase.seconds:.0f} s, {self._left(done)}")
 
+    @property
+    def processor_share(self) -> float:
+        """The share of the processor time that the run could use and got so far; 1 before it is known."""
+        return self._host.given
+
     def _spent(self) -> tuple[float, float]:
         """Return the elapsed seconds of phase and experiment, in the experiment's time."""
         spent = min(self._clock() - self._started, self.phases[self._index].seconds)

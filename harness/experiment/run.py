@@ -268,6 +268,9 @@ def _recorder(
             run.add_versions(user_program.versions(options.programs))
             lab = with_parts(make_lab(run.path), options, run.path)
             run_experiment(options, run, lab, service, progress)
+            lab_file = run.path / "lab.json"
+            known = json.loads(lab_file.read_text()) | {"processor_share": round(progress.processor_share, 3)}
+            lab_file.write_text(json.dumps(known, indent=1) + "\n")
 
     return play
 

@@ -39,6 +39,8 @@ from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, cons
 #: How long to wait at most for what runs report, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5
 _SHARE_S = 1.0
+#: With less of every unfinished experiment left, s, what takes time is scoring: a run reports now and then.
+_SCORED_S = 3.0
 #: Share of all runs from which the time left is shown: before, it is mostly how long a machine takes to start.
 _SHOWN_SHARE = 0.03
 #: Of a sweep, whose cells do not need each other.
@@ -319,7 +321,10 @@ class _Board:
         worth_showing = over >= _SHOWN_SHARE * total
         # Machines take some seconds to start, and scoring has its own: the rate of all that was so far holds them.
         left = f"about {clock_text((now - self._begun) / over * (total - over))} left" if worth_showing else "starting"
-        text = f"{self._ended} of {len(self._series.runs) - len(kept)} runs done, {left}"
+        runs = len(self._series.runs) - len(kept)
+        if total - over < _SCORED_S * (runs - self._ended):
+            left = "scoring the last ones"
+        text = f"{self._ended} of {runs} runs done, {left}"
         self._bar.update(self._task, completed=over / total, description=text)
         if self._bar.disable and worth_showing and now - self._last_shown > QUIET_S:
             self._last_shown = now

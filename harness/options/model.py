@@ -38,6 +38,8 @@ GROUPS: dict[Group, str] = {
 """Groups of options, as --help shows them."""
 FORMER = {"probe-ecn": "every run has both probes, Not-ECT and ECT(1); omit it"}
 """Options of earlier versions, and what to do without them."""
+ELSEWHERE = {"preset": "Sojourn calls a preset a scenario; use --scenario, such as --scenario=access-line"}
+"""Names of other tools for options of the command line."""
 DEFAULT_QUEUE = (
     "the published experiment's queue: a single shared queue with an AQM that marks, a laboratory case, not what "
     "access lines ship"
@@ -45,6 +47,8 @@ DEFAULT_QUEUE = (
 """A description of the default of --qdisc."""
 RETAIN_ON_FAILURE = "retain-on-failure"
 """The value of --video that deletes the recordings of valid runs, as pytest-playwright calls it."""
+NO_VIDEO = "off"
+"""The value of --video that makes no recording, as --recorder=none does."""
 _SPARE_BYTES = 150 << 20
 _RECORDING_BPS = 4_000_000
 #: The rate that captures must have room for if the bottleneck's rate is unknown.
@@ -231,13 +235,13 @@ class Options(ServiceOptions):
         ),
     ]  # fmt: skip
     video: Annotated[
-        Literal["on", "retain-on-failure"],
+        Literal["on", "retain-on-failure", "off"],
         Field(exclude=True),
         Option(
             "recording", "how",
             "Recordings to keep: on: all; retain-on-failure: only those of invalid runs, others are deleted once they "
-            "are scored (such a run cannot be scored again)",
-            "on", choices=("on", RETAIN_ON_FAILURE), guest=False,
+            "are scored (such a run cannot be scored again); off: none is made, as with --recorder=none",
+            "on", choices=("on", RETAIN_ON_FAILURE, NO_VIDEO), guest=False,
         ),
     ] = "on"  # fmt: skip
     """What is kept of a run does not change the experiment, and so is in no record."""

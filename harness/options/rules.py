@@ -20,7 +20,7 @@ from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import BY_NAME, FORMER, OPTIONS, Options
+from sojourn.harness.options.model import BY_NAME, ELSEWHERE, FORMER, NO_VIDEO, OPTIONS, Options
 from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
@@ -39,8 +39,6 @@ _RELAYED = "origin-cc"
 _NOQ = "noq"
 #: What a black box decides by itself; a user may state its rates.
 _DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
-#: What to use in place of values that other tools have, by option and value.
-_INSTEAD = {("video", "off"): "--recorder=none makes a run without a recording"}
 _MODES: dict[Mode, str] = {
     "stand-in": "a stand-in",
     "own": "your own folder (--url=FOLDER/…)",
@@ -118,8 +116,7 @@ class RawOptions:
         """Return the text of an option that is one of its choices. Raises OptionsError."""
         text, known = str(self.raw[name]), list(choices or BY_NAME[name].choices)
         if text not in known:
-            instead = _INSTEAD.get((name, text), "")
-            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known), instead)))
+            hint = "; ".join(filter(None, (f"known: {', '.join(known)}", did_you_mean(text, known))))
             raise OptionsError(f"{self.where(name)}: unknown {text!r}; {hint}", code="unknown-value", option=name)
         return text
 
@@ -143,6 +140,11 @@ class _Rule:
     option: str
     when: Callable[[RawOptions], Any]
     why: str
+
+
+def _seen_without_recording(raw: RawOptions) -> bool:
+    """Whether the player's log of frames can be the picture."""
+    return raw.lab == "sim" and raw.mode in raw.takes.get("clip", ())
 
 
 _RULES = (
@@ -236,12 +238,22 @@ _RULES = (
         "--ladder already sets the highest quality; omit --max-quality or --ladder",
     ),
     _Rule(
+        "recorder", lambda it: it.raw["video"] == NO_VIDEO and it.named.get("recorder", SCREENING) != SCREENING,
+        "--video=off makes no recording; omit --recorder or --video",
+    ),
+    _Rule(
+        "video", lambda it: it.raw["video"] == NO_VIDEO and not _seen_without_recording(it),
+        "without a recording, only the picture of a stand-in video in the sim lab is known; use --video=on or "
+        "--video=retain-on-failure",
+    ),
+    _Rule(
         "recorder",
-        lambda it: it.raw["recorder"] == SCREENING and not (it.lab == "sim" and it.mode in it.takes.get("clip", ())),
+        lambda it: it.raw["recorder"] == SCREENING and not _seen_without_recording(it),
         "without a recording, only the picture of a stand-in video in the sim lab is known; omit --recorder",
     ),
     _Rule(
-        "video", lambda it: it.raw["recorder"] == SCREENING and "video" in it.named,
+        "video",
+        lambda it: it.raw["recorder"] == SCREENING and "video" in it.named and it.raw["video"] != NO_VIDEO,
         "a screening run has no recording; omit --video",
     ),
     _Rule(
@@ -275,6 +287,9 @@ def parse_options(
     for name, instead in FORMER.items():
         if given.get(name) is not None:
             raise removed_option(f"--{name}", name, instead)
+    for name, instead in ELSEWHERE.items():
+        if given.get(name) is not None:
+            raise OptionsError(f"--{name}: no such option; {instead}", code="unknown-option", option=name)
     raw = RawOptions(given, services, defaults)
     reset_inapplicable(raw)
     apply_conditional_defaults(raw)
@@ -343,6 +358,8 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
         raw.raw["qdisc-up"] = raw.raw["qdisc-up"] or raw.raw["qdisc"]
     if raw.lab not in PHYSICAL:
         raw.raw["ip-version"] = raw.raw["ip-version"] or "4"
+    if raw.raw["video"] == NO_VIDEO and "recorder" not in raw.named:
+        raw.raw["recorder"] = SCREENING
     _choose_origin(raw)
 
 

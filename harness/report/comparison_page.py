@@ -14,6 +14,7 @@ from markupsafe import Markup
 from sojourn.harness.report import palette
 from sojourn.harness.report.compare import Compared, Comparison, Pair, Shift, families
 from sojourn.harness.report.experiments import distinct_names
+from sojourn.harness.report.filmstrip import worst_moment
 from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
@@ -92,7 +93,7 @@ def verdict(pair: Pair) -> str:
         f"not decided: {counts[0]} run{'s' * (counts[0] != 1)} in A, {counts[1]} in B, {ENOUGH} each are needed."
     )
     if seen:
-        return f"{seen}; {undecided}"
+        return f"{seen[0].upper()}{seen[1:]}; {undecided}"
     return f"The viewer got the same in A and B; {undecided}" if primary else f"Not{undecided[3:]}"
 
 
@@ -206,6 +207,7 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
 
     sides, shifts = (comparison.a, comparison.b), comparison.shifts
     few = len(comparison.pairs) <= MANY
+    only = comparison.pairs if len(comparison.pairs) == 1 else []
     names = {path: name for side in sides for path, name in distinct_names([run.path for run in side.runs]).items()}
     view = {
         "title": title(comparison.pairs),
@@ -213,6 +215,7 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
             {
                 "name": side.name,
                 "place": str(side.place),
+                "badges": next((given for pair in only for name, given in side_badges(pair) if name == side.name), []),
                 "runs": [(names[run.path], link(run.path)) for run in side.runs],
             }
             for side in sides
@@ -233,9 +236,23 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
             for pair in comparison.pairs
         ],
         "videos": [(side.name, video) for side in sides if (video := _recording(side.runs, folder))],
+        **_shown_moment(comparison),
         "method": method(),
     }  # fmt: skip
     return write_page("compare.html.j2", view, output)
+
+
+def _shown_moment(comparison: Comparison) -> dict[str, Any]:
+    """Return the moment at which both recordings stand until they play: the worst one of the side with more harm."""
+    sides = (comparison.a, comparison.b)
+    pages = [side.runs[0].path / REPORT for side in sides if len(side.runs) == 1]
+    known = [worst_moment(page) for page in pages]
+    if len(known) < 2 or not all(known) or len(comparison.pairs) != 1:
+        return {"moment": None}
+    (pair,) = comparison.pairs
+    harms = [max((it.harm or 0.0 for it in one.outcomes), default=0.0) for one in (pair.a, pair.b)]
+    worse = harms.index(max(harms))
+    return {"moment": known[worse], "moment_of": sides[worse].name, "offsets": [it.offset for it in known if it]}
 
 
 def _recording(runs: Sequence[LoadedRun], folder: Path) -> str:

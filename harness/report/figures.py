@@ -31,6 +31,8 @@ _OVER_RUNS = ("box", "bar")
 _CURVES = 6
 _INCH = 96.0  # px
 _COLUMN, _PAGE = 3.3 * _INCH, 720.0
+#: Width of a character that is wider than most, px.
+_PER_CHARACTER = 6.6
 _RULES = """
 .plot .estimate { fill: currentColor; fill-opacity: .75 }
 .plot .box { fill: currentColor; fill-opacity: .2; stroke: currentColor; stroke-width: 1.2 }
@@ -158,9 +160,11 @@ def _over_runs(place: Path, boxes: bool, column: bool, metric: str) -> str:
         hint = did_you_mean(metric, known) or f"known: {', '.join(known)}"
         wrong = f"--metric {metric}: no run in {place} has it" if metric else "--metric: required for runs of cells"
         raise ReportError(f"{wrong}; {hint}", code="unknown-value")
-    drawn = [(_heading(one, len(figures) == 1 and column), list(_rows(one, it.figure))) for one, it in figures]
-    (_, first), *_ = figures
     width = _COLUMN if column else _PAGE
+    headings = (_heading(one, len(figures) == 1 and column) for one, _ in figures)
+    rows = (list(_rows(one, it.figure, width)) for one, it in figures)
+    drawn = list(zip((_elided(heading, width) for heading in headings), rows, strict=True))
+    (_, first), *_ = figures
     return estimate_plot(drawn, first.label, first.name, boxes=boxes, width=width, never=first.never)
 
 
@@ -170,10 +174,17 @@ def _heading(one: Experiment, none: bool) -> str:
     return "" if none else f"{one.title.partition(': ')[2] or one.title}, {count} run{'s' * (count != 1)}"
 
 
-def _rows(one: Experiment, figure: Figure) -> Iterator[Dots]:
+def _elided(text: str, width: float) -> str:
+    """Return a text whose words, such as names of a user's programs, fit half of a figure of `width` px."""
+    most = int(width / 2 / _PER_CHARACTER) - len("with ")
+    ends = most // 2
+    return " ".join(word if len(word) <= most else f"{word[:ends]}…{word[-ends:]}" for word in text.split(" "))
+
+
+def _rows(one: Experiment, figure: Figure, width: float) -> Iterator[Dots]:
     """Yield the estimates of a figure, alone and with every contender."""
     named = [(one.base, who("alone"), figure.alone)]
     named += [(f"with {name}", who(name), figure.contended.get(name)) for name in one.summary.contenders]
     for label, kind, it in named:
         if it:
-            yield Dots(label, kind, it.values, it.value, it.low, it.high)
+            yield Dots(_elided(label, width), kind, it.values, it.value, it.low, it.high)

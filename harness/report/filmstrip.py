@@ -7,8 +7,9 @@ import base64
 import re
 import subprocess
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,9 +34,21 @@ _BEFORE_S = 2e-4
 _Picture = npt.NDArray[np.uint8]
 #: The parts of a page that name the recording.
 _RECORDING = re.compile(
-    r'<video [^>]*id="screen"[^>]*>\s*</video>(\s*<output [^>]*>[^<]*</output>)?|<li><a href="screen\.mp4">.*?</li>'
+    r'<video [^>]*id="screen"[^>]*>\s*</video>(\s*<audio [^>]*></audio>)?(\s*<output [^>]*>[^<]*</output>)?'
+    r'|<li><a href="screen\.mp4">.*?</li>'
 )
 _PICTURE = re.compile(r'"data:image/jpeg;base64,[A-Za-z0-9+/=]*"')
+#: A moment of the strip in `templates/report.html.j2`.
+_MOMENT = re.compile(
+    r'data-phase="(?P<phase>[^"]*)"(?P<worst> class="worst")?>'
+    r'<img src="(?P<data>data:image/jpeg;base64,[A-Za-z0-9+/=]+)"'
+)
+#: The caption of the recording's first picture there, and when the recording begins.
+_CAPTION = re.compile(
+    r'data-offset="(?P<offset>-?[\d.]+)".*?id="at"[^>]*>Picture: (?P<t>[\d.]+) s, (?P<what>[^<]+)<', re.DOTALL
+)
+#: Size in bytes up to which a page is searched for its pictures.
+_LARGEST_PAGE = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,37 @@ def pictures(video: Path, times: Sequence[float], large: int) -> list[str]:
     except (RecordingError, DecoderError, OSError):
         return []
     return [*(_jpeg(frame, _WIDE) for frame in frames), _jpeg(frames[large], _POSTER_WIDE)]
+
+
+def picture_of(page: Path, phases: Collection[str]) -> str:
+    """Return a picture of one of the phases from a run's report as a data URL, the worst moment if it is there.
+
+    Empty without one. The report is the source: the recording may be pruned, and to decode it takes seconds.
+    """
+    found = [match for match in _MOMENT.finditer(_text(page)) if unescape(match["phase"]) in phases]
+    return max(found, key=lambda match: bool(match["worst"]))["data"] if found else ""
+
+
+@dataclass(frozen=True)
+class ShownMoment:
+    """The worst moment of a run by its report, in s of the run, and in words; `offset` is when the recording begins."""
+
+    t: float
+    words: str
+    offset: float
+
+
+def worst_moment(page: Path) -> ShownMoment | None:
+    """Return the worst moment of a run from its report; None without pictures."""
+    match = _CAPTION.search(_text(page))
+    return ShownMoment(float(match["t"]), unescape(match["what"]), float(match["offset"])) if match else None
+
+
+def _text(page: Path) -> str:
+    try:
+        return page.read_text(errors="replace") if page.stat().st_size <= _LARGEST_PAGE else ""
+    except OSError:
+        return ""
 
 
 def without_pictures(page: str) -> str:

@@ -41,7 +41,7 @@ PRIMARY = ", primary"
 class Row:
     """A row of a table; `hurt` and `some` hold the cells with severe and some harm, cell 0 is the row's head.
 
-    `alike`: nothing differs in it; pages fold such rows.
+    `alike`: nothing differs in it; pages fold such rows. Pages have a heading above the first row of a `group`.
     """
 
     cells: list[str]
@@ -49,6 +49,7 @@ class Row:
     hurt: set[int] = field(default_factory=set)
     some: set[int] = field(default_factory=set)
     alike: bool = False
+    group: str = ""
 
     @property
     def primary(self) -> bool:
@@ -58,11 +59,12 @@ class Row:
 
 @dataclass
 class Grid:
-    """A table with a head."""
+    """A table with a head; `contended` are the columns of phases in which a contender competes."""
 
     caption: str
     heads: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
+    contended: set[int] = field(default_factory=set)
 
 
 def queue(lab: Mapping[str, Any]) -> str:
@@ -162,73 +164,73 @@ def _of(phase: PhaseScores, metric: str) -> str:
     return value_text(metric, lambda name: getattr(phase, name))
 
 
-_PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
-    ("phase", lambda p: p.name),
-    ("s", lambda p: number(p.seconds)),
-    ("victim Mbit/s", lambda p: number(p.victim_mbps)),
-    ("contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
-    ("its uploads", lambda p: number(p.contender_up_mbps) if p.contender else "–"),
-    ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
-    ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
-    ("drops", lambda p: number(p.drops)),
-    ("frames/s", lambda p: number(p.fps)),
-    ("stalls", lambda p: number(p.stalls)),
-    ("stalled s", lambda p: number(p.stall_s)),
-    ("freezes", lambda p: number(p.freezes)),
-    ("picture recovers after s", lambda p: number(p.recovery_s, NOT_REACHED)),
-    ("goodput recovers after s", lambda p: number(p.goodput_recovery_s, NOT_REACHED)),
-    ("RTT (Not-ECT) P50 ms", lambda p: _of(p, "rtt_p50_ms")),
-    ("P99 ms", lambda p: _of(p, "rtt_p99_ms")),
-    ("max ms", lambda p: number(p.rtt_max_ms)),
-    ("RTT (ECT(1)) P50 ms", lambda p: _of(p, "ect1_rtt_p50_ms")),
-    ("P99 ms", lambda p: _of(p, "ect1_rtt_p99_ms")),
-    ("max ms", lambda p: number(p.ect1_rtt_max_ms)),
-    ("camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
-    ("camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
-    ("never shown", lambda p: _percent(p.frame_loss)),
-    ("mouth to ear P50 ms", lambda p: _of(p, "ear_p50_ms")),
-    ("mouth to ear P95 ms", lambda p: _of(p, "ear_p95_ms")),
-    ("never heard", lambda p: _percent(p.ear_loss)),
-    ("gaps", lambda p: _percent(p.ear_gap_share)),
-    ("heard twice", lambda p: _percent(p.ear_repeated_share)),
-    ("in NetEq's buffer ms", lambda p: number(p.neteq_buffer_ms)),
-    ("NetEq: concealed", lambda p: _percent(p.neteq_concealed_share)),
-    ("inserted", lambda p: _percent(p.neteq_stretched_share)),
-    ("removed", lambda p: _percent(p.neteq_shortened_share)),
-    ("lip sync P50 ms", lambda p: number(p.lip_sync_p50_ms)),
-    ("in sync", lambda p: _percent(p.lip_sync_in_limits)),
-    ("R (E-model)", lambda p: number(p.r_factor)),
-    ("MOS (E-model)", lambda p: number(p.mos_cqe)),
-    ("RTP sent as ECT(1)", lambda p: number(p.media_sent_ect1)),
-    ("RTP received as ECT(1)", lambda p: number(p.media_received_ect1)),
-    ("as CE", lambda p: number(p.media_received_ce)),
-    ("ECT(1) bleached", lambda p: number(p.media_bleached)),
-    ("CCFB received", lambda p: number(p.ccfb_received)),
-    ("probes lost (Not-ECT)", lambda p: _percent(p.probe_loss)),
-    ("probes lost (ECT(1))", lambda p: _percent(p.ect1_probe_loss)),
-    ("new connections RPM", lambda p: _of(p, "foreign_rpm")),
-    ("TCP ms", lambda p: _of(p, "foreign_tcp_ms")),
-    ("TLS ms", lambda p: _of(p, "foreign_tls_ms")),
-    ("HTTP ms", lambda p: _of(p, "foreign_http_ms")),
-    ("answered", lambda p: _percent(p.foreign_answered_share)),
+_PhaseRow = tuple[str, str, Callable[[PhaseScores], str]]
+#: Group, name and figure of a phase.
+_PHASE_ROWS: list[_PhaseRow] = [
+    ("", "duration s", lambda p: number(p.seconds)),
+    ("Goodput", "victim Mbit/s", lambda p: number(p.victim_mbps)),
+    ("Goodput", "contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
+    ("Goodput", "contender's uploads Mbit/s", lambda p: number(p.contender_up_mbps) if p.contender else "–"),
+    ("Goodput", "goodput recovers after s", lambda p: number(p.goodput_recovery_s, NOT_REACHED)),
+    ("Picture", "mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
+    ("Picture", "lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
+    ("Picture", "drops of resolution", lambda p: number(p.drops)),
+    ("Picture", "frames/s", lambda p: number(p.fps)),
+    ("Picture", "stalls", lambda p: number(p.stalls)),
+    ("Picture", "stalled s", lambda p: number(p.stall_s)),
+    ("Picture", "freezes", lambda p: number(p.freezes)),
+    ("Picture", "picture recovers after s", lambda p: number(p.recovery_s, NOT_REACHED)),
+    ("Picture", "camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
+    ("Picture", "camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
+    ("Picture", "never shown", lambda p: _percent(p.frame_loss)),
+    ("Probes", "RTT (Not-ECT) P50 ms", lambda p: _of(p, "rtt_p50_ms")),
+    ("Probes", "RTT (Not-ECT) P99 ms", lambda p: _of(p, "rtt_p99_ms")),
+    ("Probes", "RTT (Not-ECT) max ms", lambda p: number(p.rtt_max_ms)),
+    ("Probes", "probes lost (Not-ECT)", lambda p: _percent(p.probe_loss)),
+    ("Probes", "RTT (ECT(1)) P50 ms", lambda p: _of(p, "ect1_rtt_p50_ms")),
+    ("Probes", "RTT (ECT(1)) P99 ms", lambda p: _of(p, "ect1_rtt_p99_ms")),
+    ("Probes", "RTT (ECT(1)) max ms", lambda p: number(p.ect1_rtt_max_ms)),
+    ("Probes", "probes lost (ECT(1))", lambda p: _percent(p.ect1_probe_loss)),
+    ("Sound", "mouth to ear P50 ms", lambda p: _of(p, "ear_p50_ms")),
+    ("Sound", "mouth to ear P95 ms", lambda p: _of(p, "ear_p95_ms")),
+    ("Sound", "never heard", lambda p: _percent(p.ear_loss)),
+    ("Sound", "gaps", lambda p: _percent(p.ear_gap_share)),
+    ("Sound", "heard twice", lambda p: _percent(p.ear_repeated_share)),
+    ("Sound", "in NetEq's buffer ms", lambda p: number(p.neteq_buffer_ms)),
+    ("Sound", "NetEq: concealed", lambda p: _percent(p.neteq_concealed_share)),
+    ("Sound", "NetEq: inserted", lambda p: _percent(p.neteq_stretched_share)),
+    ("Sound", "NetEq: removed", lambda p: _percent(p.neteq_shortened_share)),
+    ("Sound", "lip sync P50 ms", lambda p: number(p.lip_sync_p50_ms)),
+    ("Sound", "in sync", lambda p: _percent(p.lip_sync_in_limits)),
+    ("Sound", "R (E-model)", lambda p: number(p.r_factor)),
+    ("Sound", "MOS (E-model)", lambda p: number(p.mos_cqe)),
+    ("ECN of the call", "RTP sent as ECT(1)", lambda p: number(p.media_sent_ect1)),
+    ("ECN of the call", "RTP received as ECT(1)", lambda p: number(p.media_received_ect1)),
+    ("ECN of the call", "RTP received as CE", lambda p: number(p.media_received_ce)),
+    ("ECN of the call", "ECT(1) bleached", lambda p: number(p.media_bleached)),
+    ("ECN of the call", "CCFB received", lambda p: number(p.ccfb_received)),
+    ("New connections", "responsiveness RPM", lambda p: _of(p, "foreign_rpm")),
+    ("New connections", "TCP ms", lambda p: _of(p, "foreign_tcp_ms")),
+    ("New connections", "TLS ms", lambda p: _of(p, "foreign_tls_ms")),
+    ("New connections", "HTTP ms", lambda p: _of(p, "foreign_http_ms")),
+    ("New connections", "answered", lambda p: _percent(p.foreign_answered_share)),
 ]
 
 
-_OTHER_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
-    ("phase", lambda p: p.name),
-    ("web flows", lambda p: number(p.web_flows)),
-    ("unfinished", lambda p: number(p.web_unfinished)),
-    ("FCT P50 s", lambda p: _of(p, "web_fct_p50_s")),
-    ("FCT P95 s", lambda p: _of(p, "web_fct_p95_s")),
-    ("second video, mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
-    ("second video stalled s", lambda p: number(p.second_stall_s)),
-    ("call down: lost", lambda p: _percent(p.call_down_loss)),
-    ("P99 ms", lambda p: _of(p, "call_down_p99_ms")),
-    ("call up: lost", lambda p: _percent(p.call_up_loss)),
-    ("P99 ms", lambda p: _of(p, "call_up_p99_ms")),
-    ("Responsiveness Test RPM", lambda p: _of(p, "test_rpm")),
-    ("foreign RPM", lambda p: _of(p, "test_foreign_rpm")),
-    ("self RPM", lambda p: _of(p, "test_self_rpm")),
+_OTHER_ROWS: list[_PhaseRow] = [
+    ("", "web flows", lambda p: number(p.web_flows)),
+    ("", "unfinished", lambda p: number(p.web_unfinished)),
+    ("", "FCT P50 s", lambda p: _of(p, "web_fct_p50_s")),
+    ("", "FCT P95 s", lambda p: _of(p, "web_fct_p95_s")),
+    ("", "second video, mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
+    ("", "second video stalled s", lambda p: number(p.second_stall_s)),
+    ("", "call down: lost", lambda p: _percent(p.call_down_loss)),
+    ("", "call down: P99 ms", lambda p: _of(p, "call_down_p99_ms")),
+    ("", "call up: lost", lambda p: _percent(p.call_up_loss)),
+    ("", "call up: P99 ms", lambda p: _of(p, "call_up_p99_ms")),
+    ("", "Responsiveness Test RPM", lambda p: _of(p, "test_rpm")),
+    ("", "foreign RPM", lambda p: _of(p, "test_foreign_rpm")),
+    ("", "self RPM", lambda p: _of(p, "test_self_rpm")),
 ]
 
 
@@ -247,27 +249,26 @@ def far_table(scores: Scores) -> Grid:
 
 def other_contenders_table(scores: Scores) -> Grid:
     """Return the results of contenders other than bulk flows; no rows without them."""
-    own = [p for p in scores.phases if any(cell(p) != "–" for _, cell in _OTHER_COLUMNS[1:])]
+    own = [p for p in scores.phases if any(cell(p) != "–" for *_, cell in _OTHER_ROWS)]
     caption = (
         "Contenders other than bulk flows. FCT: flow completion time of the web flows that began in the phase; an "
         "unfinished flow counts as longer than the time it had."
     )
-    return _phase_table(caption, scores, own, _OTHER_COLUMNS)
+    return _phase_table(caption, scores, own, _OTHER_ROWS)
 
 
 def _phase_table(
-    caption: str,
-    scores: Scores,
-    phases: Sequence[PhaseScores],
-    every: Sequence[tuple[str, Callable[[PhaseScores], str]]] = _PHASE_COLUMNS,
+    caption: str, scores: Scores, phases: Sequence[PhaseScores], every: Sequence[_PhaseRow] = _PHASE_ROWS
 ) -> Grid:
-    """Return one row per phase; columns without values are omitted."""
-    labelled_cells = [(labelled(head, scores), [cell(p) for p in phases]) for head, cell in every]
-    columns = [(head, cells) for head, cells in labelled_cells if set(cells) - {"–"}]
-    lines = zip(*(cells for _, cells in columns), strict=True)
-    rows = [Row(list(line), bool(phase.contender)) for phase, line in zip(phases, lines, strict=True)]
+    """Return one column per phase; rows without values are omitted. Phases are few, figures many."""
+    rows = [Row([labelled(head, scores), *map(cell, phases)], group=group) for group, head, cell in every]
     void = "" if scores.validity.valid else " INVALID: for diagnosis only, not a result."
-    return Grid(caption + void, [head for head, _ in columns], rows)
+    return Grid(
+        caption + void,
+        ["", *(phase.name for phase in phases)],
+        [row for row in rows if set(row.cells[1:]) - {"–"}],
+        {n for n, phase in enumerate(phases, 1) if phase.contender},
+    )
 
 
 def sojourn_table(scores: Scores) -> Grid:

@@ -263,7 +263,7 @@ def _unharmed(outcome: VictimOutcome, call: bool) -> str:
     if outcome.severity != "none" or not words:
         return ""
     picture_kept = len(words) == len(outcome.effects)
-    return (f"{'call' if call else 'picture'} unharmed, but " if picture_kept else "") + enumerated(words)
+    return (f"{'' if call else 'picture '}unharmed, but " if picture_kept else "") + enumerated(words)
 
 
 def enumerated(words: Sequence[str]) -> str:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from html import unescape
 from math import inf, isfinite
 from pathlib import Path
 from urllib.parse import quote
 
+from sojourn.harness.report.filmstrip import picture_of
 from sojourn.harness.report.grids import between, figure_text, labelled, milliseconds, number, two_decimals
 from sojourn.harness.report.headline import Badge, VictimOutcome, average_outcomes, harm_badge, measurement, seen
 from sojourn.harness.report.heat_map import HarmField, Placed
@@ -22,12 +22,8 @@ from sojourn.scoring.statistics.summary import Figure
 
 #: P99 of the answered probes, of both probes.
 _DELAYS = ("rtt_answered_p99_ms", "ect1_rtt_answered_p99_ms")
-#: Rows up to which each has a picture, and the size in bytes up to which a report is searched for it.
-_MOST_PICTURES, _LARGEST_REPORT = 40, 4 << 20
-_PICTURE = re.compile(
-    r'data-phase="(?P<phase>[^"]*)"(?P<worst> class="worst")?>'
-    r'<img src="(?P<data>data:image/jpeg;base64,[A-Za-z0-9+/=]+)"'
-)
+#: Rows up to which each has a picture.
+_MOST_PICTURES = 40
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ def _row(it: Placed, folder: Path, pictured: bool) -> OverviewRow:
         stalls=OverviewCell(number(outcome.stalls), (), outcome.stalls),
         runs=OverviewCell(f"{n} valid", tuple(counted), n),
         page=f"{quote(os.path.relpath(page, folder))}" if page.exists() else "",
-        picture=_picture(page, phases) if pictured and valid else "",
+        picture=picture_of(page, phases) if pictured and valid else "",
     )
 
 
@@ -113,13 +109,3 @@ def _delay(it: Placed) -> OverviewCell:
     alone = known[0][1].alone
     notes = (*texts[1:], *([f"{milliseconds(alone.value)} alone"] if alone else []))
     return OverviewCell(texts[0], notes, known[0][1].contended[it.contender].value)
-
-
-def _picture(page: Path, phases: set[str]) -> str:
-    """Return a picture of one of the phases from a run's report, the worst moment if it is there; empty without one."""
-    try:
-        text = page.read_text(errors="replace") if page.stat().st_size <= _LARGEST_REPORT else ""
-    except OSError:
-        return ""
-    found = [match for match in _PICTURE.finditer(text) if unescape(match["phase"]) in phases]
-    return max(found, key=lambda match: bool(match["worst"]))["data"] if found else ""

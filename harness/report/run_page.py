@@ -172,13 +172,21 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
     named = {curve.name: curve for curve in curves}  # of a single solo phase and the baseline, keep the baseline
     shown = [curve for name, curve in named.items() if name.split()[0] in contended and curve.ms]
 
+    two_queues = any(curve.name.removesuffix(OWN).endswith(" L") for curve in shown)
+
     def kind(name: str) -> str:
-        """Return the look: the phase's colour, the L queue in other dashes, the queue's own report pale."""
+        """Return the look: the phase's; of two queues by their dashes; the queue's own report pale."""
         packets = name.removesuffix(OWN)
-        queue = " dash-4" if packets.endswith(" L") else " solid" if packets.endswith(" C") else ""
+        queue = "" if not two_queues else " dash-4" if packets.endswith(" L") else " solid"
         return who(name.split()[0]) + queue + (" faint" if name.endswith(OWN) else "")
 
-    return [(c.name, kind(c.name), list(zip(c.ms, c.percent, strict=True))) for c in shown]
+    def words(name: str) -> str:
+        """Return the name: without the queue if there is one only."""
+        packets = name.removesuffix(OWN)
+        own = ", as the qdisc reports" if name.endswith(OWN) else ""
+        return (packets if two_queues else packets.removesuffix(" C")) + own
+
+    return [(words(c.name), kind(c.name), list(zip(c.ms, c.percent, strict=True))) for c in shown]
 
 
 def _raw_files(run: Path, manifest: Manifest | None) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ dark and print. What a page needs to zoom and to read values is in `data-` attri
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -217,7 +218,9 @@ def _frame(panel: Panel, x: Scale, top: float) -> Iterable[str]:
         at += _SAMPLE + 5 + _LETTER * len(name) + 14 + (0 if spans else room)
     labels = panel.labels
     if labels is None:
-        labels = [(tick, f"{tick:g}") for tick in ticks(0, panel.top or 1, max(int(panel.height // 34), 2))]
+        # In a low panel, all round values but 0 may be above the top.
+        marks = (ticks(0, panel.top or 1, about) for about in itertools.count(max(int(panel.height // 34), 2)))
+        labels = [(tick, f"{tick:g}") for tick in next(it for it in marks if len(it) > 1)]
     yield y_axis(y, labels, x)
     yield "</g>"
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 def print_scores(scores: Scores, run: Path, console: Console) -> None:
     """Print the phases' measured values, the contenders' harm, the headline, and the path of the evidence."""
-    console.print(_table(phase_table(scores), sideways=True))
+    console.print(_table(phase_table(scores)))
     if (table := other_contenders_table(scores)).rows:
-        console.print(_table(table, sideways=True))
+        console.print(_table(table))
     if scores.far:
-        console.print(_table(far_table(scores), sideways=True))
+        console.print(_table(far_table(scores)))
     if scores.harm:
         console.print(_table(harm_table(scores)))
     if lab := lab_table(scores):
@@ -151,7 +151,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def _table(grid: Grid, sideways: bool = False) -> FittedTable:
-    """Return a grid unchanged, or transposed: a terminal is narrow, and phases are few."""
+    """Return a grid unchanged, or transposed: a terminal is narrow, and services are few."""
     lines = [[Text(head) for head in grid.heads]]
     lines += [
         [Text(cell, "red" if i in row.hurt else "yellow" if i in row.some else "") for i, cell in enumerate(row.cells)]

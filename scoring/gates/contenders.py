@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 CODEPOINTS = {"ect1": "ect1", "ect0": "ect0", "not-ect": "not_ect"}
 """Codepoints that a user's program may demand of its data, and the columns that count them."""
-_SHOWN = {"ect1": "ECT(1)", "ect0": "ECT(0)", "not-ect": "Not-ECT"}
+ECN_NAMES = {"ect1": "ECT(1)", "ect0": "ECT(0)", "not-ect": "Not-ECT"}
+"""The names of the ECN codepoints, by those in records."""
 
 
 @gate_of_runs("contender-throughout")
@@ -105,12 +106,12 @@ def program_proven(phase: str, contender: str, flow: Mapping[str, Any] | None, e
     if flow is None or not flow["data_packets"]:
         return gate(code, name, False, "no packets of it in the captures", f"{contender} data")
     shares = {it: flow[column] / flow["data_packets"] for it, column in CODEPOINTS.items()}
-    measured = ", ".join(f"{_SHOWN[it]} {share:.1%}" for it, share in shares.items()) + f", CE {flow['ce']}"
+    measured = ", ".join(f"{ECN_NAMES[it]} {share:.1%}" for it, share in shares.items()) + f", CE {flow['ce']}"
     if ecn is None or ecn not in shares:
         return gate(code, name, True, measured, "data")
     return gate(
         code, name, shares[ecn] >= limits.codepoint_share, measured,
-        f"{_SHOWN[ecn]} on {limits.codepoint_share:.0%} of data",
+        f"{ECN_NAMES[ecn]} on {limits.codepoint_share:.0%} of data",
     )  # fmt: skip
 
 

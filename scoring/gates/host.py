@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
 
+#: What a run fails if its programs do not get the processors in time.
+_BY_A_BUSY_HOST = frozenset({
+    "host-stalls", "recorder-frames-missing", "recording-complete", "player-samples-complete", "strip-unread",
+    "first-solo-phase", "solo-baseline", "lab-jitter", "capture-drops",
+})  # fmt: skip
+_UNKNOWN = "not recorded"
+
+
 @gate_of_runs("host-samples-complete", "host-suspended", "wall-clock-stepped", "host-stalls")
 def host(run: RunEvidence) -> Iterable[Gate]:
     """Judge runs in real time only: in simulated time no host is late."""
@@ -36,11 +44,28 @@ def host_stalls(stalls_ms: Sequence[float], limits: Limits) -> Gate:
         f"never over {limits.stall_worst_ms:g} ms"
     )
     if not stalls_ms:
-        return gate("host-stalls", "host stalls", False, "not recorded", limit)
+        return gate("host-stalls", "host stalls", False, _UNKNOWN, limit)
     bad, worst = sum(s > limits.stall_ms for s in stalls_ms), max(stalls_ms)
     ok = bad <= limits.stall_share * len(stalls_ms) and worst <= limits.stall_worst_ms
     measured = f"{bad} of {len(stalls_ms)} seconds, worst {worst:.1f} ms"
     return gate("host-stalls", "host stalls", ok, measured, limit)
+
+
+def with_cause(gates: Sequence[Gate], share: float | None, remedy: str, limits: Limits) -> list[Gate]:
+    """Return the gates; if a busy host made the run invalid, the first reason begins with that, and with the remedy.
+
+    The host was busy if a run got less than the limit's `share` of the processor time that it could use, or if it was
+    stalled.
+    """
+    failed = [n for n, it in enumerate(gates) if not it.ok and it.code in _BY_A_BUSY_HOST]
+    busy = share is not None and share < limits.processor_share
+    stalled = any(gates[n].code == "host-stalls" and gates[n].measured != _UNKNOWN for n in failed)
+    if not failed or not (busy or stalled):
+        return list(gates)
+    left = f": other programs left this run {share:.0%} of the processor time that it could use" if busy else ""
+    first = gates[failed[0]]
+    reason = f"the host was busy{left}; {remedy} ({first.reason})"
+    return [it.model_copy(update={"reason": reason}) if it is first else it for it in gates]
 
 
 def host_awake(samples: Sequence[Mapping[str, Any]], limits: Limits) -> list[Gate]:

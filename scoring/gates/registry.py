@@ -9,6 +9,7 @@ from sojourn.hardware.machine.discovery import defined_in
 from sojourn.hardware.machine.plugins import Broken, named
 from sojourn.scoring import gates
 from sojourn.scoring.gates.base import RunGate, gate
+from sojourn.scoring.gates.host import with_cause
 from sojourn.scoring.run_evidence import RunEvidence
 from sojourn.scoring.validity import Gate
 
@@ -38,4 +39,10 @@ def judged(run: RunEvidence) -> list[Gate]:
             verdicts.append(gate(UNLOADED, name, False, f"cannot be judged: {judge.why}", remedy))
         else:
             verdicts += judge(run)
-    return verdicts
+    return with_cause(verdicts, run.setting.processor_share, _remedy(run), run.limits)
+
+
+def _remedy(run: RunEvidence) -> str:
+    """Return what to do about a busy host."""
+    simulated = run.setting.lab.get("name") == "virtual" and not run.setting.live
+    return "run it on a quiet host" + (" or with --lab=sim" if simulated else "")

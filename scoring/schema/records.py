@@ -149,6 +149,7 @@ class LabRecord(_Record):
     real_time: NotRequired[bool]
     screening: NotRequired[bool]
     frame_log: NotRequired[bool]
+    processor_share: NotRequired[Annotated[float, Field(ge=0, le=1)]]
 
 
 class FetchRecord(_Record):

@@ -20,6 +20,7 @@ from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.results import figure_text, seeds_text
+from sojourn.harness.report.contender_names import display_name
 from sojourn.harness.report.headline import sureness
 from sojourn.harness.report.html import render
 from sojourn.harness.report.palette import looks
@@ -27,6 +28,7 @@ from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.report.svg import Line, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import Manifest, read_manifest, reseal
+from sojourn.scoring.gates.contenders import ECN_NAMES
 from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, FlowScores, Period, ProbeScores
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
 from sojourn.scoring.schema.metric import metrics_of, unit_of, with_unit
@@ -113,12 +115,12 @@ def _headline(cell: Cell, runs: Mapping[int, Mapping[str, Any]]) -> str:
         return [float(value) for rows in every if n < len(rows) and (value := rows[n].get(metric)) is not None]
 
     rates = [
-        f"{flow.contender} {figure_text(fmean(given), 2)}"
+        f"{display_name(flow.contender)} {figure_text(fmean(given), 2)}"
         for n, flow in enumerate(cell.flows)
         if n < _NAMED and (given := of("flows", n, "d_ss_mbps"))
     ]
     delays = [
-        f"{probe.ecn} {figure_text(fmean(given), 2)}"
+        f"{_codepoint(probe.ecn)} {figure_text(fmean(given), 2)}"
         for n, probe in enumerate(cell.probes)
         if n < _NAMED and (given := of("probes", n, "p99_ms"))
     ]
@@ -178,7 +180,8 @@ def _setup(cell: Cell) -> list[str]:
     if cell.short_flows:
         short = cell.short_flows
         lines.append(
-            f"{short.count} short flows of {short.contender} from {short.start_s:g} s, {short.mean_gap_s:g} s apart"
+            f"{short.count} short flows of {display_name(short.contender)} from {short.start_s:g} s, "
+            f"{short.mean_gap_s:g} s apart"
             + (", from the slow start threshold of earlier ones" if short.remember_ssthresh else "")
         )
     return lines
@@ -187,7 +190,7 @@ def _setup(cell: Cell) -> list[str]:
 def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[int, Path]) -> list[dict[str, Any]]:
     names = _flow_names(cell)
     over = seeds_text(list(runs)) + (", minimum to maximum in brackets." if len(runs) > 1 else ".")
-    probes = [f"{probe.ecn}, {'round trip' if probe.round_trip else 'one way'}" for probe in cell.probes]
+    probes = [f"{_codepoint(probe.ecn)}, {'round trip' if probe.round_trip else 'one way'}" for probe in cell.probes]
     tables = []
     for title, key, record, heads in (
         ("Flows", "flows", FlowScores, names),
@@ -248,9 +251,13 @@ def _queues(run: Path) -> list[list[str]]:
     return rows
 
 
+def _codepoint(ecn: str) -> str:
+    return ECN_NAMES.get(ecn, ecn)
+
+
 def _flow_names(cell: Cell) -> list[str]:
     return [
-        f"{n} {flow.contender} {flow.rtt_us / 1000:g} ms{' up' if flow.up else ''}"
+        f"{n} {display_name(flow.contender)} {flow.rtt_us / 1000:g} ms{' up' if flow.up else ''}"
         for n, flow in enumerate(cell.flows, 1)
     ]
 
@@ -294,7 +301,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
     if (run / "packets.csv").exists() and scores.get("packets"):
         plots.append(_packets(cell, scores, pl.read_csv(run / "packets.csv", schema=PACKETS), seed))
     probes = [probe for probe in scores.get("probes", []) if probe.get("ccdf")]
-    seen = [f"probe {probe['ecn']}" for probe in probes]
+    seen = [f"probe {_codepoint(probe['ecn'])}" for probe in probes]
     curves = [
         (name, kind, ccdf_points(probe["ccdf"]))
         for name, kind, probe in zip(seen, looks([probe["ecn"] for probe in probes]), probes, strict=True)

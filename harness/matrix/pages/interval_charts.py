@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from sojourn.harness.matrix.matrix import Chart
 from sojourn.harness.matrix.results import Results
+from sojourn.harness.report.contender_names import display_name
 from sojourn.harness.report.palette import looks
 from sojourn.harness.report.svg import Line, Panel, time_plot
 from sojourn.scoring.packets.intervals import STEP_S
@@ -27,7 +28,7 @@ def interval_charts(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]
             continue
         cell = next(cell for cell in finished.cells if cell.name == name)
         flows = {said: int(metric.removeprefix("flows.")) for said, metric in chart.series.items()}
-        called = [f"{said} ({cell.flows[n].contender})" for said, n in flows.items()]
+        called = [f"{said} ({display_name(cell.flows[n].contender)})" for said, n in flows.items()]
         kinds = looks([cell.flows[n].contender for n in flows.values()])
         panels = interval_panels(
             pl.read_csv(file, schema=INTERVALS, glob=False), dict(zip(flows.values(), kinds, strict=True))

@@ -32,6 +32,7 @@ from sojourn.harness.matrix.results import (
     mean,
     seeds_text,
 )
+from sojourn.harness.report.contender_names import display_name
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.palette import looks
 from sojourn.harness.report.scheme_plot import Scheme, scheme_plot
@@ -111,7 +112,9 @@ def _headlines(finished: Results) -> list[str]:
         lines.append(f"{finished.left_out} {left}")
     if finished.matrix.expectations and runs:
         broken = len(finished.broken())
-        lines.append(f"expectations: {'all met' if not broken else f'{broken} not met: see {REPORT}'}")
+        met = "met in every run" if not broken else f"{broken} times not met: see {REPORT}"
+        published = "; this says nothing about the published figures" if finished.comparisons() else ""
+        lines.append(f"the ranges that this matrix itself sets: {met}{published}")
     return lines
 
 
@@ -144,7 +147,7 @@ def _content(finished: Results) -> dict[str, Any]:
     return {
         "title": matrix.title,
         "subtitle": matrix.source,
-        "state": "not as expected" if bad else "complete" if whole else "partial",
+        "state": "not as expected" if bad else "all cells run" if whole else "not all cells run",
         "bad": bad,
         "headlines": [
             *map(partial(_agreement, matrix), (one for one in comparisons if one.pairs)),
@@ -259,17 +262,18 @@ def _bars(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
             if values := finished.values(cell, metric):
                 pair, mean = finished.pair(cell, metric), fmean(values)
                 text = formatted(mean, ".3g", never := never_came(metric))
-                tip = f"{label}, {name}: {text} {chart.unit}" + (
+                shown = display_name(name)
+                tip = f"{label}, {shown}: {text} {chart.unit}" + (
                     f", published {formatted(pair.theirs, '.6g', never)}" if pair else ""
                 )
                 theirs = pair.theirs if pair else None
-                words = f"{name} {text}".strip()
+                words = f"{shown} {text}".strip()
                 bars.append(Bar(kinds[name], mean, min(values), max(values), theirs, tip, words))
         if bars:
             groups.append((label, bars))
     if not groups:
         return
-    key = [(name, kind, "block") for name, kind in kinds.items()]
+    key = [(display_name(name), kind, "block") for name, kind in kinds.items()]
     svg = bar_chart(groups, chart.unit, chart.title)
     yield {"title": chart.title, "key": key, "svg": Markup(svg)}
 
@@ -296,7 +300,7 @@ def _over_time(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         panels.append(Panel(f"{label} ({chart.unit})", 90, top * 1.05, lines=lines))
         longest = max(longest, cell.seconds)
     if panels:
-        key = [(name or "Sojourn", kind) for name, kind in zip(chart.series, kinds, strict=True)]
+        key = [(display_name(name) or "Sojourn", kind) for name, kind in zip(chart.series, kinds, strict=True)]
         key += [("published", _THEIRS)] if chart.published else []
         svg = time_plot(panels, [("", "solo", 0, longest)], chart.title, axis="time (s)")
         yield {"title": chart.title, "key": key, "svg": Markup(svg)}
@@ -309,7 +313,7 @@ def _ccdfs(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         for name, metric in chart.series.items():
             probe = metric.removesuffix(".ccdf")
             if mine := _pooled(finished, cell, probe):
-                curves.append((" ".join(filter(None, (name, label))), mine, chart.published.get(label)))
+                curves.append((" ".join(filter(None, (display_name(name), label))), mine, chart.published.get(label)))
     if curves:  # published ones alone are not a result
         curves += [(name, None, theirs) for name, theirs in chart.published.items() if name not in chart.cells]
     parts = [curves[n : n + _MOST_CURVES] for n in range(0, len(curves), _MOST_CURVES)]

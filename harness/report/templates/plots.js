@@ -199,18 +199,34 @@
       cursor.setAttribute("aria-valuenow", t.toFixed(1)); cursor.setAttribute("aria-valuetext", at);
       words.textContent = poster && !begun ? poster : at;
     };
-    // What the listener heard plays along; the recording itself has no sound.
+    // What the listener heard plays along; the recording itself has no sound, so the player has no control for it.
     const sound = document.getElementById("sound");
+    let join = () => {};
     if (sound) {
-      const ahead = offset - Number(sound.dataset.offset);
-      const join = () => { sound.currentTime = Math.max(0, video.currentTime + ahead); sound.playbackRate = video.playbackRate; };
-      video.addEventListener("play", () => { join(); sound.play().catch(() => {}); });
-      video.addEventListener("pause", () => sound.pause());
-      for (const name of ["seeked", "ratechange"]) video.addEventListener(name, join);
-      video.addEventListener("volumechange", () => { sound.volume = video.volume; sound.muted = video.muted; });
+      const ahead = offset - Number(sound.dataset.offset), mute = document.createElement("button");
+      join = () => {
+        const t = video.currentTime + ahead;
+        if (video.paused || video.seeking || video.readyState < 3 || t < 0 || t >= (sound.duration || Infinity)) {
+          sound.pause();
+          return;
+        }
+        // A jump is inexact: what is left of it goes by a slightly other speed.
+        const late = t - sound.currentTime;
+        if (!sound.seeking && Math.abs(late) > (sound.paused ? 0.02 : 0.15)) sound.currentTime = t;
+        sound.playbackRate = video.playbackRate * (1 + Math.max(-0.1, Math.min(0.1, late)));
+        if (sound.paused) sound.play().catch(() => {});
+      };
+      for (const name of ["play", "playing", "pause", "waiting", "seeking", "seeked", "ratechange"]) video.addEventListener(name, join);
+      mute.type = "button"; mute.className = "sound screen-only"; mute.textContent = "Sound";
+      mute.setAttribute("aria-pressed", "true");
+      mute.addEventListener("click", () => {
+        sound.muted = !sound.muted;
+        mute.setAttribute("aria-pressed", String(!sound.muted));
+      });
+      sound.after(mute);
     }
     const seek = t => { video.currentTime = Math.min(Math.max(0, t - offset), video.duration || Infinity); show(); };
-    const follow = () => { show(); if (!video.paused && !video.ended) requestAnimationFrame(follow); };
+    const follow = () => { show(); join(); if (!video.paused && !video.ended) requestAnimationFrame(follow); };
     const keys = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10};
     Object.entries({role: "slider", tabindex: 0, "aria-label": "Moment of the recording", "aria-valuemin": 0, "aria-valuemax": end})
       .forEach(([name, value]) => cursor.setAttribute(name, value));

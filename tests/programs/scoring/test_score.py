@@ -294,6 +294,18 @@ def test_the_router_must_be_the_same_at_the_end(run: Path, found: bool | str, ga
     assert failed(score_run(run)) == gates
 
 
+@pytest.mark.parametrize(
+    ("lab", "remedy"), [("virtual", "on a quiet host or with --lab=sim ("), ("apu", "on a quiet host (")]
+)
+def test_the_first_reason_of_a_run_on_a_busy_host_is_the_host(run: Path, lab: str, remedy: str) -> None:
+    edit_lab(run, name=lab, processor_share=0.05)
+    assert failed(score_run(run)) == [], "the run is what counts"
+    samples = [json.loads(line) | {"stall_ms": 300.0} for line in (run / "host.jsonl").read_text().splitlines()]
+    (run / "host.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    (reason,) = score_run(run).validity.reasons
+    assert reason.startswith("the host was busy: other programs left this run 5% of") and remedy in reason
+
+
 @pytest.fixture
 def simulated(run: Path) -> Path:
     """The same run as if made in simulated time, where nobody watches the host; its jitter is let pass."""

@@ -19,7 +19,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.experiment.run import Result, new_run
-from sojourn.harness.experiment.seeds import one_by_one, side_by_side
+from sojourn.harness.experiment.seeds import _Board, one_by_one, side_by_side
 from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
@@ -39,6 +39,16 @@ def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, t
     results = list(one_by_one(SeriesOfRuns({"": asked(tmp_path, 1)}), once, Console(file=said)))
     assert made == [1, 2] and [bool(result.void) for result in results] == [True, False]
     assert "seed 1: invalid: too late; replaced by seed 2" in said.getvalue()
+
+
+def test_while_the_last_runs_are_scored_no_time_is_named(tmp_path: Path) -> None:
+    series, said = SeriesOfRuns({"": asked(tmp_path, 2)}), StringIO()
+    board = _Board(series, Console(file=said))
+    for done, shown in ((0.5, "0 of 2 runs done, about "), (1.0, "0 of 2 runs done, scoring the last ones")):
+        board.done = {run: done * run.options.seconds for run in series.runs}
+        board._last_shown -= 60
+        board.show()
+        assert said.getvalue().splitlines()[-1].startswith(shown)
 
 
 def outcome(folder: Path, scores: Scores, wanted: int, workers: int = 2, **does: Any) -> tuple[list[int], str, str]:

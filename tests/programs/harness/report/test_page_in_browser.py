@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
-from sojourn.harness.report.filmstrip import MOST, without_recording
+from sojourn.harness.report.compare import compare
+from sojourn.harness.report.comparison_page import write_comparison
+from sojourn.harness.report.filmstrip import MOST, picture_of, without_recording, worst_moment
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.store.loaded import load_scores
 from tests.links import broken_links
+from tests.sound import spoken, write_flac
 from tests.unit.harness.report.test_run_page import Page
 
 
@@ -100,11 +103,63 @@ def test_a_drag_zooms_and_a_key_hides_its_line(recorded: Callable[..., Path], ch
 
 
 @pytest.mark.lab
+def test_the_sound_of_a_call_plays_in_step_with_the_recording(recorded: Callable[..., Path], chromium: Any) -> None:
+    shutil.copytree(recorded(32), run := recorded(32).with_name("call"))
+    write_flac(spoken(20.0), run / "sound.flac")  # the recording begins 2 s before the first phase
+    write_report(run, load_scores(run).model_copy(update={"sound_begins": -1.0}))
+    context = chromium.new_context(offline=True)
+    page = context.new_page()
+    page.goto((run / "report.html").as_uri())
+    page.wait_for_function("document.getElementById('screen').readyState >= 1")
+    find = "const [it, sound] = ['screen', 'sound'].map(name => document.getElementById(name));"
+    in_step = f"() => {{ {find} return !sound.paused && Math.abs(sound.currentTime - (it.currentTime - 1)) < 0.1 }}"
+    page.evaluate("document.getElementById('screen').play()")
+    page.wait_for_function("document.getElementById('screen').currentTime > 0.3")
+    assert page.evaluate(f"() => {{ {find} return it.currentTime > 0.9 || sound.paused }}"), "it has not begun"
+    page.wait_for_function(in_step)
+    page.evaluate("document.getElementById('screen').currentTime = 12")
+    page.wait_for_function("document.getElementById('screen').currentTime > 12.2")
+    page.wait_for_function(in_step)
+    page.get_by_role("button", name="Sound").click()
+    assert page.evaluate("document.getElementById('sound').muted")
+    page.evaluate("document.getElementById('screen').currentTime = 22")
+    page.wait_for_function(
+        f"() => {{ {find} return !it.seeking && !it.paused && it.currentTime > 22 && sound.paused }}"
+    )
+    page.evaluate("document.getElementById('screen').currentTime = 5")
+    page.wait_for_function(in_step)
+    page.evaluate("document.getElementById('screen').pause()")
+    page.wait_for_function("document.getElementById('sound').paused")
+    context.close()
+
+
+@pytest.mark.lab
+def test_both_recordings_of_a_comparison_show_the_worst_moment_until_they_play(
+    recorded: Callable[..., Path], chromium: Any
+) -> None:
+    one = recorded(32)
+    shutil.copytree(one, other := one.with_name(f"{one.name}-2"))
+    page = chromium.new_page()
+    page.goto(write_comparison(compare(one, other), one.parent / "compare.html").as_uri())
+    at = "[...document.querySelectorAll('.both video')].map(it => it.currentTime)"
+    page.wait_for_function(f"{at}.every(t => Math.abs(t - 2 - 15.2) < 0.3)")
+    assert "worst moment of A: prague, stall of 2.5 s" in page.locator("#both").inner_text()
+    page.get_by_role("button", name="Play both").click()
+    page.wait_for_function(f"{at}.every(t => t > 17.8)")
+    first, second = page.evaluate(at)
+    assert first == pytest.approx(second, abs=0.3) and "worst" not in page.locator("#both").inner_text()
+    page.close()
+
+
+@pytest.mark.lab
 def test_the_report_stands_alone_but_for_the_recording(recorded: Callable[..., Path]) -> None:
     run = recorded(32)
     page, text = Page(run / "report.html"), (run / "report.html").read_text()
     pictures = [it for it in page.references if it.startswith("data:image/jpeg;base64,")]
     assert len(pictures) == MOST + 1, "of a strip and the poster"
+    assert picture_of(run / "report.html", {"prague"}) in pictures and not picture_of(run / "report.html", {"cubic"})
+    worst = worst_moment(run / "report.html")
+    assert worst and (round(worst.t), worst.words, worst.offset) == (15, "prague, stall of 2.5 s", -2.0)
     links = {it for it in page.references if it[0] != "#" and it not in pictures}
     assert links >= {"screen.mp4", "manifest.json", "scores.json", "../index.html"}
     assert all((run / it).exists() for it in links - {"../index.html"})

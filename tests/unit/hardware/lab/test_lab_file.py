@@ -127,6 +127,13 @@ def test_what_writes_a_whole_file_is_named_once(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["", GOOD.replace("[client]", "[box]\n[client]")])
+def test_the_page_about_lab_files_is_named_once(tmp_path: Path, text: str) -> None:
+    with pytest.raises(LabFileError) as error:
+        read_lab_file(write(tmp_path, text))
+    assert str(error.value).count("docs/physical-lab.md") == 1
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with refusal(LabFileError, "unreadable-file", "no/lab.toml: No such file", "sojourn lab init"):
         read_lab_file(tmp_path / "no" / "lab.toml")

@@ -43,6 +43,15 @@ def test_a_host_is_busy_when_a_run_waits_for_others(shares: list[tuple[float, fl
     assert machine.said(100) == ""  # once
 
 
+def test_the_share_of_a_run_is_that_of_all_its_time() -> None:
+    machine = Machine((0.2, 0.6))
+    assert machine.host.given == 1.0, "not known yet"
+    machine.said(10)
+    assert machine.host.given == pytest.approx(0.25)
+    machine.said(30)
+    assert machine.host.given == pytest.approx(0.25)
+
+
 def test_a_thread_that_has_ended_is_no_negative_time() -> None:
     machine = Machine((0.9, 0.1), (0.9, 0.1))
     machine.said(10)

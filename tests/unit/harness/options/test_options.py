@@ -39,9 +39,24 @@ def test_the_jitter_that_is_let_pass_is_the_labs_own_unless_given() -> None:
     assert (parse(jitter_gate="50us").jitter_gate_ms, parse(jitter_gate="3ms").jitter_gate_ms) == (0.05, 3)
 
 
-def test_a_run_without_a_recording_is_named_where_others_call_it_video_off() -> None:
-    with refused("video", "unknown-value", "--video", "retain-on-failure", "--recorder=none"):
-        parse(video="off")
+def test_a_run_without_a_recording_may_be_asked_for_as_in_playwright() -> None:
+    off = parse(video="off")
+    assert (
+        off.screening
+        and off.record() == parse(recorder="none").record() == parse(recorder="none", video="off").record()
+    )
+    for further in ({"service": "call"}, {"lab": "virtual"}):
+        with refused("video", "conflict", "--video=retain-on-failure"):
+            parse(video="off", **further)
+    with refused("recorder", "conflict", "--video=off"):
+        parse(video="off", recorder="ffmpeg")
+    with refused("video", "unknown-value", "retain-on-failure, off"):
+        parse(video="only")
+
+
+def test_a_preset_is_called_a_scenario() -> None:
+    with refused("preset", "unknown-option", "--scenario=access-line"):
+        parse(preset="access-line")
 
 
 def test_the_best_rendition_is_asked_of_youtube_alone() -> None:

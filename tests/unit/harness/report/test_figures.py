@@ -130,6 +130,18 @@ def test_experiments_have_headings_in_a_paper_unless_there_is_one(series: Series
     assert {"o2tv 20mbit (qdisc fq_codel flows 1), 2 runs", "o2tv 20mbit (qdisc dualpi2), 1 run"} <= set(two)
 
 
+@pytest.mark.parametrize(("style", "width"), [("page", 720), ("paper", 317)])
+def test_a_long_name_stays_inside_a_figure(series: Series, style: StyleName, width: int) -> None:
+    name = "program_" + "a-rather-long-name-of-a-sender-" * 3
+    (path,) = series([1], programs=[{"name": name, "client": "x"}])
+    document = (path / "scores.json").read_text().replace('"prague"', f'"{name}"')
+    (path / "scores.json").write_text(document)
+    reseal(path, "scores.json")
+    drawing = sojourn.figure(path, kind="bar", style=style)
+    assert any("…" in it for it in words(drawing)) and max(map(len, words(drawing))) * 5.9 < width
+    assert all(float(it["x"]) > 5.9 * 20 for it in of_class(drawing, "y"))
+
+
 def test_an_infinite_figure_is_at_the_edge(series: Series) -> None:
     paths = series([1, 2, 3])
     for path in paths:

@@ -17,7 +17,7 @@ from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.store.loaded import LoadError, load_scores
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
-from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.schema.scores import OWN, Curve, Scores, Sojourn
 from sojourn.scoring.time_series import Frozen, run_series
 from tests.refusals import refusal
 
@@ -153,8 +153,9 @@ def test_the_report_shows_harm_phases_and_proof(scores: Scores, tmp_path: Path) 
     page = Page(write_report(tmp_path, scores.model_dump()))
     at = page.cells.index("goodput of the victim (Mbit/s)")
     assert page.cells[at + 1 : at + 4] == ["2.50", "0.40", "0.84"]
-    at = page.cells.index("prague")
-    assert page.cells[at + 1 : at + 7] == ["10", "0.40", "9.10", "240p", "240p", "1"]
+    for head, figures in [("victim Mbit/s", "2.50 0.40 2.50"), ("lowest", "720p 240p 720p"), ("stalls", "0 2 0")]:
+        at = page.cells.index(head)
+        assert page.cells[at + 1 : at + 4] == figures.split()
     assert "ECT(1) 8000" in page.text and "CE 412" in page.text and "window goodput 9.08 Mbit/s" in page.text
     assert "Video with prague: effective resolution 156 lines, 720 alone; " in page.text
     assert "recording" not in page.text.split("Shaded")[0].split("Timeline")[1]
@@ -210,13 +211,30 @@ def test_report_and_terminal_tell_what_competed_besides_bulk_flows(scores: Score
     told = scores.model_copy(update={"phases": phases})
     assert not other_contenders_table(scores).rows
     grid = other_contenders_table(told)
-    assert grid.heads == ["phase", "web flows", "unfinished", "FCT P50 s", "FCT P95 s", "call down: lost"]
-    assert [row.cells[1:] for row in grid.rows] == [["57", "2", "0.31", "2.50", "1.23%"]] * len(
-        [phase for phase in phases if phase.contender]
-    )
+    contended = [phase.name for phase in phases if phase.contender]
+    assert grid.heads == ["", *contended] and grid.contended == set(range(1, len(contended) + 1))
+    had_there = [("web flows", "57"), ("unfinished", "2"), ("FCT P50 s", "0.31"), ("FCT P95 s", "2.50")]
+    assert [row.cells for row in grid.rows] == [
+        [head, *[figure] * len(contended)] for head, figure in [*had_there, ("call down: lost", "1.23%")]
+    ]
     output = StringIO()
     print_scores(told, tmp_path, Console(file=output, width=200))
     assert all("FCT P50 s" in text for text in (Page(write_report(tmp_path, told)).text, output.getvalue()))
+
+
+def test_a_single_queue_has_no_name_in_the_plot_of_sojourn_times(scores: Scores, tmp_path: Path) -> None:
+    def key(*names: str) -> list[str]:
+        curves = [Curve(name=name, ms=[1.0, 2.0], percent=[50.0, 0.0], probes=2) for name in names]
+        row = {"phase": "prague", "of": "victim", "queue": "C", "packets": 9}
+        row |= dict.fromkeys(("p50_ms", "p90_ms", "p99_ms", "max_ms"), 1.0)
+        told = scores.model_copy(update={"sojourn_ccdf": curves, "sojourn": [Sojourn.model_validate(row)]})
+        page = write_report(tmp_path, told).read_text().partition("<h2>Sojourn time</h2>")[2]
+        return re.findall(r'<li data-name="([^"]*)"><svg[^>]*><path class="([^"]*)"', page.partition("</ul>")[0])
+
+    one, own = key("prague C", f"prague C{OWN}")
+    assert (one[0], own[0]) == ("prague", "prague, as the qdisc reports")
+    assert "solid" not in one[1] and "faint" in own[1]
+    assert [name for name, _ in key("prague C", "prague L")] == ["prague C", "prague L"]
 
 
 def test_an_interrupted_run_says_so(scores: Scores, tmp_path: Path) -> None:

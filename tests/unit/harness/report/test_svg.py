@@ -70,6 +70,13 @@ def test_quality_is_drawn_in_steps() -> None:
     assert {t.text for t in svg.findall(".//s:text[@class='tick y']", NS)} == {"720p", "240p"}
 
 
+@pytest.mark.parametrize("top", [0.9, 4.3, 43.0, 411.0, 431.5])
+def test_an_axis_has_a_value_besides_zero(top: float) -> None:
+    panel = Panel("round-trip time", 80, top, lines=[Line("who-c", [(0, 0), (10, top)])])
+    drawn = re.findall(r'<text class="tick y"[^>]*>([^<]*)', time_plot([panel], [("solo", "solo", 0, 10)], "x"))
+    assert drawn[-1] == "0" and len(drawn) > 1 and float(drawn[0]) <= top
+
+
 def test_a_ccdf_leaves_out_what_lies_below_its_floor() -> None:
     svg = parsed(ccdf_plot([("prague", "c1", [(20, 100), (25, 10), (30, 0.1), (90, 0.0)])], "rtt"))
     line = svg.find("s:path[@class='line c1']", NS)

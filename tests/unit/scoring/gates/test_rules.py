@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.scoring.gates.base import covers
+from sojourn.scoring.gates.base import covers, gate
 from sojourn.scoring.gates.baseline import undisturbed
 from sojourn.scoring.gates.calls import call_path
 from sojourn.scoring.gates.capture_clocks import tap_clocks
@@ -16,7 +16,7 @@ from sojourn.scoring.gates.contenders import (
     never_limited,
     program_proven,
 )
-from sojourn.scoring.gates.host import host_awake, host_stalls
+from sojourn.scoring.gates.host import host_awake, host_stalls, with_cause
 from sojourn.scoring.gates.picture import every_frame, recorder
 from sojourn.scoring.gates.router import read_back, verified_at_end
 from sojourn.scoring.gates.simulated_time import forwards
@@ -77,6 +77,30 @@ def test_a_suspended_host_or_a_clock_that_was_set_is_told(suspended: float, step
     samples = [calm] * 30 + [{"suspended_ms": suspended, "clock_step_ms": step}] + [calm] * 30
     assert [gate.reason for gate in host_awake(samples, LIMITS) if not gate.ok] == [reason] * bool(reason)
     assert host_awake([{"stall_ms": 1.0}], LIMITS) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "share", "first"),
+    [
+        ("solo-baseline", 0.05, "the host was busy: other programs left this run 5% of the processor time"),
+        ("recorder-frames-missing", 0.05, "the host was busy: other programs left this run 5%"),
+        ("solo-baseline", 0.9, "solo-baseline: 1; 0"),
+        ("solo-baseline", None, "solo-baseline: 1; 0"),
+        ("host-stalls", None, "the host was busy; run it elsewhere (host-stalls: 1; 0)"),
+        ("contender-proven", 0.05, "contender-proven: 1; 0"),
+    ],
+)
+def test_a_busy_host_is_named_first_where_it_made_a_run_invalid(bad: str, share: float | None, first: str) -> None:
+    codes = "contender-proven", "recorder-frames-missing", "solo-baseline", "host-stalls"
+    gates = [gate(code, code, code != bad, "1", "0") for code in codes]
+    judged = with_cause(gates, share, "run it elsewhere", LIMITS)
+    assert [it.reason[: len(first)] for it in judged if not it.ok] == [first]
+    assert [it for it in judged if it.ok] == [it for it in gates if it.ok]
+
+
+def test_a_watch_that_is_missing_says_nothing_about_the_host() -> None:
+    judged = with_cause([host_stalls([], LIMITS)], None, "run it elsewhere", LIMITS)
+    assert [it.reason.startswith("host stalls: not recorded") for it in judged] == [True]
 
 
 def test_covers() -> None:

@@ -53,5 +53,5 @@ def test_the_first_seed_that_has_run_is_drawn_with_its_contenders(tmp_path: Path
         table().with_columns(pl.col("mbps") * seed).write_csv(folder / "intervals.csv")
         finished.take(CELL, seed, folder, {})
     (drawn,) = interval_charts(finished, CHART)
-    assert [name for name, _ in drawn["key"]] == ["sender (program_mine)", "contender (cubic)"]
+    assert [name for name, _ in drawn["key"]] == ["sender (program_mine)", "contender (CUBIC)"]
     assert "packets marked CE (%)" in drawn["svg"] and "time in the queue (ms)" in drawn["svg"]

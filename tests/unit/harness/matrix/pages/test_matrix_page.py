@@ -167,7 +167,7 @@ def test_the_report_stands_ours_beside_theirs(folder: Path) -> None:
     for text in ("40.20", "40.00–40.40", "0.500", "far &lt;1&gt;", "harm"):
         assert text in page, text
     assert "0.75" in page, "harm of 4 s against 1 s alone"
-    assert "<b>complete</b>" in page and "not as expected" not in page
+    assert "<b>all cells run</b>" in page and "not as expected" not in page
     assert page.count("<figure>") == 3, "a chart of nothing is left out, the scatter plot is there"
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
@@ -274,7 +274,7 @@ def test_the_page_of_a_cell_begins_with_what_happened_and_links_to_the_files_tha
     matrix_page.write(results(MATRIX, folder, INPUTS))
     page = run_folder(folder, MATRIX.cells[0], 1).parent / "cell.html"
     text = page.read_text()
-    assert "Delivery rate in Mbit/s: prague 40.20, cubic 2.00; P99 of the probes in ms: not-ect " in text
+    assert "Delivery rate in Mbit/s: Prague 40.20, CUBIC 2.00; P99 of the probes in ms: Not-ECT " in text
     assert "2 runs, 5 needed for a result." in text
     assert all(f'href="seed-{seed}/{name}"' in text for seed in (1, 2) for name in ("flows.csv", "manifest.json"))
     assert "packets.csv" not in text and broken_links(page) == []
@@ -435,14 +435,14 @@ def test_the_page_of_a_cell_tells_what_it_is_about(tmp_path: Path) -> None:
         short_flows=ShortFlows(rtt_us=0, remember_ssthresh=True),
     )  # fmt: skip
     assert cell_page(MATRIX.title, asked, {1: {}}, {1: tmp_path}, "report.html")["setup"] == [
-        "flow 1 prague 0 ms: paced at 40 Mbit/s",
-        "flow 2 cubic 0 ms: from port 40777",
-        "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 cubic 0 ms; one flow queue per host down",
+        "flow 1 Prague 0 ms: paced at 40 Mbit/s",
+        "flow 2 CUBIC 0 ms: from port 40777",
+        "middlebox 1: down 50 Mbit/s, fq_codel; to-ect1 for 2 CUBIC 0 ms; one flow queue per host down",
         "root qdisc of the sending hosts: fq",
         "TCP paces at 100 % of cwnd/RTT in slow start, 40 % after it",
         "TCP builds packets of several segments as Linux did in 2020",
         "segmentation offloads are on: a queue's packet is up to 64 KiB",
-        "900 short flows of cubic from 0 s, 0.2 s apart, from the slow start threshold of earlier ones",
+        "900 short flows of CUBIC from 0 s, 0.2 s apart, from the slow start threshold of earlier ones",
     ]
 
 
