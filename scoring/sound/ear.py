@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +66,23 @@ def read_sound(file: Path) -> heard.Samples:
     return np.frombuffer(run.stdout, "<i2").astype(np.float32) / np.float32(32768)
 
 
+def heard_from(lines: Iterable[Mapping[str, Any]], file: Path, start: float, seconds: float) -> heard.Samples | None:
+    """Return the samples at `code.RATE` that were heard in the `seconds` s from `start` (Unix s) on; None if none.
+
+    `lines` are those of the listener's player.jsonl, `file` is SOUND. Silence is where the tap has nothing. Raises
+    RecordingError.
+    """
+    if (tapped := _Track.of("heard", lines)) is None:
+        return None
+    samples = read_sound(file)
+    when = np.zeros(round(seconds * code.RATE), np.float32)
+    for part in tapped.parts(len(samples)):
+        at = round((float(tapped.times(np.array([part.start]))[0]) - start) * code.RATE)
+        inside = samples[part][max(0, -at) : max(0, len(when) - at)]
+        when[max(0, at) : max(0, at) + len(inside)] = inside
+    return when
+
+
 class _Track:
     """The times of a tapped track's samples."""
 
@@ -93,6 +111,10 @@ class _Track:
         """Return the times (Unix s) of samples."""
         part = np.maximum(np.searchsorted(self._firsts, indices, "right") - 1, 0)
         return np.asarray(self._begun[part] + indices / self._rate, np.float64)
+
+    def parts(self, count: int) -> list[slice]:
+        """Return the samples without a leap in their times between them, of `count` samples."""
+        return [slice(first, end) for first, end in pairwise([*self._firsts.tolist(), count])]
 
     def anchors(self) -> list[tuple[float, float]]:
         """Return, for every excerpt with a place, its time and when the loop had begun for it (Unix s)."""
