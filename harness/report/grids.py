@@ -198,7 +198,7 @@ _PHASE_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("lip sync P50 ms", lambda p: number(p.lip_sync_p50_ms)),
     ("in sync", lambda p: _percent(p.lip_sync_in_limits)),
     ("R (E-model)", lambda p: number(p.r_factor)),
-    ("MOS (E-model)", lambda p: number(p.mos_cqe)),
+    ("R (wideband)", lambda p: number(p.r_factor_wb)),
     ("RTP sent as ECT(1)", lambda p: number(p.media_sent_ect1)),
     ("RTP received as ECT(1)", lambda p: number(p.media_received_ect1)),
     ("as CE", lambda p: number(p.media_received_ce)),

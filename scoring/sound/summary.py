@@ -11,7 +11,7 @@ import polars as pl
 from sojourn.scoring.packets import latency
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.sound.ear import Sound
-from sojourn.scoring.sound.emodel import EModelInputs, burst_ratio, mos, rating
+from sojourn.scoring.sound.emodel import EModelInputs, burst_ratio, mos, rating, wideband_mos, wideband_rating
 
 INTERACTIVE_MS, IN_TIME_MS = 150.0, 400.0
 """ITU-T G.114 (05/2003): below the first delay, most applications do not suffer; the second is the planning limit."""
@@ -20,6 +20,9 @@ SOUND_FIRST_MS, PICTURE_FIRST_MS = 45.0, -125.0
 IE, BPL = 0.0, 25.1
 """Assumed of Opus, for which ITU-T G.113 has no values: no impairment without loss, and the robustness that G.113
 (11/2007), appendix I, gives to G.711 with concealment."""
+IE_WB, BPL_WB = 0.0, 4.9
+"""The same for wideband speech, with the robustness that G.113 (09/2024), table IV.4, gives to AMR-WB at its highest
+rate."""
 _TONE_S = 0.02
 
 
@@ -51,7 +54,9 @@ def sound_fields(sound: Sound, pictures: pl.DataFrame | None, windows: Sequence[
             "bpl": BPL,
         }
         r = rating(EModelInputs(**inputs))
+        wide = wideband_rating(EModelInputs(**{**inputs, "ie": IE_WB, "bpl": BPL_WB}))
         values |= {"r_factor": r, "mos_cqe": mos(r), "e_model": inputs}
+        values |= {"r_factor_wb": wide, "mos_cqe_wb": wideband_mos(wide)}
     if pictures is not None:
         values |= _lip_sync(heard, latency.within(pictures, list(windows)))
     return values
