@@ -19,6 +19,7 @@ from sojourn.scoring.schema.columns import (
     REPLAY,
     SHORT,
     TALKS,
+    TONES,
     WIRE_AS_TEXT,
     Columns,
     TableColumn,
@@ -72,6 +73,12 @@ TABLES: Mapping[str, Table] = {
         ESTIMATES,
         ("estimates.csv",),
         partial(_recorded, "estimates.csv", ESTIMATES),
+    ),
+    "tones": Table(
+        "20 ms of the sound of a call",
+        TONES,
+        ("tones.csv",),
+        partial(_recorded, "tones.csv", TONES),
     ),
     "queues": Table(
         "a qdisc of a middlebox in a sample of `tc -s`",

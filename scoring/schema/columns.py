@@ -91,6 +91,12 @@ ESTIMATES = Columns({
     "talk": TableColumn(pl.Int64, "0 sends down, 1 up"),
     "available_bps": TableColumn(pl.Float64, "bit/s that the browser's congestion control allows"),
 })  # fmt: skip
+TONES = Columns({
+    "t_s": TableColumn(pl.Float64, "s of the cell at which these 20 ms of sound were spoken"),
+    "talk": TableColumn(pl.Int64, "0: spoken at the server and heard at the client, 1 up"),
+    "delay_ms": TableColumn(pl.Float64, "from mouth to ear; null: never heard"),
+    "gap_ms": TableColumn(pl.Float64, "gaps that the listener heard in the 20 ms from `t_s` on"),
+})  # fmt: skip
 _WIRE = {
     "packets": TableColumn(pl.Int64, "all of the flow"),
     "data_packets": TableColumn(pl.Int64, "those with payload"),

@@ -28,7 +28,9 @@ UNDER_WAY_S = 2.0
 """A tone spoken this shortly before the end of the sound may still be in flight."""
 _LEAP_US = 1500.0  # as in captures/sound.js
 _THINNED = 4  # as there
-_SLOT_MS = 1e3 * code.SLOT / code.RATE
+TONE_S = code.SLOT / code.RATE
+"""The length of a tone."""
+_SLOT_MS = 1e3 * TONE_S
 _MOST_S = 86_400
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from sojourn.scoring.packets import latency
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.sound.ear import Sound
+from sojourn.scoring.sound.ear import TONE_S, Sound
 from sojourn.scoring.sound.emodel import EModelInputs, burst_ratio, mos, rating, wideband_mos, wideband_rating
 
 INTERACTIVE_MS, IN_TIME_MS = 150.0, 400.0
@@ -23,7 +23,6 @@ IE, BPL = 0.0, 25.1
 IE_WB, BPL_WB = 0.0, 4.9
 """The same for wideband speech, with the robustness that G.113 (09/2024), table IV.4, gives to AMR-WB at its highest
 rate."""
-_TONE_S = 0.02
 
 
 def sound_fields(sound: Sound, pictures: pl.DataFrame | None, windows: Sequence[Window]) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def _lip_sync(heard: pl.DataFrame, pictures: pl.DataFrame) -> dict[str, Any]:
         pictures.drop_nulls()
         .rename({"delay_ms": "picture_ms"})
         .sort("t")
-        .join_asof(heard.sort("t"), on="t", strategy="backward", tolerance=_TONE_S, check_sortedness=False)
+        .join_asof(heard.sort("t"), on="t", strategy="backward", tolerance=TONE_S, check_sortedness=False)
         .drop_nulls()
     )
     lead = pairs["picture_ms"] - pairs["delay_ms"]
