@@ -14,6 +14,7 @@ from sojourn.scoring.schema.columns import (
     ESTIMATES,
     FLOWS,
     INTERVALS,
+    NETEQ,
     PACKETS,
     PROBES,
     REPLAY,
@@ -79,6 +80,12 @@ TABLES: Mapping[str, Table] = {
         TONES,
         ("tones.csv",),
         partial(_recorded, "tones.csv", TONES),
+    ),
+    "neteq": Table(
+        "an end of a call with sound in a second",
+        NETEQ,
+        ("neteq.csv",),
+        partial(_recorded, "neteq.csv", NETEQ),
     ),
     "queues": Table(
         "a qdisc of a middlebox in a sample of `tc -s`",

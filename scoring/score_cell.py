@@ -10,8 +10,8 @@ import polars as pl
 from sojourn.bottleneck.cell import Cell
 from sojourn.scoring.protection import protection_scores
 from sojourn.scoring.schema.cell_scores import CellScores
-from sojourn.scoring.schema.columns import TONES
-from sojourn.scoring.sound.cell_tones import tone_scores
+from sojourn.scoring.schema.columns import NETEQ, TONES
+from sojourn.scoring.sound.cell_tones import neteq_scores, tone_scores
 from sojourn.scoring.transport.cell_scores import score
 from sojourn.scoring.transport.frames import CellFrames
 
@@ -25,8 +25,9 @@ def score_cell(cell: Cell, folder: Path, *, window_s: float, tail_s: float) -> C
     scores = score(cell, frames, window_s=window_s, tail_s=tail_s)
     if protection := protection_scores(frames.queues, scores.window_s):
         scores = scores.model_copy(update={"protection": protection})
-    if scores.call and (file := folder / "tones.csv").exists():
-        heard = tone_scores(pl.read_csv(file, schema=TONES, glob=False), scores.window_s)
-        call = [way.model_copy(update=told) for way, told in zip(scores.call, heard, strict=True)]
-        scores = scores.model_copy(update={"call": call})
+    for name, columns, figures in (("tones.csv", TONES, tone_scores), ("neteq.csv", NETEQ, neteq_scores)):
+        if scores.call and (folder / name).exists():
+            told = figures(pl.read_csv(folder / name, schema=columns, glob=False), scores.window_s)
+            call = [way.model_copy(update=of_way) for way, of_way in zip(scores.call, told, strict=True)]
+            scores = scores.model_copy(update={"call": call})
     return scores

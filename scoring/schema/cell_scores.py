@@ -147,6 +147,8 @@ class CallScores(CellRecord):
     ear_in_time: Annotated[Figure | None, Metric("sound heard within 0.4 s", "more", digits=4)] = None
     ear_loss: Annotated[Figure | None, Metric("sound never heard", "less", digits=4)] = None
     ear_gap_share: Annotated[Figure | None, Metric("gaps in the sound", "less", digits=4)] = None
+    neteq_buffer_ms: Annotated[Figure | None, Metric("in NetEq's buffer, mean")] = None
+    neteq_concealed_share: Annotated[Figure | None, Metric("samples concealed by NetEq", "less", digits=4)] = None
     r_factor: Annotated[Figure | None, Metric("E-model's R", "more", digits=1)] = None
     r_factor_wb: Annotated[Figure | None, Metric("wideband E-model's R", "more", digits=1)] = None
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.sound.ear import TONE_S, Sound
+from sojourn.scoring.sound.neteq import COLUMNS, neteq_within
 from sojourn.scoring.sound.summary import sound_fields
 
 FIELDS = {
@@ -16,6 +17,20 @@ FIELDS = {
     "r_factor_wb": 2,
 }  # fmt: skip
 """The fields of CallScores and their decimals."""
+NETEQ_FIELDS = {"neteq_buffer_ms": 3, "neteq_concealed_share": 6}
+
+
+def neteq_scores(table: pl.DataFrame, window: Window) -> list[dict[str, Any]]:
+    """Return the figures of NetEq down and up in a window (s of the cell), by their names in CallScores.
+
+    `table` has the columns of NETEQ.
+    """
+    ways = (table.filter(pl.col("talk") == talk).rename({"t_s": "t", **COLUMNS}) for talk in range(2))
+    told = (neteq_within(way, [window]) for way in ways)
+    return [
+        {name: round(value, digits) for name, digits in NETEQ_FIELDS.items() if (value := way[name]) is not None}
+        for way in told
+    ]
 
 
 def tone_scores(table: pl.DataFrame, window: Window) -> list[dict[str, Any]]:

@@ -22,8 +22,9 @@ from sojourn.scoring.gates.base import gate
 from sojourn.scoring.gates.calls import call_feedback, media
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.packets.pcapng import CE
-from sojourn.scoring.schema.columns import ESTIMATES, TALKS, TONES
+from sojourn.scoring.schema.columns import ESTIMATES, NETEQ, TALKS, TONES
 from sojourn.scoring.sound.ear import SOUND, TONE_S, Sound, ear
+from sojourn.scoring.sound.neteq import COLUMNS, neteq_log
 from sojourn.scoring.validity import Gate
 from sojourn.traffic import spec
 from sojourn.traffic.irtt import TOS
@@ -115,6 +116,18 @@ def estimates(ends: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: f
         for line in lines
     ]
     table = pl.DataFrame(rows, schema=ESTIMATES, orient="row", strict=False)
+    return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+
+
+def neteq(ends: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: float) -> pl.DataFrame:
+    """Return the rows of NETEQ of the two ends within `seconds` s from `t0` (Unix s) on."""
+    logs = {talk: neteq_log(ends[end]) for talk, end in enumerate(("client", "server"))}
+    parts = [
+        log.select(pl.col("t").alias("t_s") - t0, pl.lit(talk, pl.Int64).alias("talk"), **COLUMNS)
+        for talk, log in logs.items()
+        if log is not None
+    ]
+    table = pl.concat([pl.DataFrame(schema=NETEQ), *parts])
     return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 

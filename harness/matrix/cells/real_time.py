@@ -29,6 +29,7 @@ from sojourn.harness.matrix.cells.real_call import (
     call_shown,
     estimates,
     heard,
+    neteq,
     proven,
     seen_by_ends,
     talks,
@@ -265,6 +266,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     if cell.call and cell.call.sound:
         run.heard = heard(run.evidence)
         tones(run.heard, t0, cell.seconds).write_csv(folder / "tones.csv")
+        neteq(seen_by_ends(run.evidence), t0, cell.seconds).write_csv(folder / "neteq.csv")
     outer = per_flow.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
     per_flow.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
     if has_user_program(cell):

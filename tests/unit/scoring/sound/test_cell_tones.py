@@ -8,9 +8,9 @@ from math import inf
 import polars as pl
 import pytest
 
-from sojourn.harness.matrix.cells.real_call import tones
-from sojourn.scoring.schema.columns import TONES
-from sojourn.scoring.sound.cell_tones import tone_scores
+from sojourn.harness.matrix.cells.real_call import neteq, tones
+from sojourn.scoring.schema.columns import NETEQ, TONES
+from sojourn.scoring.sound.cell_tones import neteq_scores, tone_scores
 from sojourn.scoring.sound.ear import Sound
 
 T0 = 1.79e9
@@ -49,3 +49,19 @@ def test_the_figures_are_those_of_the_window() -> None:
     assert first["ear_loss"] == 0 and first["r_factor"] == pytest.approx(93.2, abs=0.05)
     assert first["r_factor_wb"] == pytest.approx(128.85, abs=0.01)
     assert tone_scores(table.clear(), (0.0, 1.0)) == [{}, {}]
+
+
+def test_neteqs_counters_are_those_of_the_end_that_hears() -> None:
+    def second(t: int, concealed: int) -> dict[str, object]:
+        played = {"totalSamplesReceived": 48_000 * t, "concealedSamples": concealed * t}
+        emitted = {"jitterBufferEmittedCount": 48_000 * t, "jitterBufferDelay": 0.02 * 48_000 * t}
+        return {"t": T0 + t, "event": "call", "detail": {"sound": played | emitted}}
+
+    ends = {"server": [second(t, 4800) for t in range(12)], "client": [second(t, 0) for t in range(12)]}
+    table = neteq(ends, T0, 10)
+    assert dict(table.schema) == dict(NETEQ) and table.height == 2 * 11
+    down, up = neteq_scores(table, (1.0, 9.0))
+    assert down == {"neteq_buffer_ms": 20, "neteq_concealed_share": 0}
+    assert up == {"neteq_buffer_ms": 20, "neteq_concealed_share": 0.1}
+    assert neteq({"server": [], "client": []}, T0, 10).is_empty()
+    assert neteq_scores(table.clear(), (1.0, 9.0)) == [{}, {}]
