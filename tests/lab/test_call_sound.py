@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -29,10 +30,12 @@ from tests.lab.main_job import run_harm
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
-SECONDS = 8.0
-SEEDS = range(1, 5)
-#: Of both ends, without NetEq: ticks of 10 ms of the fake microphone and NetEq, Opus packets of 20 ms and 6.5 ms ahead.
-ENDS_MS = 5, 40
+SECONDS = 7.0
+SEEDS = 1, 2
+#: Of both ends, without what NetEq counts: 10 ms of the microphone's block and 6.5 ms that Opus looks ahead, less the
+#: tick in which a packet arrives, which counts as a whole one; then up to a tick until it is decoded, and up to a tick
+#: that it waits decoded. NetEq counts neither of these.
+ENDS_MS, UNCOUNTED_MS = 6.5, 20
 
 
 def cell(one_way_ms: int, loss_percent: float = 0) -> Cell:
@@ -53,8 +56,8 @@ def run(asked: Cell, folder: Path, seed: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def late(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What is late in excess of NetEq's buffer, ms, in each direction of calls over a path."""
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
+    """What sound is late in excess of NetEq's count, ms, in each direction of calls over a path."""
     folder = tmp_path_factory.mktemp("late")
 
     @cache
@@ -62,16 +65,23 @@ def late(tmp_path_factory: pytest.TempPathFactory) -> Any:
         ways = [way for seed in SEEDS for way in run(cell(one_way_ms), folder / f"{one_way_ms}-{seed}", seed)]
         for way in ways:
             assert way["ear_loss"] == way["ear_gap_share"] == way["neteq_concealed_share"] == 0
-            assert ENDS_MS[0] < way["ear_p50_ms"] - one_way_ms - way["neteq_buffer_ms"] < ENDS_MS[1]
         return [way["ear_p50_ms"] - way["neteq_buffer_ms"] for way in ways]
 
     return of
 
 
+@pytest.mark.parametrize("one_way_ms", [20, 100, 300])
+def test_it_is_as_late_as_the_path_the_ends_and_neteq_make_it(
+    beside: Callable[[int], list[float]], one_way_ms: int
+) -> None:
+    for late_ms in beside(one_way_ms):
+        assert ENDS_MS - 2 < late_ms - one_way_ms < ENDS_MS + UNCOUNTED_MS + 2
+
+
 @pytest.mark.parametrize("one_way_ms", [100, 300])
-def test_a_longer_path_is_heard_as_much_later(late: Any, one_way_ms: int) -> None:
-    """NetEq counts whole ticks of 10 ms, so a single call is up to 10 ms off; the mean of several is not."""
-    assert fmean(late(one_way_ms)) - fmean(late(20)) == pytest.approx(one_way_ms - 20, abs=2)
+def test_a_longer_path_is_heard_as_much_later(beside: Callable[[int], list[float]], one_way_ms: int) -> None:
+    """What NetEq does not count differs by 4 ms from call to call (standard deviation), the mean of four by 2."""
+    assert fmean(beside(one_way_ms)) - fmean(beside(20)) == pytest.approx(one_way_ms - 20, abs=8)
 
 
 @pytest.mark.parametrize("loss_percent", [1, 5])

@@ -302,10 +302,12 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     cell = run.cell
     # While all flows run: starting and ending them takes the nodes' time too. Rates depend on the bulk of the
     # delays; where probes sample a queue, the tail matters as well.
-    together = max((flow.start_s for flow in run.flows), default=run.began), run.began + cell.seconds
+    ways = bottleneck(cell)
+    # The probes of the last round trip have no time to return.
+    end = run.began + cell.seconds - path_rtt_ms(ways) / 1e3
+    together = max((flow.start_s for flow in run.flows), default=run.began), end
     percent = 99 if cell.probes or not run.lab.real_time else 95
     late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
-    ways = bottleneck(cell)
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
