@@ -307,7 +307,10 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     end = run.began + cell.seconds - path_rtt_ms(ways) / 1e3
     together = max((flow.start_s for flow in run.flows), default=run.began), end
     percent = 99 if cell.probes or not run.lab.real_time else 95
-    late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
+    probed = latency.within(latency.read_irtt(run.evidence / _JITTER), [together])
+    if any(way.path.loss_percent for way in (ways.down, ways.up)):
+        probed = probed.drop_nulls("rtt_ms")  # lost on the path, not in the lab
+    late = latency.percentile(probed, percent)
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
