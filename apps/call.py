@@ -100,7 +100,7 @@ class BrowserCall(TwoParty):
             bitrate_bps=options.call_bitrate_bps or (FULL.bitrate_bps if options.lab == "sim" else None),
             cc=options.call_cc,
             ecn=options.call_ecn,
-            sound=options.call_sound == "on" or (options.call_sound is None and options.lab == "sim"),
+            sound=options.call_sound,
             driver=options.driver,
             recorder=options.recorder,
             browser=options.browser,

@@ -249,15 +249,15 @@ class ServiceOptions(BaseModel):
         ),
     ]  # fmt: skip
     call_sound: Annotated[
-        Literal["on", "off"] | None,
+        bool,
         Option(
             "victim", "what",
             "Sound of a call: off, or on, tones whose delay and gaps are measured (docs/calls.md) (default: on in the "
             "sim lab, off in real time)",
-            choices=("on", "off"),
+            parse=lambda text: text == "on", word=lambda on: "on" if on else "off", choices=("on", "off"),
         ),
-        Field(exclude_if=lambda sound: sound is None),  # as in the records of earlier versions
-    ] = None  # fmt: skip
+        Field(exclude_if=lambda sound: not sound),  # as in the records of earlier versions
+    ] = False  # fmt: skip
     driver: Annotated[
         str,
         Option("recording", "how", "Library that drives the browser", "playwright", choices=DRIVERS),

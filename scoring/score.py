@@ -91,7 +91,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         sojourn=waits,
         sojourn_ccdf=wait_curves,
         frame_ccdf=ccdfs(measured, windows, shown.delays, None, "delay_ms"),
-        sound_begins=inputs.sound.ear["t"][0] - t0 if inputs.sound is not None and inputs.sound.ear.height else None,
+        sound_begins=begins - t0 if inputs.sound is not None and (begins := inputs.sound.begins) else None,
         blind=shown.blind,
         far=far,
     )

@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sojourn.apps import SERVICES
 from sojourn.hardware.confine.decoder import trusted_files
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.json_text import bounded
@@ -203,7 +204,8 @@ def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reaso
     """Return the manifest with what is Sojourn's own; the command is made of the options that were kept."""
     command, cell = [_WITHHELD.text], names.text(manifest.cell)
     if options is not None and "service" in (record := json.loads(options.read_bytes())):
-        given = {name: value for name, value in words(record).items() if value and BY_NAME[name].subject != "who"}
+        named = words(record, SERVICES).items()
+        given = {name: value for name, value in named if value and BY_NAME[name].subject != "who"}
         command = ["sojourn", "harm"]
         command += [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
         cell = Options.model_validate_json(json.dumps(record), strict=True).cell

@@ -76,7 +76,7 @@ def run_to_repeat(
     if (lab := record.get("lab")) in LABS and lab != "sim":
         raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}", code="real-time")
     try:
-        return manifest, restored(_with_yours(run, record, yours), services)
+        return manifest, restored(_with_yours(run, record, services, yours), services)
     except OptionsError as wrong:
         why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
         if isinstance(wrong, VersionError) and manifest.git:
@@ -101,10 +101,12 @@ def repeatable(run: Path) -> Manifest:
     return manifest
 
 
-def _with_yours(run: Path, record: Mapping[str, Any], yours: Mapping[str, Path]) -> dict[str, Any]:
+def _with_yours(
+    run: Path, record: Mapping[str, Any], services: Mapping[str, type[Service]], yours: Mapping[str, Path]
+) -> dict[str, Any]:
     """Return a record with every path replaced by the user's. Raises RerunError."""
     try:
-        given = words(record)
+        given = words(record, services)
     except (KeyError, ValueError):  # which reading the record tells in full
         given = {}
     has = {name: str(text) for name in YOURS if (text := given.get(name)) and is_path(name, text)}

@@ -26,8 +26,7 @@ from sojourn.harness.store.reasons import of_gates
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
 from sojourn.scoring.score import score_run
-from sojourn.scoring.transport.cell_scores import score as score_cell
-from sojourn.scoring.transport.frames import CellFrames
+from sojourn.scoring.score_cell import score_cell
 
 #: What names an entry of a list of scores, of which the first that all have is taken.
 _NAMES = (("phase", "metric"), ("phase", "of", "queue"), ("name",))
@@ -106,7 +105,7 @@ def scores_from_files(run: Path, manifest: Manifest) -> Scores | dict[str, Any]:
     specification = made["cell"]
     try:
         cell = Rig.model_validate(made.get("rig", {})).applied(Cell.model_validate(specification))
-        scores = score_cell(cell, CellFrames.read(run), window_s=window_s, tail_s=tail_s)
+        scores = score_cell(cell, run, window_s=window_s, tail_s=tail_s)
         document: dict[str, Any] = json.loads(json.dumps(scores.document()))
     except (PolarsError, ValueError, LookupError, TypeError, AttributeError, OSError) as wrong:
         why = str(wrong).splitlines()[:1]

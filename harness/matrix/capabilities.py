@@ -15,11 +15,17 @@ MATRIX_LABS = ("sim", "virtual", "apu")
 
 def missing_capability(cell: Cell, lab: str) -> str:
     """Return what `lab` lacks for `cell`, such as `no short flows`; empty if nothing."""
-    scream = cell.call is not None and cell.call.cc == "scream"
-    if lab == "sim" and not (has_user_program(cell) or scream):
+    if lab == "sim" and not (has_user_program(cell) or needs_browsers(cell)):
         return ""
     if lab == "apu" and has_user_program(cell):
         return "no programs of yours"
+    if lab != "sim" and cell.call is not None and cell.call.sound:
+        return "no sound of a call"
+    return missing_in_real_time(cell)
+
+
+def missing_in_real_time(cell: Cell) -> str:
+    """Return what the code of real-time labs lacks for `cell`, whatever the lab; empty if nothing."""
     boxes = working_hops(cell)
     first = boxes[0] if boxes else Hop()
     missing = {
@@ -54,6 +60,11 @@ def missing_capability(cell: Cell, lab: str) -> str:
 def has_user_program(cell: Cell) -> bool:
     """Whether a flow of the cell is a user's own program."""
     return any(is_user_program(flow.contender) for flow in cell.flows)
+
+
+def needs_browsers(cell: Cell) -> bool:
+    """Whether the cell has a call that only browsers make: by SCReAM, or with sound."""
+    return cell.call is not None and (cell.call.cc == "scream" or cell.call.sound)
 
 
 def working_hops(cell: Cell) -> list[Hop]:

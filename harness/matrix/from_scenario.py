@@ -87,7 +87,8 @@ def _called(probe: LatencyProbe, cells: Sequence[Cell]) -> str:
 
 
 def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
-    options = parse_options(given, SERVICES)
+    # A silent call costs less, and most matrices measure packets.
+    options = parse_options(given, SERVICES, {"call-sound": "off"})
     began = 0.0
     if not any(phase.contender for phase in options.phases):
         raise OptionsError("no phase of the timeline has a contender")
@@ -115,7 +116,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     )
     bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
     programs = [part.contender for part in phase.load if not part.one_flow]
-    sender: dict[str, Any] = {"ecn": options.call_ecn, "cc": options.call_cc, **bitrate}
+    sender: dict[str, Any] = {"ecn": options.call_ecn, "cc": options.call_cc, "sound": options.call_sound, **bitrate}
     calls = [Call(rtt_us=rtt, **sender)] if options.service == "call" else []
     calls += [Call(rtt_us=rtt)] * programs.count(CALL)
     missing = {

@@ -29,7 +29,13 @@ from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.lab.contract import Lab, LabFactory, WithPrograms
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
-from sojourn.harness.matrix.capabilities import MATRIX_LABS, has_user_program, missing_capability
+from sojourn.harness.matrix.capabilities import (
+    MATRIX_LABS,
+    has_user_program,
+    missing_capability,
+    missing_in_real_time,
+    needs_browsers,
+)
 from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, real_time_inputs_digest
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
@@ -131,12 +137,12 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     if programs and plan.engine != LOCAL:
         raise EngineError("--engine: a cluster's workers do not have your program; use --engine=local", code="conflict")
     # All of its cells by the same code: the cost of a call is measured against cells without one.
-    missing = next(filter(None, (missing_capability(cell, "virtual") for cell in cells)), "")
-    scream = any(cell.call is not None and cell.call.cc == "scream" for cell in cells)
-    if (programs or scream) and missing:
+    missing = next(filter(None, (missing_in_real_time(cell) for cell in cells)), "")
+    if (programs or any(map(needs_browsers, cells))) and missing:
+        kind = "your program" if programs else "a SCReAM call or a call with sound"
         raise MatrixError(
-            f"matrix {matrix.name}: a cell with {'your program' if programs else 'a SCReAM call'} runs in simulated "
-            f"time as in the virtual lab, which has {missing}; select other cells with -k",
+            f"matrix {matrix.name}: a cell with {kind} runs in simulated time as in the virtual lab, which has "
+            f"{missing}; select other cells with -k",
             code="unsupported",
         )
     as_in_labs = plan.lab == "sim" and not missing and (programs or any(cell.call for cell in cells))

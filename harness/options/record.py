@@ -32,7 +32,7 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
         stored = _typed(record)
         # The working directory, which differs for a rerun.
         require_cached(stored.programs)
-        options = parse_options({}, services, _words(stored), stored.programs).replace(results=stored.results)
+        options = parse_options({}, services, _words(stored, services), stored.programs).replace(results=stored.results)
         made = json.loads(json.dumps(options.record()))
     except OptionsError as wrong:
         raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong
@@ -49,12 +49,12 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
     return options.replace(phases=stored.phases)
 
 
-def words(record: Mapping[str, Any]) -> dict[str, str | bool]:
+def words(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> dict[str, str | bool]:
     """Return the options of a record by their command-line names, each as its command-line text.
 
     Raises OptionsError for a value whose type differs from its option's.
     """
-    return _words(_typed(record))
+    return _words(_typed(record), services)
 
 
 def _typed(record: Mapping[str, Any]) -> Options:
@@ -68,18 +68,21 @@ def _typed(record: Mapping[str, Any]) -> Options:
         ) from wrong
 
 
-#: Options whose default depends on the lab: the value of a record always applies.
-_PER_LAB = frozenset({"rpm"})
+#: Options that are on by default in the sim lab.
+_ON_IN_SIM = frozenset({"rpm", "call-sound"})
 
 
-def _words(options: Options) -> dict[str, str | bool]:
+def _words(options: Options, services: Mapping[str, type[Service]]) -> dict[str, str | bool]:
+    victim = services.get(options.service)
+    taken = victim.takes if victim else {}
     texts: dict[str, str | bool] = {}
     for option in OPTIONS:
         value = getattr(options, option.field)
         default = Options.model_fields[option.field].get_default()
         if not option.stored or option.name == "results" or value is None:
             continue
-        if value == default and option.name not in _PER_LAB:
+        turned_off = options.lab == "sim" and option.name in _ON_IN_SIM
+        if value == default and not (turned_off and (option.group != "victim" or option.name in taken)):
             continue
         parts = (value, getattr(options, option.second)) if option.second else (value,)
         texts[option.name] = value if option.flag else option.word(*parts)

@@ -230,7 +230,7 @@ _RULES = (
         "a SCReAM call marks its media as ECT(1) itself; omit --call-ecn, or use --call-cc=gcc",
     ),
     _Rule(
-        "call-sound", lambda it: it.raw["call-sound"] == "on" and it.lab != "sim",
+        "call-sound", lambda it: it.lab != "sim" and it.named.get("call-sound", "off") != "off",
         "a call has sound in simulated time only, where its delay is exact; omit --call-sound, or use --lab=sim",
     ),
     _Rule(
@@ -348,6 +348,8 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
         raw.raw["timeline"] = "published" if raw.live else "steady" if raw.lab == "sim" else "short"
     by_lab = "on" if raw.lab == "sim" else "off"
     raw.raw["rpm"] = by_lab if raw.lab in PHYSICAL else raw.raw["rpm"] or by_lab
+    if raw.mode in raw.takes.get("call-sound", ()):
+        raw.raw["call-sound"] = by_lab if raw.lab != "sim" else raw.raw["call-sound"] or by_lab
     if raw.lab == "sim":
         raw.raw["browser"] = None
     if raw.lab == BOX_LAB:

@@ -24,7 +24,11 @@ from sojourn.harness.report.svg import BOTTOM, LEFT, RIGHT, TOP, start, text
 from sojourn.harness.report.timeline import film_plot, watched
 from sojourn.harness.terminal import ProgressCallback
 from sojourn.scoring.picture.recording import QUIET, frame_times, input_options
+from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.sound import code
+from sojourn.scoring.sound.ear import SOUND, heard_from
+from sojourn.scoring.sound.heard import Samples
 from sojourn.scoring.time_series import RunSeries, run_series
 
 FPS = 30
@@ -34,6 +38,7 @@ TITLE = 150
 LONGEST_GIF_S = 20
 #: A film is at most 10 MB (with room for the container), or has this rate in bit/s if that is more.
 _BYTES, _LEAST_BPS = 9_500_000, 300_000
+_SOUND_BPS = 96_000
 #: Few frames and colours, and no dithering: a GIF stores noise badly.
 _GIF = (
     "fps=4,scale='min(iw,720)':-2:flags=area,split[a][b];[a]palettegen=max_colors=80[p];"
@@ -126,6 +131,16 @@ class FilmedRun:
         length = (frame_times(video)[-1:] or [0.0])[0]
         return cls(video, begin, begin + length, run_series(scores, run), scores, run)
 
+    def heard(self, first: float, last: float) -> Samples | None:
+        """Return what the client of a call heard from `first` to `last` (s of the run); None without sound.
+
+        Raises RecordingError, RecordError.
+        """
+        file, log = self.run / SOUND, self.run / "player.jsonl"
+        if not (file.exists() and log.exists()):
+            return None
+        return heard_from(records.read_lines(log, records.PLAYER), file, self.scores.t0 + first, last - first)
+
     def overlays(self, width: int) -> list[Overlay]:
         """Return the titles of a column of this width, one at a time, and the qualities shown over them."""
         status, reasons = status_of(self.scores, None)
@@ -184,12 +199,13 @@ def write_film(
     """Write the film of one run, or of two next to each other (1920x1080), and return its path.
 
     Both runs are shown at the same time of the run, from `begin` to `end` s after the start of the first phase; by
-    default, as long as every recording lasts. The default path is next to the (first) run: `<run>-film.mp4`. H.264 in
+    default, as long as every recording lasts. The sound of a call is what its client heard; of two calls, the first is
+    on the left. A GIF is silent. The default path is next to the (first) run: `<run>-film.mp4`. H.264 in
     yuv420p, 30 frames/s, at most 10 MB up to four minutes; or a GIF of 800 px with 8 frames/s. `progress` receives the
     share.
 
     Raises RunFilmError if a recording is missing, `output` exists or lies in a run, the times are not in the
-    recordings, or ffmpeg fails; RecordingError if a recording cannot be read.
+    recordings, or ffmpeg fails; RecordingError or RecordError if a recording or its log cannot be read.
     """
     folders = [run.resolve() for run, _ in runs]
     name = "-vs-".join(run.name for run in folders)
@@ -208,7 +224,8 @@ def write_film(
         with tempfile.TemporaryDirectory() as folder:
             drawn, graph = _drawn(sides, layout, first, Path(folder), gif)
             graph += f";[film]{_GIF if gif else 'format=yuv420p'}[out]"
-            _encode(sides, drawn, graph, partial, (first, last), gif, progress)
+            sounds = [] if gif else _sounds(sides, first, last, Path(folder))
+            _encode(sides, drawn, sounds, graph, partial, (first, last), gif, progress)
         if output.exists():  # created meanwhile by another one
             raise RunFilmError(f"{output}: exists; give another -o")
         partial.rename(output)
@@ -298,9 +315,20 @@ def _cursor(layout: Layout) -> str:
     return f'{start(_CURSOR, height, "cursor")}<rect width="{_CURSOR}" height="{height:g}"/></svg>'
 
 
+def _sounds(sides: Sequence[FilmedRun], first: float, last: float, folder: Path) -> list[Path]:
+    """Write what the clients of calls heard into `folder`, and return the files."""
+    files = []
+    for number, side in enumerate(sides):
+        if (sound := side.heard(first, last)) is not None:
+            files.append(folder / f"{number}.s16")
+            files[-1].write_bytes((sound * 32767).astype("<i2").tobytes())
+    return files
+
+
 def _encode(
     sides: Sequence[FilmedRun],
     drawn: Sequence[Path],
+    sounds: Sequence[Path],
     graph: str,
     output: Path,
     span: tuple[float, float],
@@ -315,9 +343,24 @@ def _encode(
             command += ["-ss", f"{first - side.begin:.4f}", *input_options(ready.names[side.video])]
         for path in drawn:
             command += ["-i", f"file:{ready.names[folder]}/{path.name}"]
-        command += ["-filter_complex", graph, "-map", "[out]", "-an", "-t", f"{last - first:.4f}"]
+        for path in sounds:
+            command += [
+                "-f",
+                "s16le",
+                "-ar",
+                str(code.RATE),
+                "-ac",
+                "1",
+                "-i",
+                f"file:{ready.names[folder]}/{path.name}",
+            ]
+        heard = [f"{len(sides) + len(drawn) + number}:a" for number in range(len(sounds))]
+        if len(heard) == 2:
+            graph, heard = f"{graph};[{heard[0]}][{heard[1]}]join=inputs=2:channel_layout=stereo[heard]", ["[heard]"]
+        command += ["-filter_complex", graph, "-map", "[out]", "-t", f"{last - first:.4f}"]
+        command += [word for stream in heard for word in ("-map", stream, "-c:a", "aac", "-b:a", str(_SOUND_BPS))]
         if not gif:
-            rate = max(_LEAST_BPS, int(8 * _BYTES / (last - first)))
+            rate = max(_LEAST_BPS, int(8 * _BYTES / (last - first)) - _SOUND_BPS * len(heard))
             command += ["-c:v", "libx264", "-preset", "veryfast", "-crf", "23"]
             command += ["-maxrate", str(rate), "-bufsize", str(rate), "-movflags", "+faststart"]
         command += ["-f", "gif" if gif else "mp4", ready.names[output]]

@@ -203,7 +203,7 @@ _PHASE_ROWS: list[_PhaseRow] = [
     ("Sound", "lip sync P50 ms", lambda p: number(p.lip_sync_p50_ms)),
     ("Sound", "in sync", lambda p: _percent(p.lip_sync_in_limits)),
     ("Sound", "R (E-model)", lambda p: number(p.r_factor)),
-    ("Sound", "MOS (E-model)", lambda p: number(p.mos_cqe)),
+    ("Sound", "R (wideband)", lambda p: number(p.r_factor_wb)),
     ("ECN of the call", "RTP sent as ECT(1)", lambda p: number(p.media_sent_ect1)),
     ("ECN of the call", "RTP received as ECT(1)", lambda p: number(p.media_received_ect1)),
     ("ECN of the call", "RTP received as CE", lambda p: number(p.media_received_ce)),

@@ -54,11 +54,11 @@ def column_figure(scores: Scores, run: Path, size: tuple[float, float]) -> str:
 
 
 def film_plot(view: RunSeries, size: tuple[float, float], stamp: str, next_to: Sequence[RunSeries] = ()) -> str:
-    """Return goodput, quality and the probes' delays over time as SVG; `size` and `stamp` as in `time_plot`.
+    """Return goodput, quality, the probes' delays and a call's sound over time as SVG.
 
-    Rates and delays have the same axes as in the runs shown next to it.
+    `size` and `stamp` are those of `time_plot`. Rates and delays have the same axes as in the runs shown next to it.
     """
-    shown, *others = ([*panels(it)[: 2 + len(it.rtts)]] for it in (view, *next_to))
+    shown, *others = ([*panels(it)[: 2 + len(it.rtts) + bool(it.ear)]] for it in (view, *next_to))
     for place, panel in enumerate(shown):
         if not panel.labels:
             panel.top = max([panel.top, *(other[place].top for other in others if place < len(other))])

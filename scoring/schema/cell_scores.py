@@ -140,6 +140,17 @@ class CallScores(CellRecord):
     available_min_mbps: Annotated[Figure | None, Metric("rate allowed, least", "more")] = None
     """The rate that the sender's congestion control allows (`availableOutgoingBitrate`), per second in the window."""
     available_max_mbps: Annotated[Figure | None, Metric("rate allowed, largest", "more")] = None
+    ear_p50_ms: Annotated[Figure | None, Metric("mouth to ear, P50", "less")] = None
+    """Of the sound spoken in the window, for the end that hears it; this and the following of a call with sound, see
+    `sojourn.scoring.schema.scores.Metrics`."""
+    ear_p95_ms: Annotated[Figure | None, Metric("mouth to ear, P95", "less")] = None
+    ear_in_time: Annotated[Figure | None, Metric("sound heard within 0.4 s", "more", digits=4)] = None
+    ear_loss: Annotated[Figure | None, Metric("sound never heard", "less", digits=4)] = None
+    ear_gap_share: Annotated[Figure | None, Metric("gaps in the sound", "less", digits=4)] = None
+    neteq_buffer_ms: Annotated[Figure | None, Metric("in NetEq's buffer, mean")] = None
+    neteq_concealed_share: Annotated[Figure | None, Metric("samples concealed by NetEq", "less", digits=4)] = None
+    r_factor: Annotated[Figure | None, Metric("E-model's R", "more", digits=1)] = None
+    r_factor_wb: Annotated[Figure | None, Metric("wideband E-model's R", "more", digits=1)] = None
 
 
 class CompletionScores(CellRecord):

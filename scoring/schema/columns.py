@@ -91,6 +91,22 @@ ESTIMATES = Columns({
     "talk": TableColumn(pl.Int64, "0 sends down, 1 up"),
     "available_bps": TableColumn(pl.Float64, "bit/s that the browser's congestion control allows"),
 })  # fmt: skip
+TONES = Columns({
+    "t_s": TableColumn(pl.Float64, "s of the cell at which these 20 ms of sound were spoken"),
+    "talk": TableColumn(pl.Int64, "0: spoken at the server and heard at the client, 1 up"),
+    "delay_ms": TableColumn(pl.Float64, "from mouth to ear; null: never heard"),
+    "gap_ms": TableColumn(pl.Float64, "gaps that the listener heard in the 20 ms from `t_s` on"),
+})  # fmt: skip
+NETEQ = Columns({
+    "t_s": TableColumn(pl.Float64, "s of the cell"),
+    "talk": TableColumn(pl.Int64, "0: of the client, which hears what is sent down, 1 of the other end"),
+    "samples": TableColumn(pl.Int64, "played so far, as all following counters of `getStats`"),
+    "concealed": TableColumn(pl.Int64, "made up where packets were missing"),
+    "inserted": TableColumn(pl.Int64, "by playing slower"),
+    "removed": TableColumn(pl.Int64, "by playing faster"),
+    "emitted": TableColumn(pl.Int64, "taken from the buffer"),
+    "waited_s": TableColumn(pl.Float64, "time in the buffer, of all emitted samples together"),
+})  # fmt: skip
 _WIRE = {
     "packets": TableColumn(pl.Int64, "all of the flow"),
     "data_packets": TableColumn(pl.Int64, "those with payload"),

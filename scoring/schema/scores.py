@@ -47,7 +47,7 @@ class Metrics(BaseModel):
     is ahead, and `lip_sync_in_limits` the share of pictures within the thresholds of detection of ITU-R BT.1359-1.
     `r_factor` and `mos_cqe` are the E-model's (ITU-T G.107, `sojourn.scoring.sound.emodel`) of the inputs `e_model`:
     mean delay (`ta_ms`), loss in percent (`ppl`), its burst ratio, and what is assumed of the codec (`ie`, `bpl`); all
-    others have their default values.
+    others have their default values. `r_factor_wb` and `mos_cqe_wb` are those of G.107.1, for wideband speech.
     """
 
     seconds: Number
@@ -167,6 +167,10 @@ class Metrics(BaseModel):
     ] = None
     r_factor: Annotated[Number | None, _SOME, Metric("E-model's R", "more", alone=True)] = None
     mos_cqe: Annotated[Number | None, _SOME, Metric("E-model's MOS", "more", alone=True, measured=False)] = None
+    r_factor_wb: Annotated[Number | None, _SOME, Metric("wideband E-model's R", "more", alone=True)] = None
+    mos_cqe_wb: Annotated[
+        Number | None, _SOME, Metric("wideband E-model's MOS", "more", alone=True, measured=False)
+    ] = None
     e_model: Annotated[dict[str, Number] | None, _SOME] = None
     media_sent_ect1: Annotated[int | None, _SOME, Metric("RTP packets sent as ECT(1)", measured=False)] = None
     media_received_ect1: Annotated[int | None, _SOME, Metric("RTP packets received as ECT(1)", measured=False)] = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,9 @@ UNDER_WAY_S = 2.0
 """A tone spoken this shortly before the end of the sound may still be in flight."""
 _LEAP_US = 1500.0  # as in captures/sound.js
 _THINNED = 4  # as there
-_SLOT_MS = 1e3 * code.SLOT / code.RATE
+TONE_S = code.SLOT / code.RATE
+"""The length of a tone."""
+_SLOT_MS = 1e3 * TONE_S
 _MOST_S = 86_400
 
 
@@ -38,6 +41,12 @@ class Sound(NamedTuple):
     """Every 20 ms of the speaker's sound: columns t (Unix s when it was spoken), delay_ms (null: never heard)."""
     ear: pl.DataFrame
     """Every ms of the listener's sound: columns t (Unix s), gap (nothing of the speaker's), repeated (heard before)."""
+
+    @property
+    def begins(self) -> float | None:
+        """When SOUND begins by the times of most of its samples, Unix s: the first block's differs by 10 ms."""
+        begun = self.ear.select((pl.col("t") - pl.int_range(pl.len()) / 1e3).median())
+        return begun.item()  # type: ignore[no-any-return]
 
 
 def ear(lines: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]], file: Path) -> Sound | None:
@@ -63,6 +72,23 @@ def read_sound(file: Path) -> heard.Samples:
     if run.returncode:
         raise RecordingError(f"sound {file} cannot be read: it is no FLAC file")
     return np.frombuffer(run.stdout, "<i2").astype(np.float32) / np.float32(32768)
+
+
+def heard_from(lines: Iterable[Mapping[str, Any]], file: Path, start: float, seconds: float) -> heard.Samples | None:
+    """Return the samples at `code.RATE` that were heard in the `seconds` s from `start` (Unix s) on; None if none.
+
+    `lines` are those of the listener's player.jsonl, `file` is SOUND. Silence is where the tap has nothing. Raises
+    RecordingError.
+    """
+    if (tapped := _Track.of("heard", lines)) is None:
+        return None
+    samples = read_sound(file)
+    when = np.zeros(round(seconds * code.RATE), np.float32)
+    for part in tapped.parts(len(samples)):
+        at = round((float(tapped.times(np.array([part.start]))[0]) - start) * code.RATE)
+        inside = samples[part][max(0, -at) : max(0, len(when) - at)]
+        when[max(0, at) : max(0, at) + len(inside)] = inside
+    return when
 
 
 class _Track:
@@ -93,6 +119,10 @@ class _Track:
         """Return the times (Unix s) of samples."""
         part = np.maximum(np.searchsorted(self._firsts, indices, "right") - 1, 0)
         return np.asarray(self._begun[part] + indices / self._rate, np.float64)
+
+    def parts(self, count: int) -> list[slice]:
+        """Return the samples without a leap in their times between them, of `count` samples."""
+        return [slice(first, end) for first, end in pairwise([*self._firsts.tolist(), count])]
 
     def anchors(self) -> list[tuple[float, float]]:
         """Return, for every excerpt with a place, its time and when the loop had begun for it (Unix s)."""

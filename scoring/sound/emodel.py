@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The E-model (ITU-T G.107, 06/2015): predicts how a telephone conversation is rated, from its delay and loss."""
+"""The E-model (ITU-T G.107, 06/2015): predicts how a telephone conversation is rated, from its delay and loss.
+
+G.107.1 (06/2019) is its version for wideband speech. The equations here are those of G.107, and of G.107.1 as two
+independent implementations cite them, sipnab (`rtp/emodel_wb.rs`) and loom (`core/quality/emodel`), which agree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log2, log10, sqrt
 
 
@@ -42,6 +46,8 @@ class EModelInputs:
 
 #: From which delay on a conversation suffers, ms, and the sensitivity, of G.107's default class.
 _MT_MS, _ST = 100.0, 1.0
+#: R of perfect wideband speech (G.107.1, eq. 7-2), and the length of its scale over the narrowband one (eq. 7-13, A-1).
+_RO_WB, _SCALE_WB = 129.0, 1.29
 
 
 def rating(it: EModelInputs) -> float:
@@ -56,6 +62,21 @@ def mos(r: float) -> float:
     if r <= 0:
         return 1.0
     return 4.5 if r >= 100 else max(1.0, 1 + 0.035 * r + r * (r - 60) * (100 - r) * 7e-6)
+
+
+def wideband_rating(it: EModelInputs) -> float:
+    """Return R of wideband speech without talker echo (G.107.1, eq. 7-1 to 7-4 and 7-11 to 7-15): 128.8 by default.
+
+    It uses `ta_ms`, `tr_ms`, `wepl`, `ie`, `bpl`, `ppl` and `a`; bursts of loss count as random loss (eq. 7-15). `ie`
+    and `bpl` are those of G.113 for wideband. R of both models cannot be compared.
+    """
+    delay = _listener_echo(it, _RO_WB) + _SCALE_WB * _absolute(it.ta_ms)
+    return _RO_WB - delay - equipment(replace(it, burst_r=1)) + it.a
+
+
+def wideband_mos(r: float) -> float:
+    """Return the mean opinion score that R of wideband speech stands for (G.107.1, annex A), from 1 to 4.5."""
+    return mos(r / _SCALE_WB)
 
 
 def equipment(it: EModelInputs) -> float:
@@ -111,12 +132,19 @@ def _delay(it: EModelInputs, ratio: float, noise: float) -> float:
     """Return what comes late: talker echo, listener echo, and the absolute delay (7.4)."""
     telr = it.telr - 40 * log10((1 + it.t_ms / 10) / (1 + it.t_ms / 150)) + 6 * exp(-0.3 * it.t_ms**2)
     talker = _difference(-1.5 * (noise - it.rlr), 80 + 2.5 * (telr - 14), 100) - 1
-    listener = _difference(ratio, 10.5 * (it.wepl + 7) * (it.tr_ms + 1) ** -0.25, 169)
-    if it.ta_ms <= _MT_MS:
-        return talker * (1 - exp(-it.t_ms)) + listener
-    x, power = log2(it.ta_ms / _MT_MS), 6 * _ST
-    absolute: float = 25 * ((1 + x**power) ** (1 / power) - 3 * (1 + (x / 3) ** power) ** (1 / power) + 2)
-    return talker * (1 - exp(-it.t_ms)) + listener + absolute
+    return talker * (1 - exp(-it.t_ms)) + _listener_echo(it, ratio) + _absolute(it.ta_ms)
+
+
+def _listener_echo(it: EModelInputs, ratio: float) -> float:
+    return _difference(ratio, 10.5 * (it.wepl + 7) * (it.tr_ms + 1) ** -0.25, 169)
+
+
+def _absolute(ta_ms: float) -> float:
+    if ta_ms <= _MT_MS:
+        return 0.0
+    x, power = log2(ta_ms / _MT_MS), 6 * _ST
+    late: float = 25 * ((1 + x**power) ** (1 / power) - 3 * (1 + (x / 3) ** power) ** (1 / power) + 2)
+    return late
 
 
 def _difference(one: float, other: float, bend: float) -> float:

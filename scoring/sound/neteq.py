@@ -21,6 +21,16 @@ COUNTERS = {
 WAITED, EMITTED = "jitterBufferDelay", "jitterBufferEmittedCount"
 """Seconds that all emitted samples waited in the buffer, in steps of its 10 ms ticks, and how many they are."""
 
+COLUMNS = {
+    "samples": TOTAL,
+    "concealed": COUNTERS["neteq_concealed_share"],
+    "inserted": COUNTERS["neteq_stretched_share"],
+    "removed": COUNTERS["neteq_shortened_share"],
+    "emitted": EMITTED,
+    "waited_s": WAITED,
+}
+"""Names of `getStats`, by the columns of NETEQ (`sojourn.scoring.schema.columns`) that have them."""
+
 
 def neteq_log(lines: Iterable[Mapping[str, Any]]) -> pl.DataFrame | None:
     """Return the counters in the lines of player.jsonl: columns t (Unix s) and getStats' names; None without sound."""

@@ -10,8 +10,8 @@ import polars as pl
 
 from sojourn.scoring.packets import latency
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.sound.ear import Sound
-from sojourn.scoring.sound.emodel import EModelInputs, burst_ratio, mos, rating
+from sojourn.scoring.sound.ear import TONE_S, Sound
+from sojourn.scoring.sound.emodel import EModelInputs, burst_ratio, mos, rating, wideband_mos, wideband_rating
 
 INTERACTIVE_MS, IN_TIME_MS = 150.0, 400.0
 """ITU-T G.114 (05/2003): below the first delay, most applications do not suffer; the second is the planning limit."""
@@ -20,7 +20,9 @@ SOUND_FIRST_MS, PICTURE_FIRST_MS = 45.0, -125.0
 IE, BPL = 0.0, 25.1
 """Assumed of Opus, for which ITU-T G.113 has no values: no impairment without loss, and the robustness that G.113
 (11/2007), appendix I, gives to G.711 with concealment."""
-_TONE_S = 0.02
+IE_WB, BPL_WB = 0.0, 4.9
+"""The same for wideband speech, with the robustness that G.113 (09/2024), table IV.4, gives to AMR-WB at its highest
+rate."""
 
 
 def sound_fields(sound: Sound, pictures: pl.DataFrame | None, windows: Sequence[Window]) -> dict[str, Any]:
@@ -51,7 +53,9 @@ def sound_fields(sound: Sound, pictures: pl.DataFrame | None, windows: Sequence[
             "bpl": BPL,
         }
         r = rating(EModelInputs(**inputs))
+        wide = wideband_rating(EModelInputs(**{**inputs, "ie": IE_WB, "bpl": BPL_WB}))
         values |= {"r_factor": r, "mos_cqe": mos(r), "e_model": inputs}
+        values |= {"r_factor_wb": wide, "mos_cqe_wb": wideband_mos(wide)}
     if pictures is not None:
         values |= _lip_sync(heard, latency.within(pictures, list(windows)))
     return values
@@ -63,7 +67,7 @@ def _lip_sync(heard: pl.DataFrame, pictures: pl.DataFrame) -> dict[str, Any]:
         pictures.drop_nulls()
         .rename({"delay_ms": "picture_ms"})
         .sort("t")
-        .join_asof(heard.sort("t"), on="t", strategy="backward", tolerance=_TONE_S, check_sortedness=False)
+        .join_asof(heard.sort("t"), on="t", strategy="backward", tolerance=TONE_S, check_sortedness=False)
         .drop_nulls()
     )
     lead = pairs["picture_ms"] - pairs["delay_ms"]

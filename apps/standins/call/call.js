@@ -28,6 +28,7 @@
   };
   peer.onconnectionstatechange = () => {
     if (peer.connectionState === 'failed') fail('the connection to the other end has failed');
+    if (peer.connectionState === 'connected') sender.replaceTrack(picture);
   };
   const sender = peer.addTrack(picture, camera);
   const vp8 = RTCRtpReceiver.getCapabilities('video').codecs.filter(({ mimeType }) => /vp8|rtx/i.test(mimeType));
@@ -35,6 +36,8 @@
   for (const voice of camera.getAudioTracks()) {
     voice.onended = () => fail('the microphone has ended');
     peer.addTrack(voice, camera);
+    // A picture that is encoded before the sender knows its rate begins at 360 lines, and takes 7 s to its full size.
+    await sender.replaceTrack(null);
     window.__sojourn.speak(voice).catch((error) => fail(String(error)));
   }
 

@@ -193,15 +193,10 @@ def write_scores(job: CellJob, folder: Path) -> None:
 
 def scored(job: CellJob, folder: Path) -> dict[str, Any]:
     """Return the scores of a run's raw files as this version computes them."""
-    from sojourn.scoring.protection import protection_scores
-    from sojourn.scoring.transport.cell_scores import score
-    from sojourn.scoring.transport.frames import CellFrames
+    from sojourn.scoring.score_cell import score_cell
 
-    cell, frames = rig_of(folder).applied(job.cell), CellFrames.read(folder)
-    scores = score(cell, frames, window_s=job.window_s, tail_s=job.tail_s)
-    if protection := protection_scores(frames.queues, scores.window_s):
-        scores = scores.model_copy(update={"protection": protection})
-    return scores.document()
+    cell = rig_of(folder).applied(job.cell)
+    return score_cell(cell, folder, window_s=job.window_s, tail_s=job.tail_s).document()
 
 
 def rig_of(folder: Path) -> Rig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from sojourn.scoring.gates.base import gate
 from sojourn.scoring.gates.calls import call_feedback, media
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.packets.pcapng import CE
-from sojourn.scoring.schema.columns import ESTIMATES, TALKS
+from sojourn.scoring.schema.columns import ESTIMATES, NETEQ, TALKS, TONES
+from sojourn.scoring.sound.ear import SOUND, TONE_S, Sound, ear
+from sojourn.scoring.sound.neteq import COLUMNS, neteq_log
 from sojourn.scoring.validity import Gate
 from sojourn.traffic import spec
 from sojourn.traffic.irtt import TOS
@@ -34,7 +36,9 @@ _IP_UDP_BYTES = 28
 def browsers(call: spec.Call) -> Browsers:
     """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
     assert call.ecn != "nqb", "no real-time lab has it, see missing_capability"
-    made = Browsers(bitrate_bps=call.bitrate_bps, cc=call.cc, ecn=call.ecn, trial=call.trial, recorder=None)
+    made = Browsers(
+        bitrate_bps=call.bitrate_bps, cc=call.cc, ecn=call.ecn, trial=call.trial, sound=call.sound, recorder=None
+    )  # fmt: skip
     made.prepare()
     return made
 
@@ -80,13 +84,28 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
     return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 
+def _told(evidence: Path) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the lines of the two ends' pages, by the end: of the server, which sends down, first."""
+    files = {"server": evidence / FAR / "player.jsonl", "client": evidence / "player.jsonl"}
+    return {end: [json.loads(line) for line in file.read_text().splitlines()] for end, file in files.items()}
+
+
 def seen_by_ends(evidence: Path) -> dict[str, list[Mapping[str, Any]]]:
     """Return what the pages of the two ends report every second, by the end: of the server, which sends down, first."""
-    files = {"server": evidence / FAR / "player.jsonl", "client": evidence / "player.jsonl"}
-    return {
-        end: [line for line in map(json.loads, file.read_text().splitlines()) if line.get("event") == "call"]
-        for end, file in files.items()
-    }
+    return {end: [it for it in lines if it.get("event") == "call"] for end, lines in _told(evidence).items()}
+
+
+def heard(evidence: Path) -> list[Sound | None]:
+    """Return what the two ends of a call with sound heard: the client, of what is sent down, first; None if nothing.
+
+    Raises RecordingError.
+    """
+    told = _told(evidence)
+    ways = ("client", "server", evidence), ("server", "client", evidence / FAR)
+    return [
+        ear(told[listener], told[speaker], folder / SOUND) if (folder / SOUND).exists() else None
+        for listener, speaker, folder in ways
+    ]
 
 
 def estimates(ends: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: float) -> pl.DataFrame:
@@ -97,6 +116,40 @@ def estimates(ends: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: f
         for line in lines
     ]
     table = pl.DataFrame(rows, schema=ESTIMATES, orient="row", strict=False)
+    return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+
+
+def neteq(ends: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: float) -> pl.DataFrame:
+    """Return the rows of NETEQ of the two ends within `seconds` s from `t0` (Unix s) on."""
+    logs = {talk: neteq_log(ends[end]) for talk, end in enumerate(("client", "server"))}
+    parts = [
+        log.select(pl.col("t").alias("t_s") - t0, pl.lit(talk, pl.Int64).alias("talk"), **COLUMNS)
+        for talk, log in logs.items()
+        if log is not None
+    ]
+    table = pl.concat([pl.DataFrame(schema=NETEQ), *parts])
+    return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+
+
+def tones(heard: Sequence[Sound | None], t0: float, seconds: float) -> pl.DataFrame:
+    """Return the rows of TONES, of what both ends heard within `seconds` s from `t0` (Unix s) on: down, up."""
+    parts = []
+    for talk, sound in enumerate(heard):
+        if sound is None or sound.tones.is_empty():
+            continue
+        begun = sound.tones["t"][0]
+        gaps = (
+            sound.ear.group_by(tone=((pl.col("t") - begun) / TONE_S).floor().cast(pl.Int64))
+            .agg(gap_ms=pl.col("gap").sum().cast(pl.Float64))
+            .drop_nulls()
+        )
+        spoken = sound.tones.with_columns(tone=((pl.col("t") - begun) / TONE_S).round().cast(pl.Int64))
+        parts.append(
+            spoken.join(gaps, on="tone", how="left").select(
+                t_s=pl.col("t") - t0, talk=pl.lit(talk, pl.Int64), delay_ms="delay_ms", gap_ms="gap_ms"
+            )
+        )
+    table = pl.concat([pl.DataFrame(schema=TONES), *parts])
     return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 

@@ -24,13 +24,25 @@ from sojourn.harness.lab.instruments import Instruments, bulk_flow, first_failur
 from sojourn.harness.lab.under_test import ManagedRouter
 from sojourn.harness.matrix.capabilities import has_user_program, missing_capability, working_hops
 from sojourn.harness.matrix.cells.counters import COUNTERS
-from sojourn.harness.matrix.cells.real_call import arrived, call_shown, estimates, proven, seen_by_ends, talks
+from sojourn.harness.matrix.cells.real_call import (
+    arrived,
+    call_shown,
+    estimates,
+    heard,
+    neteq,
+    proven,
+    seen_by_ends,
+    talks,
+    tones,
+)
+from sojourn.scoring.gates.base import covers
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven, program_proven
 from sojourn.scoring.gates.unshaped import jitter
 from sojourn.scoring.packets import latency, pcapng, per_flow, samples
 from sojourn.scoring.packets.intervals import flow_intervals
 from sojourn.scoring.schema.columns import WIRE
+from sojourn.scoring.sound.ear import Sound
 from sojourn.scoring.validity import Gate, Limits, Validity
 from sojourn.traffic import nstat, ports
 from sojourn.traffic.iperf3 import BulkFlow
@@ -126,6 +138,7 @@ class _Run:
         self.lab, self.path, self.router, self.cell = lab, path, path.router, cell
         self.evidence, self.stopped = evidence, stopped
         self.call: Browsers | None = None
+        self.heard: list[Sound | None] = []
         self.flows = [
             bulk_flow(
                 lab, flow.contender, evidence, n, name=f"{n}-{flow.contender}", up=flow.up,
@@ -250,6 +263,10 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
         ways = arrived(run.call, run.lab, seen["client"], seen["server"])
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
         estimates(seen_by_ends(run.evidence), t0, cell.seconds).write_csv(folder / "estimates.csv")
+    if cell.call and cell.call.sound:
+        run.heard = heard(run.evidence)
+        tones(run.heard, t0, cell.seconds).write_csv(folder / "tones.csv")
+        neteq(seen_by_ends(run.evidence), t0, cell.seconds).write_csv(folder / "neteq.csv")
     outer = per_flow.select(seen["client"], src=run.lab.addresses.sender, dst=run.lab.addresses.receiver)
     per_flow.flow_table(outer).select(list(WIRE)).write_csv(folder / "wire.csv")
     if has_user_program(cell):
@@ -285,10 +302,15 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     cell = run.cell
     # While all flows run: starting and ending them takes the nodes' time too. Rates depend on the bulk of the
     # delays; where probes sample a queue, the tail matters as well.
-    together = max((flow.start_s for flow in run.flows), default=run.began), run.began + cell.seconds
-    percent = 99 if cell.probes or not run.lab.real_time else 95
-    late = latency.percentile(latency.within(latency.read_irtt(run.evidence / _JITTER), [together]), percent)
     ways = bottleneck(cell)
+    # The probes of the last round trip have no time to return.
+    end = run.began + cell.seconds - path_rtt_ms(ways) / 1e3
+    together = max((flow.start_s for flow in run.flows), default=run.began), end
+    percent = 99 if cell.probes or not run.lab.real_time else 95
+    probed = latency.within(latency.read_irtt(run.evidence / _JITTER), [together])
+    if any(way.path.loss_percent for way in (ways.down, ways.up)):
+        probed = probed.drop_nulls("rtt_ms")  # lost on the path, not in the lab
+    late = latency.percentile(probed, percent)
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
@@ -296,6 +318,9 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     if run.call and cell.call:
         ways_seen = arrived(run.call, run.lab, seen["client"], seen["server"])
         gates += proven(cell.call, ways_seen, seen_by_ends(run.evidence), run.began, cell.seconds)
+    for way, sound in zip(("down", "up"), run.heard, strict=False):
+        span = run.began, run.began + cell.seconds
+        gates.append(covers("sound-complete", f"sound {way}", None if sound is None else sound.ear["t"], span, limits))
     if cell.tunnel:
         return gates
     # Until a program selects its own, a socket has the kernel's.

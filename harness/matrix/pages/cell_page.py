@@ -46,6 +46,7 @@ _FILES = {
     "probes.csv": "the delay of every probe",
     "short.csv": "short flows",
     "talks.csv": "packets of a call",
+    "tones.csv": "delay of a call's sound",
     "packets.csv": "every packet where it enters and leaves the path",
     "intervals.csv": "rate, marks and queue delay in steps of 100 ms",
     "queues.jsonl": "counters of the queues, sampled",

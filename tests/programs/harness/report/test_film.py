@@ -16,6 +16,11 @@ from typer.testing import CliRunner
 from sojourn.harness.cli import app
 from sojourn.harness.report.film import TITLE, FilmedRun
 from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.sound import code
+from sojourn.scoring.sound.ear import SOUND
+from sojourn.scoring.sound.heard import MS, Samples
+from sojourn.scoring.sound.heard import places as places_of
+from tests.sound import ear_line, spoken, write_flac
 
 Recorded = Callable[..., Path]
 
@@ -95,6 +100,57 @@ def test_two_runs_are_next_to_each_other_at_the_same_time_of_the_run(recorded: R
     assert video.get(cv2.CAP_PROP_FRAME_COUNT) == pytest.approx(75, abs=1) and video.get(cv2.CAP_PROP_FPS) == 30
     code, out, err = film_of(one, two, "--gif", "--from=0", "--to=0.5")
     assert code == 0 and Path(out.strip()).read_bytes()[:4] == b"GIF8", err
+
+
+@pytest.mark.lab
+def test_the_film_of_a_call_has_the_sound_that_its_client_heard_when_it_was_heard(
+    recorded: Recorded, scores: Scores, tmp_path: Path
+) -> None:
+    run, film = recorded(6), tmp_path / "film.mp4"
+    # It begins 1.5 s before the first phase, and after 2 s the tap has nothing for 0.25 s.
+    write_flac(spoken(5), run / SOUND)
+    begins, late = scores.t0 - 1.5, scores.t0 - 1.5 + 2.25
+    lines = [ear_line(begins), ear_line(late, 2 * code.RATE, clock_us=9e6 + 2.25e6)]
+    (run / "player.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    status, _, err = film_of(run, "-o", film, "--from=-1", "--to=3")
+    assert status == 0, err
+    (heard,) = _sound(film)
+    assert len(heard) == pytest.approx(4 * code.RATE, abs=2 * 1024)
+    at = places_of(heard)
+    t = np.arange(len(at)) / 1e3 - 1  # s of the run
+    for begin, end, ahead in ((-0.99, 0.49, 1.5), (0.76, 2.95, 1.25)):
+        inside = (t > begin) & (t < end)
+        assert np.abs(at[inside] - 1e3 * (t[inside] + ahead)).max() < 0.1
+    assert np.isnan(at[(t > 0.52) & (t < 0.73)]).all()
+
+    (other := tmp_path / "others").mkdir()
+    both = tmp_path / "both.mp4"
+    status, _, err = film_of(run, silent_copy(run, other), "-o", both, "--from=-1", "--to=0")
+    assert status == 0 and _sound(both).shape[0] == 1, err
+    two = Path(shutil.copytree(run, other / "two"))
+    (two / SOUND).unlink()
+    write_flac(spoken(5, start_s=30), two / SOUND)
+    both.unlink()
+    status, _, err = film_of(run, two, "-o", both, "--from=-1", "--to=0")
+    assert status == 0, err
+    left, right = (np.nanmedian(places_of(channel) - np.arange(len(channel) // MS)) for channel in _sound(both))
+    assert (left, right) == (pytest.approx(500, abs=1), pytest.approx(30_500, abs=1))
+
+
+def silent_copy(run: Path, folder: Path) -> Path:
+    """A copy of a run without its sound."""
+    copy = Path(shutil.copytree(run, folder / "silent"))
+    (copy / SOUND).unlink()
+    return copy
+
+
+def _sound(film: Path) -> Samples:
+    """The samples of a film's sound, by channel."""
+    probe = ["ffprobe", "-v", "error", "-select_streams", "a", "-show_entries", "stream=channels", "-of", "csv=p=0"]
+    channels = int(subprocess.run([*probe, str(film)], capture_output=True, check=True).stdout)
+    raw = ["ffmpeg", "-v", "error", "-i", str(film), "-vn", "-f", "s16le", "-ar", str(code.RATE), "-"]
+    sound = np.frombuffer(subprocess.run(raw, capture_output=True, check=True).stdout, "<i2")
+    return sound.reshape(-1, channels).T.astype(np.float32) / 32768
 
 
 def _axis(plots: np.ndarray[Any, Any]) -> int:

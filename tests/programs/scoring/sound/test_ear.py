@@ -60,6 +60,7 @@ def test_a_tap_that_paused_goes_on_at_its_new_time(tmp_path: Path) -> None:
     said = np.concatenate([quiet(1), spoken(4, PLACE_S)])
     marks = [ear_line(T + DELAY_S - 1), ear_line(T + DELAY_S + 2.05, 3 * 48_000, clock_us=9e6 + 3.05e6)]
     heard = listened(tmp_path, said, marks)
+    assert heard.begins == pytest.approx(T + DELAY_S - 1, abs=1e-6)
     second = heard.tones.filter(pl.col("t") > T + 2.05)
     assert (second["delay_ms"] - (DELAY_S + 0.05) * 1e3).abs().max() < 0.1  # type: ignore[operator]
 

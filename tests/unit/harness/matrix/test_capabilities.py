@@ -60,6 +60,12 @@ def test_a_users_program_runs_as_in_real_time_also_in_the_sim_lab() -> None:
     assert "tunnel" in missing_capability(plain.model_copy(update={"tunnel": "wireguard"}), "virtual")
 
 
+def test_a_call_with_sound_has_browsers_in_simulated_time_alone() -> None:
+    plain = cell(Impairment()).model_copy(update={"call": Call(rtt_us=20_000, sound=True)})
+    assert [missing_capability(plain, lab) for lab in ("sim", "virtual", "apu")] == ["", *["no sound of a call"] * 2]
+    assert "IPsec" in missing_capability(plain.model_copy(update={"tunnel": "ipsec"}), "sim")
+
+
 def test_a_scream_call_has_browsers_also_in_the_sim_lab() -> None:
     plain = cell(Impairment()).model_copy(update={"call": Call(rtt_us=20_000, cc="scream")})
     assert [missing_capability(plain, lab) for lab in ("sim", "virtual", "apu")] == [""] * 3

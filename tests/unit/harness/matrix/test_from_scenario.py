@@ -96,6 +96,13 @@ def test_a_cell_has_one_call(tmp_path: Path) -> None:
     assert cell.needs == "a second call"
 
 
+def test_the_call_of_a_cell_has_sound_if_the_file_says_so(tmp_path: Path) -> None:
+    for text, sound in (("", False), ('call-sound = "on"\n', True), ('call-sound = "off"\n', False)):
+        file = written(tmp_path, f'service = "call"\n{text}timeline = "solo:5,cubic:10"\n')
+        (cell,) = scenario_matrix(file).cells
+        assert cell.call and cell.call.sound is sound
+
+
 def test_the_call_of_a_cell_is_by_gcc_or_scream(tmp_path: Path) -> None:
     text = 'service = "call"\ncall-cc = ["gcc", "scream"]\ntimeline = "solo:5,cubic:10"\n'
     matrix = scenario_matrix(written(tmp_path, text))

@@ -11,7 +11,7 @@ from sojourn.apps import SERVICES
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.model import OPTIONS, Options
-from sojourn.harness.options.record import restored
+from sojourn.harness.options.record import restored, words
 from sojourn.harness.options.rules import parse_options
 from tests.unit.harness.options.refusals import refused
 
@@ -240,6 +240,25 @@ def test_rates_step_over_the_timeline() -> None:
     assert options.bottleneck.stepped(options.rate_steps, until_s=99).down.rate_bps == 5_000_000
     assert "10mbit 30s 5mbit 100s 20mbit" in options.cell
     assert options.needed_bytes > parse(rate="10mbit", rate_up="1mbit").needed_bytes
+
+
+@pytest.mark.parametrize(
+    ("given", "sound", "named"),
+    [
+        ({"service": "call"}, True, "on"),
+        ({"service": "call", "call-sound": "off"}, False, "off"),
+        ({"service": "call", "lab": "virtual"}, False, None),
+        ({"service": "o2tv"}, False, None),
+    ],
+)
+def test_a_call_has_sound_in_simulated_time_and_its_command_line_names_it(
+    given: dict[str, str], sound: bool, named: str | None
+) -> None:
+    options = parse_options(given, SERVICES)
+    record = json.loads(json.dumps(options.record()))
+    assert options.call_sound is sound and record.get("call_sound", False) is sound
+    assert restored(record, SERVICES) == options and words(record, SERVICES).get("call-sound") == named
+    assert not parse_options({"service": "call", "lab": "virtual"}, SERVICES, {"call-sound": "on"}).call_sound
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import cv2
 import pytest
 
 from sojourn.harness.report.picture import PictureError, write_picture
-from sojourn.harness.report.timeline import figure, panels
+from sojourn.harness.report.timeline import figure, film_plot, panels
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import run_series
 
@@ -41,6 +41,14 @@ def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Pa
     last = panels(view)[-1]
     assert [name for _, name in last.key] == ["CE marks", "SCE marks", "drops"]
     assert {line.name: line.points for line in last.lines}["SCE marks"] == view.queue.sce_per_s and last.top > 40
+
+
+def test_the_film_of_a_call_shows_when_it_was_heard_and_its_gaps(scores: Scores, tmp_path: Path) -> None:
+    view = run_series(scores, tmp_path)
+    silent = film_plot(view, (900, 300), "")
+    view.ear, view.gaps = [(0.5, 60.0), (1.5, 640.0)], [(0.5, 0.0), (1.5, 250.0)]
+    assert panels(view)[2].top > 640 and "mouth to ear" not in silent
+    assert "mouth to ear, and gaps" in film_plot(view, (900, 300), "")
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "svg", "pdf"])

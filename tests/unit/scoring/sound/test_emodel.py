@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from sojourn.scoring.sound.emodel import EModelInputs, burst_ratio, equipment, mos, rating
+from sojourn.scoring.sound.emodel import (
+    EModelInputs,
+    burst_ratio,
+    equipment,
+    mos,
+    rating,
+    wideband_mos,
+    wideband_rating,
+)
 
 
 def test_the_default_connection_has_the_rating_of_the_recommendation() -> None:
@@ -34,6 +42,18 @@ def test_echo_costs_even_where_delay_does_not() -> None:
 )
 def test_ratings_have_the_scores_of_annex_b(r: float, score: float) -> None:
     assert mos(r) == pytest.approx(score, abs=0.01)
+
+
+def test_wideband_speech_has_a_longer_scale() -> None:
+    """Figures of sipnab and loom, implementations of G.107.1 that cite its equations."""
+    clean = wideband_rating(EModelInputs())
+    assert (clean, wideband_mos(clean)) == (pytest.approx(128.846315, abs=1e-5), pytest.approx(4.499152, abs=1e-5))
+    late = {ms: clean - wideband_rating(EModelInputs(ta_ms=ms)) for ms in (100, 150, 200)}
+    assert late == {100: 0, 150: pytest.approx(0.210955, abs=1e-5), 200: pytest.approx(3.927294, abs=1e-5)}
+    lost = clean - wideband_rating(EModelInputs(ie=20, bpl=4.3, ppl=2, burst_r=3))
+    assert lost == pytest.approx(43.8095, abs=1e-4) and wideband_mos(129 - lost) == pytest.approx(3.4062, abs=1e-4)
+    for r, score in ((-3, 1.0), (0, 1.0), (64.5, 2.575), (116.1, 4.339), (121, 4.4206), (129, 4.5), (150, 4.5)):
+        assert wideband_mos(r) == pytest.approx(score, abs=1e-4)
 
 
 def test_bursts_are_told_from_random_loss() -> None:

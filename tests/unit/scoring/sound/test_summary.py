@@ -37,6 +37,7 @@ def test_the_rating_has_all_of_its_inputs_next_to_it() -> None:
     assert first["r_factor"] == pytest.approx(93.2, abs=0.05) and first["e_model"]["ppl"] == 0
     inputs = whole["e_model"]
     assert inputs["ppl"] == pytest.approx(10) and inputs["ta_ms"] == pytest.approx((50 * 50 + 20 * 300 + 20 * 500) / 90)
+    assert first["r_factor_wb"] == pytest.approx(128.85, abs=0.01) and first["mos_cqe_wb"] > whole["mos_cqe_wb"] > 1
     assert inputs["burst_r"] == pytest.approx(9) and whole["r_factor"] < 60 and 1 < whole["mos_cqe"] < 3.1
 
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of a cell's run from its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from sojourn.bottleneck.cell import Cell
+from sojourn.scoring.protection import protection_scores
+from sojourn.scoring.schema.cell_scores import CellScores
+from sojourn.scoring.schema.columns import NETEQ, TONES
+from sojourn.scoring.sound.cell_tones import neteq_scores, tone_scores
+from sojourn.scoring.transport.cell_scores import score
+from sojourn.scoring.transport.frames import CellFrames
+
+
+def score_cell(cell: Cell, folder: Path, *, window_s: float, tail_s: float) -> CellScores:
+    """Return the scores of a run of `cell` in `folder`; the window is that of `sojourn.scoring.transport.cell_scores`.
+
+    Raises polars' and json's errors for damaged files.
+    """
+    frames = CellFrames.read(folder)
+    scores = score(cell, frames, window_s=window_s, tail_s=tail_s)
+    if protection := protection_scores(frames.queues, scores.window_s):
+        scores = scores.model_copy(update={"protection": protection})
+    for name, columns, figures in (("tones.csv", TONES, tone_scores), ("neteq.csv", NETEQ, neteq_scores)):
+        if scores.call and (folder / name).exists():
+            told = figures(pl.read_csv(folder / name, schema=columns, glob=False), scores.window_s)
+            call = [way.model_copy(update=of_way) for way, of_way in zip(scores.call, told, strict=True)]
+            scores = scores.model_copy(update={"call": call})
+    return scores
