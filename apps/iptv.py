@@ -15,7 +15,8 @@ from sojourn.apps.browsers.account import AccountError
 from sojourn.apps.browsers.browser import Browser, BrowserError, Driver
 from sojourn.apps.credentials import Credentials, read_credentials
 from sojourn.apps.options import ServiceOptions
-from sojourn.apps.page_service import PageService, states
+from sojourn.apps.page_service import states
+from sojourn.apps.players import SHOWN, ChosenPlayer
 from sojourn.apps.sites import TelevisionPage, read_site
 from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.hls import window_segments, write_playlists
@@ -28,7 +29,6 @@ from sojourn.traffic import ports
 
 STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
-SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
 _PAGE = HERE / "iptv"
 #: A site that has not answered a login within this time has refused it.
 _LOGIN_S = 15.0
@@ -36,14 +36,14 @@ _LOGIN_S = 15.0
 _SILENT_S = 3.0
 
 
-class Iptv(PageService):
+class Iptv(ChosenPlayer):
     """One channel."""
 
     name = "iptv"
     watched = "TV channel"
     defaults: ClassVar[Mapping[str, str]] = {"buffer": "6", "origin-cc": "cubic"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
-        **PageService.takes,
+        **ChosenPlayer.takes,
         "url": ("own", "stream", "live"),
         "buffer": ("stand-in", "own", "stream"),
         "origin-cc": ("stand-in", "own"),
@@ -53,6 +53,7 @@ class Iptv(PageService):
     }
     #: Indices into Sojourn's ladder, lowest first; none above 720p, the height of the screen.
     rungs: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
+    live_film = True
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Iptv(PageService):
     ) -> None:
         """`live`: open the page `url` of the real site; otherwise `url` is a stream, and without it the stand-in plays.
 
-        For `of_page` see PageService. Raises ServiceError for options that do not fit.
+        For `of_page` see ChosenPlayer. Raises ServiceError for options that do not fit.
         """
         if live and not url:
             raise ServiceError(
@@ -81,9 +82,11 @@ class Iptv(PageService):
     def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
         account = read_credentials(cls.name, options.credentials) if options.live else None
         own = {"own": Path(options.url)} if options.own_folder else {}
-        return {"live": options.live, "url": options.url, "credentials": account, **own}
+        return {"live": options.live, "url": options.url, "credentials": account, "player": options.player, **own}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
+        if self.chosen:
+            return self.chosen_site(stage.run, clip, self.offered)
         live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer))
         query = urlencode({"url": "live/master.m3u8", "buffer": f"{self.buffer:g}"})
         return Site(_PAGE, clip.folder, live, film=True), f"/watch?{query}"
@@ -142,7 +145,7 @@ class Iptv(PageService):
             return None
 
     @property
-    def player(self) -> str:
+    def own_player(self) -> str:
         if self.live:
             return f"{urlsplit(self.url).hostname}"
         return player_version("dashjs" if urlsplit(self.url).path.endswith(".mpd") else "hls.js")

@@ -27,6 +27,11 @@ account or a machine: only the command line and the user's environment.
 """
 DRIVERS, RECORDERS = ("playwright", "selenium"), ("ffmpeg", "obs")
 """The browser drivers (apps/browsers/drivers.py) and the screen recorders (captures/recorders.py)."""
+PLAYERS = (
+    *("dash-dynamic", "dash-bola", "dash-throughput", "dash-l2a", "dash-lolp"),
+    *("shaka", "hls.js", "rx-player", "video.js"),
+)
+"""The players of a stand-in's film (apps/players.py)."""
 SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
 _BUFFER_S = (2, 120)
@@ -174,6 +179,16 @@ class ServiceOptions(BaseModel):
         Option("victim", "what", "Seconds of video that the stand-in's player buffers", "12", "buffer",
                buffer_seconds),
     ]  # fmt: skip
+    player: Annotated[
+        str | None,
+        Option(
+            "victim", "what",
+            "Player of the stand-in's film instead of the service's own (docs/services.md); all: a map with every "
+            f"player: {', '.join(PLAYERS)}",
+            choices=PLAYERS,
+        ),
+        Field(exclude_if=lambda player: player is None),  # as in the records of earlier versions
+    ] = None  # fmt: skip
     max_quality: Annotated[
         int | None,
         Option(

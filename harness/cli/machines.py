@@ -64,6 +64,7 @@ def build(
 
     --pack and --from carry it to machines without compilers.
     """
+    from sojourn.apps.players import ensure_players
     from sojourn.apps.standins.clip import ensure_clip
     from sojourn.apps.standins.origin import ensure_certificate, ensure_player
     from sojourn.hardware.confine.confinement import ensure_launcher
@@ -91,16 +92,16 @@ def build(
         ensure_certificate()
         # A node's root has keys of its own, so it is not packed: only labs in real time need one.
         rest = [] if taken or packed else [lambda: ensure_guest(progress=named(step("guest root")))]
-        kernel, desktop, (player, clip), *_ = all_at_once(
+        kernel, desktop, (*players, clip), *_ = all_at_once(
             lambda: ensure_kernel(Sources(kernel_source, iproute2_source), progress=named(step("kernel"))),
             lambda: ensure_desktop(progress=named(step("guest with browser"))),
-            lambda: (ensure_player(), ensure_clip(step("film"))),
+            lambda: (ensure_player(), ensure_players(), ensure_clip(step("film"))),
             *rest,
         )
         if packed:
             programs = ensure_launcher().parent, ensure_endpoints().parent
             film = clip.folder.with_name(clip.folder.name.partition("-")[0])  # before it is repeated
-            entries = [kernel.linux.parent, desktop.root.parent, player, film, *programs]
+            entries = [kernel.linux.parent, desktop.root.parent, *players, film, *programs]
             digest = prebuilt.pack(entries, packed, key, step("packing"))
     if packed:
         print(f"{packed}: {packed.stat().st_size >> 20} MB, --sha256={digest}")

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// hls.js. Returns its bandwidth estimate, bit/s.
+'use strict';
+
+window.play = (video, { manifest, buffer, startBps }, fail) => {
+  const hls = new Hls({
+    startLevel: 0,
+    abrEwmaDefaultEstimate: startBps,
+    maxBufferLength: buffer,
+    maxMaxBufferLength: buffer, // by default it fetches up to 60 MB ahead
+    backBufferLength: 30,
+    liveSyncDuration: buffer, // of a broadcast: behind the end of the newest segment
+  });
+  hls.on(Hls.Events.ERROR, (_, { fatal, type, details, response }) => {
+    if (!fatal) return;
+    if (type === Hls.ErrorTypes.MEDIA_ERROR) return hls.recoverMediaError();
+    // What has played once goes on when the network does: a viewer's set keeps trying.
+    if (type === Hls.ErrorTypes.NETWORK_ERROR && video.currentTime > 0) return void setTimeout(() => hls.startLoad(), 500);
+    fail(`${details}, HTTP ${response?.code || 'without an answer'}`);
+  });
+  hls.on(Hls.Events.MANIFEST_PARSED, () => { video.play().catch(() => {}); });
+  hls.loadSource(manifest);
+  hls.attachMedia(video);
+  return () => hls.bandwidthEstimate;
+};
