@@ -44,6 +44,7 @@ class Iptv(ChosenPlayer):
     defaults: ClassVar[Mapping[str, str]] = {"buffer": "6", "origin-cc": "cubic"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         **ChosenPlayer.takes,
+        "target-latency": ("stand-in",),
         "url": ("own", "stream", "live"),
         "buffer": ("stand-in", "own", "stream"),
         "origin-cc": ("stand-in", "own"),
@@ -82,7 +83,8 @@ class Iptv(ChosenPlayer):
     def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
         account = read_credentials(cls.name, options.credentials) if options.live else None
         own = {"own": Path(options.url)} if options.own_folder else {}
-        return {"live": options.live, "url": options.url, "credentials": account, "player": options.player, **own}
+        chosen = {"player": options.player, "target_latency": options.target_latency_s}
+        return {"live": options.live, "url": options.url, "credentials": account, **chosen, **own}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         if self.chosen:

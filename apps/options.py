@@ -32,9 +32,12 @@ PLAYERS = (
     *("shaka", "hls.js", "rx-player", "video.js"),
 )
 """The players of a stand-in's film (apps/players.py)."""
+LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
+"""Those that play a broadcast with low latency."""
 SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
 _BUFFER_S = (2, 120)
+_LATENCY_S = (1, 10)
 
 
 class BadValue(ValueError):
@@ -94,6 +97,17 @@ def buffer_seconds(text: str) -> float:
         raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give 2 to 120") from None
     if not _BUFFER_S[0] <= seconds <= _BUFFER_S[1]:
         raise BadValue("out-of-range", f"{text!r} is out of range; give 2 to 120 seconds")
+    return seconds
+
+
+def latency_seconds(text: str) -> float:
+    """Return a target latency in s: 3, 1.5s. Raises BadValue."""
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give 1 to 10") from None
+    if not _LATENCY_S[0] <= seconds <= _LATENCY_S[1]:
+        raise BadValue("out-of-range", f"{text!r} is out of range; give 1 to 10 seconds")
     return seconds
 
 
@@ -188,6 +202,16 @@ class ServiceOptions(BaseModel):
             choices=PLAYERS,
         ),
         Field(exclude_if=lambda player: player is None),  # as in the records of earlier versions
+    ] = None  # fmt: skip
+    target_latency_s: Annotated[
+        float | None,
+        Option(
+            "victim", "what",
+            "Television: broadcast with low latency, in chunks (LL-DASH, LL-HLS); seconds that --player aims to be "
+            "behind",
+            name="target-latency", parse=latency_seconds, word="{:g}".format,
+        ),
+        Field(exclude_if=lambda seconds: seconds is None),  # as in the records of earlier versions
     ] = None  # fmt: skip
     max_quality: Annotated[
         int | None,

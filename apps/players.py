@@ -4,27 +4,45 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import time
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlencode
 
-from sojourn.apps.base import Mode, ServiceError
+from sojourn.apps.base import Mode, ServiceError, Stage
+from sojourn.apps.manifests import write_broadcast, write_film, write_low_latency
 from sojourn.apps.page_service import PageService
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
-from sojourn.apps.standins.hls import window_segments, write_playlists
-from sojourn.apps.standins.origin import HERE, PLAYERS, OriginError, Site, _npm_ci, player_version
+from sojourn.apps.standins.origin import (
+    HERE,
+    HOST,
+    PLAYERS,
+    Origin,
+    OriginError,
+    Site,
+    _npm_ci,
+    ensure_certificate,
+    ensure_player,
+    player_version,
+    set_congestion_control,
+    set_ecn_of,
+)
 from sojourn.hardware.build_tool import ended
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.ip import ip_version
+from sojourn.hardware.machine.process import Process
+
+if TYPE_CHECKING:
+    from sojourn.apps.standins.broadcast.server import Broadcast
 
 SCRIPTS = HERE / "players"
+_BROADCAST = HERE / "broadcast" / "server.py"
 SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
 """The script that returns the height of the picture and that of the best rendition, in lines."""
 #: npm package: its browser script and its licence. dash.js and hls.js are those of the services' own pages.
@@ -78,14 +96,19 @@ class ChosenPlayer(PageService):
     #: Whether the film is a broadcast.
     live_film: ClassVar[bool]
 
-    def __init__(self, *, player: str | None = None, **of_page: Any) -> None:
+    def __init__(self, *, player: str | None = None, target_latency: float | None = None, **of_page: Any) -> None:
         """`player`: one of BY_NAME; None: the service's own. For `of_page` see PageService.
+
+        `target_latency`: s that the player aims to be behind a broadcast in chunks; None: a broadcast in segments.
 
         Raises ServiceError for options that do not fit.
         """
         super().__init__(**of_page)
-        self.chosen = player
+        self.chosen, self.target_latency = player, target_latency
+        self._broadcast: Broadcast | None = None
         least = _LEAST_BEHIND * SEGMENT_SECONDS
+        if target_latency is not None:
+            self.buffer = target_latency
         if player == "video.js" and self.live_film and self.buffer < least:
             raise ServiceError(
                 f"--buffer={self.buffer:g}: video.js stays at least {least} s behind a broadcast; give "
@@ -108,21 +131,53 @@ class ChosenPlayer(PageService):
         """
         assert self.chosen
         player, folder = BY_NAME[self.chosen], run / "live"
-        if self.live_film:
-            manifest = _write_broadcast(folder, player, clip, offered, self.buffer)
+        low_latency = {}
+        if self.target_latency is not None:
+            self._broadcast = write_low_latency(folder, clip, offered, self.target_latency)
+            low_latency = {"target": f"{self.target_latency:g}", "start": f"{self._broadcast.start:.3f}"}
+        elif self.live_film:
+            write_broadcast(folder, clip, offered, self.buffer)
         else:
-            manifest = _write_film(folder, player, clip, offered)
+            write_film(folder, clip, offered)
+        dash = "live/live.mpd" if self.live_film else "media/manifest.mpd"
         rungs = zip(clip.ladder, clip.rates, strict=True)
         query = {
             "player": player.script,
             "library": player.library,
             "rule": player.rule,
-            "manifest": manifest,
+            "manifest": "live/master.m3u8" if player.form == "hls" else dash,
             "buffer": f"{self.buffer:g}",
             "rungs": ",".join(f"{rung.height}:{rate}" for rung, rate in rungs),
             "offered": ",".join(map(str, offered)),
+            **low_latency,
         }
         return Site(ensure_players(), clip.folder, folder, film=True), f"/watch?{urlencode(query)}"
+
+    def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
+        if self.target_latency is None:
+            return super()._serve(stage)
+        if not self._ready:
+            self.prepare()
+        assert self._clip
+        if self.congestion_control:
+            set_congestion_control(stage.server, self.congestion_control, version=ip_version(stage.address))
+            set_ecn_of(self.congestion_control, stage.server, stage.client)
+        site, path = self.site(stage, self._clip)
+        assert self._broadcast
+        self._origin = _start_broadcast(stage, site, self._broadcast)
+        return self._origin.url + path, {"hosts": {HOST: stage.address}, "spki": self._origin.certificate.spki}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        begun = {"broadcast": {"start": self._broadcast.start}} if self._broadcast else {}
+        return super().facts | begun
+
+    @property
+    def versions(self) -> dict[str, str]:
+        versions = super().versions
+        if self.target_latency is not None and versions.pop("caddy", ""):
+            versions["origin"] = f"aiohttp {version('aiohttp')}"
+        return versions
 
     @property
     def player(self) -> str:
@@ -132,6 +187,20 @@ class ChosenPlayer(PageService):
     @abstractmethod
     def own_player(self) -> str:
         """Name and version of the service's own player."""
+
+
+def _start_broadcast(stage: Stage, site: Site, broadcast: Broadcast) -> Origin:
+    """Serve `site` and the chunks of `broadcast`; writes broadcast.log and the access log origin.jsonl to the run.
+
+    Raises ProcessError if the origin does not start.
+    """
+    certificate = ensure_certificate()
+    live = str(site.live)
+    command = [sys.executable, "-P", str(_BROADCAST), stage.address, str(stage.port)]
+    command += [str(certificate.chain), str(certificate.key), json.dumps(asdict(broadcast)), live]
+    command += [str(stage.run / "origin.jsonl"), str(site.page), str(ensure_player())]
+    process = Process.start(stage.server, command, stderr=stage.run / "broadcast.log", ready="Running on")
+    return Origin(process, stage.port, certificate)
 
 
 def ensure_players() -> Path:
@@ -203,63 +272,3 @@ def _pinned(package: str) -> str:
 def pinned_players() -> dict[str, str]:
     """Return the versions of the packages of `SCRIPTS` by name."""
     return {package: _pinned(package) for package in _PACKAGES}
-
-
-def _write_film(folder: Path, player: Player, clip: Clip, offered: Sequence[int]) -> str:
-    """Write the manifests of a film on demand into `folder`, and return the path of the one to play."""
-    write_playlists(folder, clip, offered, window_segments(0))
-    segments = range(1, clip.seconds // SEGMENT_SECONDS + 1)
-    for index in offered:
-        lines = [
-            "#EXTM3U", "#EXT-X-VERSION:7", f"#EXT-X-TARGETDURATION:{SEGMENT_SECONDS}", "#EXT-X-PLAYLIST-TYPE:VOD",
-            "#EXT-X-INDEPENDENT-SEGMENTS", f'#EXT-X-MAP:URI="/media/{index}/init.mp4"',
-            *(f"#EXTINF:{SEGMENT_SECONDS}.0,\n/media/{index}/{number}.m4s" for number in segments),
-            "#EXT-X-ENDLIST",
-        ]  # fmt: skip
-        (folder / f"{index}.m3u8").write_text("\n".join(lines) + "\n")
-    return "live/master.m3u8" if player.form == "hls" else "media/manifest.mpd"
-
-
-def _write_broadcast(folder: Path, player: Player, clip: Clip, offered: Sequence[int], behind_s: float) -> str:
-    """Write the manifests of a broadcast that begins now into `folder`, and return the path of the one to play.
-
-    Players stay `behind_s` (s) behind the end of the newest segment.
-    """
-    window, now = window_segments(behind_s), time.time()
-    write_playlists(folder, clip, offered, window, now)
-    for index in offered:
-        playlist = folder / f"{index}.m3u8"
-        control = f"#EXTM3U\n#EXT-X-SERVER-CONTROL:HOLD-BACK={behind_s:g}"
-        playlist.write_text(playlist.read_text().replace("#EXTM3U", control, 1))
-    start = now - window * SEGMENT_SECONDS
-    (folder / "live.mpd").write_text(live_mpd(clip.manifest.read_text(), offered, start, window, behind_s))
-    return "live/master.m3u8" if player.form == "hls" else "live/live.mpd"
-
-
-def live_mpd(film: str, offered: Sequence[int], start: float, window: int, behind_s: float) -> str:
-    """Return the MPD of a broadcast (ISO/IEC 23009-1, 5.3.1.2) whose first segment began at `start`, Unix s.
-
-    `film` is the MPD of a film on demand whose Representations have their index as id; those in `offered` remain.
-    `window` segments stay available. A player is to play `behind_s` (s) behind the end of the newest segment, which
-    lies up to a segment in the past.
-    """
-    began = datetime.fromtimestamp(round(start, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    attributes = {
-        "type": "dynamic",
-        "availabilityStartTime": began,
-        "publishTime": began,
-        "timeShiftBufferDepth": f"PT{window * SEGMENT_SECONDS}S",
-        "suggestedPresentationDelay": f"PT{behind_s + SEGMENT_SECONDS:g}S",
-    }
-    text = re.sub(r'\s+mediaPresentationDuration="[^"]*"', "", film, count=1)
-    text = text.replace('type="static"', "\n\t".join(f'{name}="{value}"' for name, value in attributes.items()), 1)
-    text = text.replace("</ProgramInformation>", "</ProgramInformation>\n\t<BaseURL>/media/</BaseURL>", 1)
-    left_out = (rf'\s*<Representation id="{index}".*?</Representation>' for index in _others(film, offered))
-    for representation in left_out:
-        text = re.sub(representation, "", text, flags=re.DOTALL)
-    return text
-
-
-def _others(film: str, offered: Sequence[int]) -> list[int]:
-    """Return the ids of the Representations of an MPD that are not offered."""
-    return [index for index in map(int, re.findall(r'<Representation id="(\d+)"', film)) if index not in offered]

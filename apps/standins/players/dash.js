@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// dash.js with one of its rules of adaptation. Returns its average throughput, bit/s.
+// dash.js with one of its rules of adaptation. Its throughput is in bit/s.
 'use strict';
 
-window.play = (video, { manifest, buffer, rule, startBps }, fail) => {
+window.play = (video, { manifest, buffer, rule, startBps, target }, fail) => {
   const active = (names) => Object.fromEntries(
     ['throughputRule', 'bolaRule', 'insufficientBufferRule', 'switchHistoryRule', 'abandonRequestsRule', 'l2ARule', 'loLPRule']
       .map((name) => [name, { active: names.includes(name) }]),
@@ -27,6 +27,11 @@ window.play = (video, { manifest, buffer, rule, startBps }, fail) => {
         fastSwitchEnabled: false,
       },
       abr: { limitBitrateByPortal: false, initialBitrate: { video: startBps / 1000 }, rules },
+      // The speed at which it catches up is the manifest's.
+      ...(target && {
+        delay: { liveDelay: target },
+        liveCatchup: { enabled: true, mode: rule === 'lolp' ? 'liveCatchupModeLoLP' : 'liveCatchupModeDefault' },
+      }),
       utcSynchronization: { enabled: false }, // its default asks a server on the internet; both ends have one clock here
     },
   });
@@ -34,5 +39,5 @@ window.play = (video, { manifest, buffer, rule, startBps }, fail) => {
   dash.attachView(video);
   dash.setAutoPlay(true);
   dash.attachSource(manifest);
-  return () => dash.getAverageThroughput('video') * 1000;
+  return { throughput: () => dash.getAverageThroughput('video') * 1000 };
 };

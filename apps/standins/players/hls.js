@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// hls.js. Returns its bandwidth estimate, bit/s.
+// hls.js. Its throughput is in bit/s.
 'use strict';
 
-window.play = (video, { manifest, buffer, startBps }, fail) => {
+window.play = (video, { manifest, buffer, startBps, target }, fail) => {
   const hls = new Hls({
     startLevel: 0,
     abrEwmaDefaultEstimate: startBps,
     maxBufferLength: buffer,
     maxMaxBufferLength: buffer, // by default it fetches up to 60 MB ahead
     backBufferLength: 30,
-    liveSyncDuration: buffer, // of a broadcast: behind the end of the newest segment
+    // Of a broadcast: behind the end of the newest segment, or of the newest part by what the playlist says.
+    ...(target ? { lowLatencyMode: true, maxLiveSyncPlaybackRate: 1.05 } : { liveSyncDuration: buffer }),
   });
   hls.on(Hls.Events.ERROR, (_, { fatal, type, details, response }) => {
     if (!fatal) return;
@@ -21,5 +22,8 @@ window.play = (video, { manifest, buffer, startBps }, fail) => {
   hls.on(Hls.Events.MANIFEST_PARSED, () => { video.play().catch(() => {}); });
   hls.loadSource(manifest);
   hls.attachMedia(video);
-  return () => hls.bandwidthEstimate;
+  return {
+    throughput: () => hls.bandwidthEstimate,
+    began: () => hls.playingDate / 1000 - video.currentTime, // of a broadcast with dates
+  };
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RxPlayer. Returns its bitrate estimate, bit/s.
+// RxPlayer. Its throughput is in bit/s.
 'use strict';
 
 window.play = (video, { manifest, buffer, startBps }, fail) => {
@@ -12,5 +12,5 @@ window.play = (video, { manifest, buffer, startBps }, fail) => {
   player.addEventListener('error', (error) => fail(`RxPlayer: ${error.code || error.message}`));
   // A better rendition is appended after what is buffered, as by the others.
   player.loadVideo({ url: manifest, transport: 'dash', autoPlay: true, enableFastSwitching: false });
-  return () => estimate;
+  return { throughput: () => estimate };
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shaka Player. Returns its bandwidth estimate, bit/s.
+// Shaka Player. Its throughput is in bit/s.
 'use strict';
 
 window.play = (video, { manifest, buffer, startBps }, fail) => {
@@ -15,5 +15,5 @@ window.play = (video, { manifest, buffer, startBps }, fail) => {
     .then(() => player.load(manifest, null, 'application/dash+xml'))
     .then(() => video.play())
     .catch(report);
-  return () => player.getStats().estimatedBandwidth;
+  return { throughput: () => player.getStats().estimatedBandwidth };
 };

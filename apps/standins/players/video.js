@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// video.js, whose http-streaming (VHS) plays the stream. Returns its bandwidth estimate, bit/s.
+// video.js, whose http-streaming (VHS) plays the stream. Its throughput is in bit/s.
 'use strict';
 
 window.play = (video, { manifest, buffer, startBps }, fail) => {
@@ -24,5 +24,5 @@ window.play = (video, { manifest, buffer, startBps }, fail) => {
   player.on('error', () => fail(`video.js: ${player.error().code} ${player.error().message}`));
   player.src({ src: manifest, type: 'application/vnd.apple.mpegurl' });
   player.play()?.catch(() => {});
-  return () => player.tech(true)?.vhs?.bandwidth;
+  return { throughput: () => player.tech(true)?.vhs?.bandwidth };
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plays the film with one of several players, and logs every segment that the player requests, in one form for all.
 // Query: player (script next to this one), library, manifest, buffer in seconds to keep ahead, rule of adaptation, rungs
-// of the film as LINES:BIT/S, offered ones by their index. `window.player` tells what it shows.
+// of the film as LINES:BIT/S, offered ones by their index. With low latency: target in seconds behind the broadcast, and
+// start, when its first picture was broadcast, in Unix seconds. `window.player` tells what it shows.
 'use strict';
 
 (() => {
@@ -14,11 +15,14 @@
     buffer: Number(query.get('buffer')),
     rule: query.get('rule'),
     startBps: 700_000, // a modest start, then up
+    target: Number(query.get('target')),
   };
   const fail = (text) => { window.playerError ||= text; };
-  let throughput = () => NaN; // the player's own estimate, bit/s
+  const now = () => Math.round((performance.timeOrigin + performance.now()) * 1e3) / 1e6;
+  let playing = { throughput: () => NaN }; // the player's own estimate, bit/s
   let played = false;
   let stalls = 0;
+  let last = ''; // requested segment
 
   video.addEventListener('playing', () => { played = true; });
   video.addEventListener('waiting', () => { stalls += played; });
@@ -32,12 +36,13 @@
   };
 
   function noteRequest(url) {
-    const [, rung, number] = new URL(url, location.href).pathname.match(/^\/media\/(\d+)\/(\d+)\.m4s$/) || [];
-    if (rung === undefined) return;
+    const [, rung, number, part] = new URL(url, location.href).pathname.match(/^\/media\/(\d+)\/(\d+)(?:\.(\d+))?\.m4s$/) || [];
+    if (rung === undefined || (part && part !== '0' && `${rung} ${number}` === last)) return; // a further part of it
+    last = `${rung} ${number}`;
     const [height, bps] = rungs[rung];
-    const estimate = throughput();
+    const estimate = playing.throughput();
     window.__sojourn?.keep({
-      t: Math.round((performance.timeOrigin + performance.now()) * 1e3) / 1e6,
+      t: now(),
       event: 'decision',
       detail: {
         segment: Number(number),
@@ -72,6 +77,17 @@
 
   window.player = { shown: () => video.videoHeight, best: () => Math.max(...offered) };
   load(query.get('library')).then(() => load(query.get('player'))).then(() => {
-    throughput = window.play(video, settings, fail);
+    playing = window.play(video, settings, fail);
+    if (settings.target) setInterval(noteLatency, 250);
   });
+
+  function noteLatency() {
+    // When position 0 was broadcast: where a player has a timeline of its own, it knows.
+    const began = playing.began ? playing.began() : Number(query.get('start'));
+    if (video.readyState < 2 || !Number.isFinite(began)) return;
+    const latency = Math.round((now() - began - video.currentTime) * 1e3) / 1e3;
+    window.__sojourn?.keep({
+      t: now(), event: 'latency', detail: { latency_s: latency, rate: video.playbackRate },
+    });
+  }
 })();
