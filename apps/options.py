@@ -31,7 +31,7 @@ PLAYERS = (
     *("dash-dynamic", "dash-bola", "dash-throughput", "dash-l2a", "dash-lolp"),
     *("shaka", "hls.js", "rx-player", "video.js"),
 )
-"""The players of a stand-in's film (apps/players.py)."""
+"""The players of a stand-in's film (apps/players/__init__.py)."""
 LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
 """Those that play a broadcast with low latency."""
 SCREENING = "none"

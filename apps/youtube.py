@@ -12,9 +12,9 @@ from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.account import StorageState
 from sojourn.apps.browsers.browser import Browser, Driver
 from sojourn.apps.credentials import read_credentials
+from sojourn.apps.iptv import SHOWN, ChosenPlayer
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import states
-from sojourn.apps.players import SHOWN, ChosenPlayer
 from sojourn.apps.sites import WatchPage, read_site
 from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.ladder import DEFAULT, LADDER, ladder_up_to
@@ -70,7 +70,7 @@ class YouTube(ChosenPlayer):
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         if self.chosen:
-            return self.chosen_site(stage.run, clip, range(len(clip.ladder)))
+            return self.chosen_site(self.chosen, stage.run, clip, range(len(clip.ladder)))
         return Site(HERE / "youtube", clip.folder, film=True), f"/watch?v={self.video_id}&buffer={self.buffer:g}"
 
     def address(self) -> tuple[str, tuple[str, ...]]:

@@ -141,7 +141,7 @@ install_players() {
     case " $extras " in *" players "*) return 0 ;; esac
     [ -f "$checkout/apps/standins/origin.py" ] || return 0 # an image has it in a later layer
     players=$(cat "$checkout/apps/standins/package-lock.json" "$checkout/apps/standins/origin.py" \
-        "$checkout/apps/standins/players/package-lock.json" "$checkout/apps/players.py" | sha256sum | cut -c1-64)
+        "$checkout/apps/standins/players/package-lock.json" "$checkout/apps/players/__init__.py" | sha256sum | cut -c1-64)
     [ ! -d "$cache/web" ] || [ "$(cat "$venv/sojourn-players" 2>/dev/null)" != "$players" ] || return 0
     say "fetching the players"
     npm=$(mktemp -d "$cache/.npm-XXXXXX")

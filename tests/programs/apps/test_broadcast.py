@@ -19,8 +19,8 @@ from playwright.sync_api import sync_playwright
 from sojourn.apps.base import Stage
 from sojourn.apps.browsers.browser import CHROMIUM
 from sojourn.apps.iptv import Iptv
-from sojourn.apps.manifests import write_low_latency
 from sojourn.apps.options import LOW_LATENCY_PLAYERS
+from sojourn.apps.players.manifests import write_low_latency
 from sojourn.apps.standins.broadcast.server import Broadcast, boxes, playlist, split
 from sojourn.apps.standins.clip import FPS, SEGMENT_SECONDS, Clip, ensure_clip
 from sojourn.apps.standins.ladder import DEFAULT
@@ -133,7 +133,7 @@ def get(watched: tuple[Iptv, str]) -> Get:
 
 
 def test_nothing_is_sent_before_it_is_due(watched: tuple[Iptv, str], get: Get) -> None:
-    broadcast = watched[0]._broadcast
+    broadcast = watched[0]._played and watched[0]._played.broadcast
     assert broadcast
     number, _ = broadcast.newest(time.time())
     answer = get(f"/media/0/{number + 1}.m4s")

@@ -16,9 +16,10 @@ from pydantic import TypeAdapter
 
 from sojourn.apps.base import ServiceError, Stage
 from sojourn.apps.browsers.browser import CHROMIUM
-from sojourn.apps.iptv import Iptv
+from sojourn.apps.iptv import ChosenPlayer, Iptv
 from sojourn.apps.options import PLAYERS
-from sojourn.apps.players import BY_NAME, SCRIPTS, ChosenPlayer, ensure_players, live_mpd, pinned_players
+from sojourn.apps.players import BY_NAME, SCRIPTS, ensure_players, pinned_players
+from sojourn.apps.players.manifests import live_mpd
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip, ensure_clip
 from sojourn.apps.standins.hls import window_segments
 from sojourn.apps.standins.ladder import DEFAULT
@@ -126,7 +127,7 @@ def test_every_player_has_its_script_its_licence_and_its_pinned_version() -> Non
 
 
 def test_a_broadcasts_manifest_has_the_offered_renditions_alone(clip: Clip) -> None:
-    mpd = live_mpd(clip.manifest.read_text(), (1,), 1_800_000_000.25, 8, 6)
+    mpd = live_mpd(clip.manifest.read_text(), (1,), 1_800_000_000.25, 8, 8)
     root = ElementTree.fromstring(mpd)
     assert root.get("type") == "dynamic" and root.get("availabilityStartTime") == "2027-01-15T08:00:00.250Z"
     assert root.get("suggestedPresentationDelay") == "PT8S" and root.get("timeShiftBufferDepth") == "PT16S"

@@ -6,21 +6,17 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlencode
 
-from sojourn.apps.base import Mode, ServiceError, Stage
-from sojourn.apps.manifests import write_broadcast, write_film, write_low_latency
-from sojourn.apps.page_service import PageService
-from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
+from sojourn.apps.base import Stage
+from sojourn.apps.players.manifests import write_broadcast, write_film, write_low_latency
+from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.origin import (
     HERE,
-    HOST,
     PLAYERS,
     Origin,
     OriginError,
@@ -43,8 +39,6 @@ if TYPE_CHECKING:
 
 SCRIPTS = HERE / "players"
 _BROADCAST = HERE / "broadcast" / "server.py"
-SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
-"""The script that returns the height of the picture and that of the best rendition, in lines."""
 #: npm package: its browser script and its licence. dash.js and hls.js are those of the services' own pages.
 _PACKAGES = {
     "rx-player": ("dist/rx-player.min.js", "LICENSE"),
@@ -53,8 +47,6 @@ _PACKAGES = {
 }
 #: What names the modules of RxPlayer's package that esbuild makes one script of.
 _MODULES = "rx-player-bundle.js"
-#: Behind the live edge, HTTP Live Streaming's least distance (RFC 8216bis, 4.4.3.8), in segments.
-_LEAST_BEHIND = 3
 
 
 @dataclass(frozen=True)
@@ -89,111 +81,55 @@ BY_NAME = {
 """The players by their name in `--player`."""
 
 
-class ChosenPlayer(PageService):
-    """A stand-in whose film another player can play."""
+@dataclass(frozen=True)
+class PlayedFilm:
+    """What a chosen player plays: what the origin serves, the path of the page, and the broadcast, if it comes in
+    chunks."""
 
-    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {**PageService.takes, "player": ("stand-in",)}
-    #: Whether the film is a broadcast.
-    live_film: ClassVar[bool]
-
-    def __init__(self, *, player: str | None = None, target_latency: float | None = None, **of_page: Any) -> None:
-        """`player`: one of BY_NAME; None: the service's own. For `of_page` see PageService.
-
-        `target_latency`: s that the player aims to be behind a broadcast in chunks; None: a broadcast in segments.
-
-        Raises ServiceError for options that do not fit.
-        """
-        super().__init__(**of_page)
-        self.chosen, self.target_latency = player, target_latency
-        self._broadcast: Broadcast | None = None
-        least = _LEAST_BEHIND * SEGMENT_SECONDS
-        if target_latency is not None:
-            self.buffer = target_latency
-        if player == "video.js" and self.live_film and self.buffer < least:
-            raise ServiceError(
-                f"--buffer={self.buffer:g}: video.js stays at least {least} s behind a broadcast; give "
-                f"--buffer={least} or more, or another --player",
-                code="out-of-range",
-            )
-
-    def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        super().prepare(progress)
-        try:
-            if self.chosen:
-                ensure_players()
-        except OriginError as error:
-            raise ServiceError(str(error), code=error.code) from error
-
-    def chosen_site(self, run: Path, clip: Clip, offered: Sequence[int]) -> tuple[Site, str]:
-        """Return what the origin serves for the chosen player, and its page's path; writes manifests to `run`/live.
-
-        `offered` are indices into the clip's ladder.
-        """
-        assert self.chosen
-        player, folder = BY_NAME[self.chosen], run / "live"
-        low_latency = {}
-        if self.target_latency is not None:
-            self._broadcast = write_low_latency(folder, clip, offered, self.target_latency)
-            low_latency = {"target": f"{self.target_latency:g}", "start": f"{self._broadcast.start:.3f}"}
-        elif self.live_film:
-            write_broadcast(folder, clip, offered, self.buffer)
-        else:
-            write_film(folder, clip, offered)
-        dash = "live/live.mpd" if self.live_film else "media/manifest.mpd"
-        rungs = zip(clip.ladder, clip.rates, strict=True)
-        query = {
-            "player": player.script,
-            "library": player.library,
-            "rule": player.rule,
-            "manifest": "live/master.m3u8" if player.form == "hls" else dash,
-            "buffer": f"{self.buffer:g}",
-            "rungs": ",".join(f"{rung.height}:{rate}" for rung, rate in rungs),
-            "offered": ",".join(map(str, offered)),
-            **low_latency,
-        }
-        return Site(ensure_players(), clip.folder, folder, film=True), f"/watch?{urlencode(query)}"
-
-    def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
-        if self.target_latency is None:
-            return super()._serve(stage)
-        if not self._ready:
-            self.prepare()
-        assert self._clip
-        if self.congestion_control:
-            set_congestion_control(stage.server, self.congestion_control, version=ip_version(stage.address))
-            set_ecn_of(self.congestion_control, stage.server, stage.client)
-        site, path = self.site(stage, self._clip)
-        assert self._broadcast
-        self._origin = _start_broadcast(stage, site, self._broadcast)
-        return self._origin.url + path, {"hosts": {HOST: stage.address}, "spki": self._origin.certificate.spki}
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        begun = {"broadcast": {"start": self._broadcast.start}} if self._broadcast else {}
-        return super().facts | begun
-
-    @property
-    def versions(self) -> dict[str, str]:
-        versions = super().versions
-        if self.target_latency is not None and versions.pop("caddy", ""):
-            versions["origin"] = f"aiohttp {version('aiohttp')}"
-        return versions
-
-    @property
-    def player(self) -> str:
-        return BY_NAME[self.chosen].version if self.chosen else self.own_player
-
-    @property
-    @abstractmethod
-    def own_player(self) -> str:
-        """Name and version of the service's own player."""
+    site: Site
+    path: str
+    broadcast: Broadcast | None
 
 
-def _start_broadcast(stage: Stage, site: Site, broadcast: Broadcast) -> Origin:
-    """Serve `site` and the chunks of `broadcast`; writes broadcast.log and the access log origin.jsonl to the run.
+def played_film(
+    name: str, run: Path, clip: Clip, offered: Sequence[int], *, live: bool, buffer: float, target_latency: float | None
+) -> PlayedFilm:
+    """Write the manifests of a film, or if `live` of a broadcast that begins now, to `run`/live, for the player `name`.
 
-    Raises ProcessError if the origin does not start.
+    `offered` are indices into the clip's ladder, `buffer` the seconds of video that the player keeps, `target_latency`
+    those that it aims to be behind a broadcast in chunks; None: in segments.
     """
+    player, folder = BY_NAME[name], run / "live"
+    broadcast, low_latency = None, {}
+    if target_latency is not None:
+        broadcast = write_low_latency(folder, clip, offered, target_latency)
+        low_latency = {"target": f"{target_latency:g}", "start": f"{broadcast.start:.3f}"}
+    elif live:
+        write_broadcast(folder, clip, offered, buffer)
+    else:
+        write_film(folder, clip, offered)
+    dash = "live/live.mpd" if live else "media/manifest.mpd"
+    query = {
+        "player": player.script,
+        "library": player.library,
+        "rule": player.rule,
+        "manifest": "live/master.m3u8" if player.form == "hls" else dash,
+        "buffer": f"{buffer:g}",
+        "rungs": ",".join(f"{rung.height}:{rate}" for rung, rate in zip(clip.ladder, clip.rates, strict=True)),
+        "offered": ",".join(map(str, offered)),
+        **low_latency,
+    }
+    return PlayedFilm(Site(ensure_players(), clip.folder, folder, film=True), f"/watch?{urlencode(query)}", broadcast)
+
+
+def start_broadcast(stage: Stage, site: Site, broadcast: Broadcast, control: str | None) -> Origin:
+    """Serve `site` and the chunks of `broadcast` by TCP with this congestion control; None: the host's.
+
+    Writes broadcast.log and the access log origin.jsonl to the run. Raises OriginError, ProcessError.
+    """
+    if control:
+        set_congestion_control(stage.server, control, version=ip_version(stage.address))
+        set_ecn_of(control, stage.server, stage.client)
     certificate = ensure_certificate()
     live = str(site.live)
     command = [sys.executable, "-P", str(_BROADCAST), stage.address, str(stage.port)]
