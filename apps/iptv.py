@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
 from sojourn.apps.base import Mode, ServiceError, Stage
@@ -17,33 +18,129 @@ from sojourn.apps.credentials import Credentials, read_credentials
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import PageService, states
 from sojourn.apps.sites import TelevisionPage, read_site
-from sojourn.apps.standins.clip import Clip
+from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
 from sojourn.apps.standins.hls import window_segments, write_playlists
 from sojourn.apps.standins.ladder import DEFAULT
-from sojourn.apps.standins.origin import HERE, PLAYERS, Site, ensure_player, player_version
+from sojourn.apps.standins.origin import HERE, HOST, PLAYERS, OriginError, Site, ensure_player, player_version
 from sojourn.apps.standins.own_folder import OwnFolder
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.hardware.machine.viewer import for_viewer
 from sojourn.traffic import ports
 
+if TYPE_CHECKING:
+    from sojourn.apps.players import PlayedFilm
+
 STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
 SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
 _PAGE = HERE / "iptv"
+#: Behind the live edge, HTTP Live Streaming's least distance (RFC 8216bis, 4.4.3.8), in segments.
+_LEAST_BEHIND = 3
 #: A site that has not answered a login within this time has refused it.
 _LOGIN_S = 15.0
 #: Without a sample for this time, the page no longer shows a video.
 _SILENT_S = 3.0
 
 
-class Iptv(PageService):
+class ChosenPlayer(PageService):
+    """A stand-in whose film another player can play (apps/players), which is loaded for such a run only."""
+
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {**PageService.takes, "player": ("stand-in",)}
+    #: Whether the film is a broadcast.
+    live_film: ClassVar[bool]
+
+    def __init__(self, *, player: str | None = None, target_latency: float | None = None, **of_page: Any) -> None:
+        """`player`: a name in `sojourn.apps.options.PLAYERS`; None: the service's own.
+
+        `target_latency`: s that the player aims to be behind a broadcast in chunks; None: a broadcast in segments.
+
+        For `of_page` see PageService. Raises ServiceError for options that do not fit.
+        """
+        super().__init__(**of_page)
+        self.chosen, self.target_latency = player, target_latency
+        self._played: PlayedFilm | None = None
+        least = _LEAST_BEHIND * SEGMENT_SECONDS
+        if target_latency is not None:
+            self.buffer = target_latency
+        if player == "video.js" and self.live_film and self.buffer < least:
+            raise ServiceError(
+                f"--buffer={self.buffer:g}: video.js stays at least {least} s behind a broadcast; give "
+                f"--buffer={least} or more, or another --player",
+                code="out-of-range",
+            )
+
+    def prepare(self, progress: Callable[[float], None] | None = None) -> None:
+        super().prepare(progress)
+        if not self.chosen:
+            return
+        from sojourn.apps.players import ensure_players
+
+        try:
+            ensure_players()
+        except OriginError as error:
+            raise ServiceError(str(error), code=error.code) from error
+
+    def chosen_site(self, player: str, run: Path, clip: Clip, offered: Sequence[int]) -> tuple[Site, str]:
+        """Return what the origin serves for the chosen player, and its page's path; writes manifests to `run`/live.
+
+        `offered` are indices into the clip's ladder.
+        """
+        from sojourn.apps.players import played_film
+
+        settings = {"live": self.live_film, "buffer": self.buffer, "target_latency": self.target_latency}
+        self._played = played_film(player, run, clip, offered, **settings)  # type: ignore[arg-type]
+        return self._played.site, self._played.path
+
+    def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
+        if self.target_latency is None:
+            return super()._serve(stage)
+        from sojourn.apps.players import start_broadcast
+
+        if not self._ready:
+            self.prepare()
+        assert self._clip
+        site, path = self.site(stage, self._clip)
+        assert self._played and self._played.broadcast
+        self._origin = start_broadcast(stage, site, self._played.broadcast, self.congestion_control)
+        return self._origin.url + path, {"hosts": {HOST: stage.address}, "spki": self._origin.certificate.spki}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        broadcast = self._played.broadcast if self._played else None
+        return super().facts | ({"broadcast": {"start": broadcast.start}} if broadcast else {})
+
+    @property
+    def versions(self) -> dict[str, str]:
+        versions = super().versions
+        if self.target_latency is not None and versions.pop("caddy", ""):
+            from importlib.metadata import version
+
+            versions["origin"] = f"aiohttp {version('aiohttp')}"
+        return versions
+
+    @property
+    def player(self) -> str:
+        if not self.chosen:
+            return self.own_player
+        from sojourn.apps.players import BY_NAME
+
+        return BY_NAME[self.chosen].version
+
+    @property
+    @abstractmethod
+    def own_player(self) -> str:
+        """Name and version of the service's own player."""
+
+
+class Iptv(ChosenPlayer):
     """One channel."""
 
     name = "iptv"
     watched = "TV channel"
     defaults: ClassVar[Mapping[str, str]] = {"buffer": "6", "origin-cc": "cubic"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
-        **PageService.takes,
+        **ChosenPlayer.takes,
+        "target-latency": ("stand-in",),
         "url": ("own", "stream", "live"),
         "buffer": ("stand-in", "own", "stream"),
         "origin-cc": ("stand-in", "own"),
@@ -53,6 +150,7 @@ class Iptv(PageService):
     }
     #: Indices into Sojourn's ladder, lowest first; none above 720p, the height of the screen.
     rungs: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
+    live_film = True
 
     def __init__(
         self,
@@ -63,7 +161,7 @@ class Iptv(PageService):
     ) -> None:
         """`live`: open the page `url` of the real site; otherwise `url` is a stream, and without it the stand-in plays.
 
-        For `of_page` see PageService. Raises ServiceError for options that do not fit.
+        For `of_page` see ChosenPlayer. Raises ServiceError for options that do not fit.
         """
         if live and not url:
             raise ServiceError(
@@ -81,9 +179,12 @@ class Iptv(PageService):
     def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
         account = read_credentials(cls.name, options.credentials) if options.live else None
         own = {"own": Path(options.url)} if options.own_folder else {}
-        return {"live": options.live, "url": options.url, "credentials": account, **own}
+        chosen = {"player": options.player, "target_latency": options.target_latency_s}
+        return {"live": options.live, "url": options.url, "credentials": account, **chosen, **own}
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
+        if self.chosen:
+            return self.chosen_site(self.chosen, stage.run, clip, self.offered)
         live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer))
         query = urlencode({"url": "live/master.m3u8", "buffer": f"{self.buffer:g}"})
         return Site(_PAGE, clip.folder, live, film=True), f"/watch?{query}"
@@ -142,7 +243,7 @@ class Iptv(PageService):
             return None
 
     @property
-    def player(self) -> str:
+    def own_player(self) -> str:
         if self.live:
             return f"{urlsplit(self.url).hostname}"
         return player_version("dashjs" if urlsplit(self.url).path.endswith(".mpd") else "hls.js")

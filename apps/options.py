@@ -27,9 +27,17 @@ account or a machine: only the command line and the user's environment.
 """
 DRIVERS, RECORDERS = ("playwright", "selenium"), ("ffmpeg", "obs")
 """The browser drivers (apps/browsers/drivers.py) and the screen recorders (captures/recorders.py)."""
+PLAYERS = (
+    *("dash-dynamic", "dash-bola", "dash-throughput", "dash-l2a", "dash-lolp"),
+    *("shaka", "hls.js", "rx-player", "video.js"),
+)
+"""The players of a stand-in's film (apps/players/__init__.py)."""
+LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
+"""Those that play a broadcast with low latency."""
 SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
 _BUFFER_S = (2, 120)
+_LATENCY_S = (1, 10)
 
 
 class BadValue(ValueError):
@@ -89,6 +97,17 @@ def buffer_seconds(text: str) -> float:
         raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give 2 to 120") from None
     if not _BUFFER_S[0] <= seconds <= _BUFFER_S[1]:
         raise BadValue("out-of-range", f"{text!r} is out of range; give 2 to 120 seconds")
+    return seconds
+
+
+def latency_seconds(text: str) -> float:
+    """Return a target latency in s: 3, 1.5s. Raises BadValue."""
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give 1 to 10") from None
+    if not _LATENCY_S[0] <= seconds <= _LATENCY_S[1]:
+        raise BadValue("out-of-range", f"{text!r} is out of range; give 1 to 10 seconds")
     return seconds
 
 
@@ -174,6 +193,26 @@ class ServiceOptions(BaseModel):
         Option("victim", "what", "Seconds of video that the stand-in's player buffers", "12", "buffer",
                buffer_seconds),
     ]  # fmt: skip
+    player: Annotated[
+        str | None,
+        Option(
+            "victim", "what",
+            "Player of the stand-in's film instead of the service's own (docs/services.md); all: a map with every "
+            f"player: {', '.join(PLAYERS)}",
+            choices=PLAYERS,
+        ),
+        Field(exclude_if=lambda player: player is None),  # as in the records of earlier versions
+    ] = None  # fmt: skip
+    target_latency_s: Annotated[
+        float | None,
+        Option(
+            "victim", "what",
+            "Television: broadcast with low latency, in chunks (LL-DASH, LL-HLS); seconds that --player aims to be "
+            "behind",
+            name="target-latency", parse=latency_seconds, word="{:g}".format,
+        ),
+        Field(exclude_if=lambda seconds: seconds is None),  # as in the records of earlier versions
+    ] = None  # fmt: skip
     max_quality: Annotated[
         int | None,
         Option(

@@ -12,8 +12,9 @@ from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.account import StorageState
 from sojourn.apps.browsers.browser import Browser, Driver
 from sojourn.apps.credentials import read_credentials
+from sojourn.apps.iptv import SHOWN, ChosenPlayer
 from sojourn.apps.options import ServiceOptions
-from sojourn.apps.page_service import PageService, states
+from sojourn.apps.page_service import states
 from sojourn.apps.sites import WatchPage, read_site
 from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.ladder import DEFAULT, LADDER, ladder_up_to
@@ -30,22 +31,23 @@ _START_S, _ADS_S = 90.0, 240.0
 _ENOUGH = (("storage-state",), ("cookie",))
 
 
-class YouTube(PageService):
+class YouTube(ChosenPlayer):
     """A watch page that plays one video."""
 
     name = "youtube"
     brand = "YouTube"
     published: ClassVar[Mapping[str, str]] = {"rate": "30mbit", "max-quality": "2160p"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
-        **PageService.takes,
+        **ChosenPlayer.takes,
         "video-id": ("live",),
         "credentials": ("live",),
         "max-quality": ("stand-in",),
     }
     ladder = ("tiny", *(rung.quality for rung in LADDER))
+    live_film = False
 
     def __init__(self, *, live: bool = False, video_id: str = "", **of_page: Any) -> None:
-        """`live`: the real site, with `video_id`; for `of_page` see PageService.
+        """`live`: the real site, with `video_id`; for `of_page` see ChosenPlayer.
 
         Raises ServiceError for options that do not fit.
         """
@@ -55,15 +57,20 @@ class YouTube(PageService):
             )
         super().__init__(standin=not live, **of_page)
         self.video_id = video_id or "sojourn"
+        if self.chosen:
+            self.ladder = tuple(f"{rung.height}p" for rung in self._rungs)
 
     @classmethod
     def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
         rungs = {} if options.ladder else {"rungs": ladder_up_to(options.max_quality or DEFAULT[-1].height)}
         account = read_credentials(cls.name, options.credentials, _ENOUGH) if options.live else None
         video = options.video_id if options.live else ""
-        return {"live": options.live, "video_id": video, "credentials": account, **rungs}
+        known = {"live": options.live, "video_id": video, "credentials": account, "player": options.player}
+        return known | rungs
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
+        if self.chosen:
+            return self.chosen_site(self.chosen, stage.run, clip, range(len(clip.ladder)))
         return Site(HERE / "youtube", clip.folder, film=True), f"/watch?v={self.video_id}&buffer={self.buffer:g}"
 
     def address(self) -> tuple[str, tuple[str, ...]]:
@@ -79,11 +86,14 @@ class YouTube(PageService):
 
     @property
     def settled(self) -> bool:
+        if self.chosen:
+            height, tallest = self.ask(SHOWN)
+            return bool(height) and height == tallest
         shown, _, best = str(self.ask(STATS).get("resolution", "")).partition(" / ")
         return bool(best) and shown == best
 
     @property
-    def player(self) -> str:
+    def own_player(self) -> str:
         return player_version("dashjs") if self.standin else "YouTube"
 
 

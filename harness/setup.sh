@@ -140,7 +140,8 @@ extras $extras"
 install_players() {
     case " $extras " in *" players "*) return 0 ;; esac
     [ -f "$checkout/apps/standins/origin.py" ] || return 0 # an image has it in a later layer
-    players=$(cat "$checkout/apps/standins/package-lock.json" "$checkout/apps/standins/origin.py" | sha256sum | cut -c1-64)
+    players=$(cat "$checkout/apps/standins/package-lock.json" "$checkout/apps/standins/origin.py" \
+        "$checkout/apps/standins/players/package-lock.json" "$checkout/apps/players/__init__.py" | sha256sum | cut -c1-64)
     [ ! -d "$cache/web" ] || [ "$(cat "$venv/sojourn-players" 2>/dev/null)" != "$players" ] || return 0
     say "fetching the players"
     npm=$(mktemp -d "$cache/.npm-XXXXXX")
@@ -148,8 +149,12 @@ install_players() {
     locked players >"$npm/lock.txt"
     quietly "$venv/bin/python" -B -m pip --disable-pip-version-check install --require-hashes --only-binary :all: \
         --no-compile --no-deps --target "$npm/packages" -r "$npm/lock.txt"
-    PYTHONPATH=$npm/packages "$venv/bin/python" -c \
-        'from sojourn.apps.standins.origin import ensure_player; ensure_player()' >>"$log" 2>&1 </dev/null ||
+    PYTHONPATH=$npm/packages "$venv/bin/python" >>"$log" 2>&1 <<-'END' ||
+		from sojourn.apps.players import ensure_players
+		from sojourn.apps.standins.origin import ensure_player
+		ensure_player()
+		ensure_players()
+	END
         { tail -n 1 "$log" >&2; fail "the players could not be fetched (all of it: $log)"; }
     rm -rf "$npm"
     printf '%s' "$players" >"$venv/sojourn-players"

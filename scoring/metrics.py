@@ -11,6 +11,7 @@ import polars as pl
 
 from sojourn.scoring import responsiveness
 from sojourn.scoring.call_marks import marks_within
+from sojourn.scoring.live_latency import latency_within
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.picture import frames, freezes, rendition
 from sojourn.scoring.picture.shown import Picture
@@ -40,6 +41,8 @@ class Observations:
     sound: Sound | None = None
     neteq: pl.DataFrame | None = None
     """A call's counters of its jitter buffer for sound, see `sojourn.scoring.sound.neteq.neteq_log`."""
+    live: pl.DataFrame | None = None
+    """A player's latency behind a broadcast, see `sojourn.scoring.live_latency.latency_log`."""
     connections: pl.DataFrame | None = None
     """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`."""
 
@@ -102,6 +105,8 @@ class Observations:
                 values[f"{prefix}rtt_in_time"] = (probes["rtt_ms"] <= ANSWER_IN_TIME_MS).sum() / probes.height
         if self.connections is not None:
             values |= responsiveness.foreign_fields(latency.within(self.connections, list(windows)))
+        if self.live is not None:
+            values |= latency_within(self.live, windows)
         if self.picture.delays is not None:
             delays = latency.within(self.picture.delays, list(windows))
             for percent, name in ((50, "p50"), (90, "p90"), (99, "p99")):

@@ -16,6 +16,7 @@ from sojourn.scoring.baseline import solo
 from sojourn.scoring.call_marks import marks_log
 from sojourn.scoring.contenders import Contending, contenders
 from sojourn.scoring.evidence import FAR, RawFiles, RecordedCapture, Setting, SideCapture, limits_of
+from sojourn.scoring.live_latency import latency_log
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import latency
 from sojourn.scoring.picture.shown import Picture, picture
@@ -237,6 +238,7 @@ class RunEvidence:
             self.marks.get("client"),
             self.sound,
             self.neteq.get("client"),
+            latency_log(self.files.lines("player.jsonl", records.PLAYER)),
             self.connections,
         )
 

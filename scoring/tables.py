@@ -163,6 +163,15 @@ def _player(run: Path, _: Setting) -> pl.DataFrame | None:
     return from_rows(rows, TABLES["player"].columns)
 
 
+def _decisions(run: Path, _: Setting) -> pl.DataFrame | None:
+    file = run / "player.jsonl"
+    if not file.exists():
+        return None
+    lines = records.read_lines(file, records.PLAYER)
+    rows = [{"t": line["t"], **line["detail"]} for line in lines if line.get("event") == "decision"]
+    return from_rows(rows, TABLES["decisions"].columns) if rows else None
+
+
 def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
     file = run / "qdisc.jsonl"
     if not file.exists():
@@ -343,6 +352,12 @@ TABLES: Mapping[str, Table] = {
         ),
         (*_SETTING, "player.jsonl"),
         _of_victim(_player),
+    ),
+    "decisions": Table(
+        "a segment that the player requested, with `--player`",
+        Columns({"t": _PLAYER["t"], **columns_of(records.Decision)}),
+        (*_SETTING, "player.jsonl"),
+        _of_victim(_decisions),
     ),
     "queue": Table(
         "a qdisc of the router in a sample of `tc -s`, ten per second",

@@ -26,6 +26,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.markers import Marker
 
+from sojourn.apps.players import pinned_players
 from sojourn.apps.standins.origin import PLAYERS, player_version
 from sojourn.hardware.images.desktop import Desktop, ensure_desktop
 from sojourn.hardware.images.guest import SUITE
@@ -136,7 +137,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=main.__doc__)
     words.add_argument("file", type=Path)
     file: Path = words.parse_args().file
-    players = {name: player_version(name).partition(" ")[2] for name in PLAYERS}
+    players = {name: player_version(name).partition(" ")[2] for name in PLAYERS} | pinned_players()
     text = document(
         (CHECKOUT / "pyproject.toml").read_text(), LOCK.read_text(), ensure_kernel(), ensure_desktop(), players,
         datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC), version("sojourn"),

@@ -12,6 +12,7 @@ import ipaddress
 import re
 from typing import Any
 
+from sojourn.apps.options import PLAYERS
 from sojourn.bottleneck.qdiscs import KINDS, QdiscError, parse_qdisc
 from sojourn.scoring.schema.scores import PhaseScores
 from sojourn.traffic.contender import CONTENDERS, OPTIONAL
@@ -61,6 +62,7 @@ _WORDS = frozenset(
         # Events and qualities of a player (captures/player.js, captures/call.js, apps/page_service.py).
         *("waiting", "playing", "pause", "ended", "seeking", "seeked", "stalled", "ratechange", "resize", "error"),
         *("spoken", "heard"),  # captures/sound.js
+        *("decision", "latency", *(part for name in PLAYERS for part in name.split("-"))),
         *("qualitychange", "ad", "camera", "unknown", "auto", "tiny", "small", "medium", "large", "highres"),
         *(f"hd{lines}" for lines in (720, 1080, 1440, 2160)),
         *("not", "ect", "ect0", "ce", "true", "false"),

@@ -64,6 +64,7 @@ def build(
 
     --pack and --from carry it to machines without compilers.
     """
+    from sojourn.apps.players import ensure_players
     from sojourn.apps.standins.clip import Clip, ensure_clip
     from sojourn.apps.standins.origin import ensure_certificate, ensure_player
     from sojourn.hardware.confine.confinement import ensure_launcher
@@ -96,16 +97,17 @@ def build(
             desktop = ensure_desktop(progress=named(step("guest with browser")))
             return desktop, ensure_clip(step("film"), encoder=encoder(desktop))
 
-        kernel, (desktop, clip), player, *_ = all_at_once(
+        kernel, (desktop, clip), *players = all_at_once(
             lambda: ensure_kernel(Sources(kernel_source, iproute2_source), progress=named(step("kernel"))),
             desktop_and_film,
             ensure_player,
+            ensure_players,
             *rest,
         )
         if packed:
             programs = ensure_launcher().parent, ensure_endpoints().parent
             film = clip.folder.with_name(clip.folder.name.partition("-")[0])  # before it is repeated
-            entries = [kernel.linux.parent, desktop.root.parent, player, film, *programs]
+            entries = [kernel.linux.parent, desktop.root.parent, *players, film, *programs]
             digest = prebuilt.pack(entries, packed, key, step("packing"))
     if packed:
         print(f"{packed}: {packed.stat().st_size >> 20} MB, --sha256={digest}")

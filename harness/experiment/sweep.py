@@ -15,7 +15,7 @@ from typing import Any, Self, TextIO
 from rich.console import Console
 
 from sojourn.apps import SERVICES
-from sojourn.apps.options import SCREENING
+from sojourn.apps.options import PLAYERS, SCREENING
 from sojourn.hardware import simulation
 from sojourn.hardware.machine.files import lock, opened
 from sojourn.hardware.machine.messages import did_you_mean
@@ -33,6 +33,7 @@ from sojourn.harness.options.model import BY_NAME, FLAGS, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import (
+    EVERY_PLAYER,
     IN_SCENARIOS,
     WHY,
     Defaults,
@@ -245,5 +246,5 @@ def _axes(words: Sequence[str]) -> dict[str, list[str]]:
         if "" in values or len(set(values)) < len(values) or name in axes:
             why = "is given twice" if name in axes else "has an empty value or one that is given twice"
             raise OptionsError(f"{word}: {name} {why}; give each value once", code="invalid-value", option=name)
-        axes[name] = values
+        axes[name] = list(PLAYERS) if (name, values) == ("player", [EVERY_PLAYER]) else values
     return axes

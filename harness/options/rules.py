@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from sojourn.apps.base import Mode, Service
 from sojourn.apps.credentials import account_variables
-from sojourn.apps.options import SCREENING, BadValue, Option, existing
+from sojourn.apps.options import LOW_LATENCY_PLAYERS, SCREENING, BadValue, Option, existing
 from sojourn.apps.standins.origin import QUIC_CONTROLS
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.units import format_time
@@ -232,6 +232,19 @@ _RULES = (
     _Rule(
         "call-sound", lambda it: it.lab != "sim" and it.named.get("call-sound", "off") != "off",
         "a call has sound in simulated time only, where its delay is exact; omit --call-sound, or use --lab=sim",
+    ),
+    _Rule(
+        "target-latency",
+        lambda it: it.raw["target-latency"] and it.raw["player"] not in LOW_LATENCY_PLAYERS,
+        f"only some players play with low latency; add --player, one of: {', '.join(LOW_LATENCY_PLAYERS)}",
+    ),
+    _Rule(
+        "buffer", lambda it: it.raw["target-latency"] and "buffer" in it.named,
+        "with --target-latency, a player buffers what its latency leaves; omit one of them",
+    ),
+    _Rule(
+        "origin-protocol", lambda it: it.raw["target-latency"] and it.raw["origin-protocol"] == "h3",
+        "the origin of a broadcast with low latency has HTTP/1.1; omit --origin-protocol or --target-latency",
     ),
     _Rule(
         "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],

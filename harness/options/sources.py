@@ -16,6 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from sojourn.apps.options import PLAYERS
 from sojourn.hardware.machine import toml_file
 from sojourn.hardware.machine.files import distrust, expanded
 from sojourn.hardware.machine.messages import did_you_mean
@@ -36,6 +37,8 @@ WHY = {
 """Why a file may not set an option of this kind."""
 SCENARIOS = Path(__file__).parent / "scenarios"
 """The scenarios that Sojourn includes."""
+EVERY_PLAYER = "all"
+"""The value of --player that stands for a map with every player."""
 _MOST_COMBINATIONS = 10_000
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
@@ -50,6 +53,9 @@ def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, 
     """
     table = with_scenarios(given, folder)
     if several := next(iter(lists_of(table)), None):
+        if given.get(several) == EVERY_PLAYER:
+            why = "a run has one player; use `sojourn harm` or `sojourn map`, or name a player"
+            raise OptionsError(f"--{several}={EVERY_PLAYER}: {why}", code="conflict", option=several)
         file, named = scenario_file(given["scenario"], folder), given["scenario"]
         why = f"a run takes one value; give one, or run `sojourn map --scenario={named}` or `sojourn matrix {named}`"
         raise _refused(file, several, why, "conflict")
@@ -57,7 +63,13 @@ def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, 
 
 
 def with_scenarios(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
-    """Return what `with_scenario` does, with a list of values where the scenario has several. Raises OptionsError."""
+    """Return what `with_scenario` does, with a list of values where the scenario has several, and of all players for
+    EVERY_PLAYER. Raises OptionsError."""
+    table = _with_scenarios(given, folder)
+    return table | {"player": list(PLAYERS)} if table.get("player") == EVERY_PLAYER else table
+
+
+def _with_scenarios(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if not (named := given.get("scenario")):
         return dict(given)
     values = read_scenario(scenario_file(named, folder))

@@ -58,6 +58,7 @@ PARTS: Mapping[str, Sequence[str]] = {
         *("apps/standins/*.py", "apps/standins/*.json", "apps/standins/youtube/*.*", "apps/standins/iptv/*.*"),
         *("apps/page_service.py", "captures/player.js", "captures/frames.js"),
     ),
+    "players": ("apps/players/*.py", "apps/standins/players/*", "apps/standins/broadcast/*.py"),
     "call": (
         *("apps/standins/call/*.*", "apps/standins/scenes.py", "apps/two_party.py", "apps/call.py"),
         *("captures/call.js", "captures/frames.js", "captures/sound.js"),
@@ -146,7 +147,8 @@ class PaperTable(BaseModel):
     def decided_by(self) -> tuple[str, ...]:
         """The parts of the code that decide it."""
         call = "--service=call" in self.words
-        return tuple("call" if part == "player" and call else part for part in DECIDING[self.table])
+        players = ("players",) * any(word.startswith(("player=", "--player=")) for word in self.words)
+        return (*("call" if part == "player" and call else part for part in DECIDING[self.table]), *players)
 
     @property
     def matrices(self) -> tuple[str, ...]:

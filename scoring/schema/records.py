@@ -303,11 +303,29 @@ class TapSecond(_Record):
     excerpts: NotRequired[list[tuple[_Index, list[_Sample]]]]
 
 
+class Decision(_Record):
+    segment: Annotated[_Index, TableColumn(pl.Int64, "number of the requested segment")]
+    height: Annotated[_Index, TableColumn(pl.Int64, "lines of the chosen rendition")]
+    rate_bps: Annotated[_Index, TableColumn(pl.Int64, "mean rate of the chosen rendition, bit/s")]
+    buffer_s: Annotated[_Clock, TableColumn(pl.Float64, "buffered media ahead, s")]
+    throughput_bps: Annotated[
+        _Index | None, TableColumn(pl.Int64, "the player's own estimate, bit/s; null: it had none yet")
+    ]
+    stalls: Annotated[_Index, TableColumn(pl.Int64, "times at which it has run out of data so far")]
+
+
+class LatencySample(_Record):
+    latency_s: _Clock
+    rate: Annotated[float, Field(ge=0, le=16)]
+
+
 DETAILS: dict[str, Any] = {
     "ad": bool,
     "call": CallSecond,
     "camera": list[tuple[int, float, float]],
+    "decision": Decision,
     "heard": TapSecond,
+    "latency": LatencySample,
     "spoken": TapSecond,
     "frame": tuple[
         Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)],
@@ -316,8 +334,9 @@ DETAILS: dict[str, Any] = {
     ],
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
-its camera (captures/call.js); the times of a call's sound, and excerpts of it (captures/sound.js); position (s), height
-(lines) and number of a presented frame (captures/frames.js)."""
+its camera (captures/call.js); a segment that a player requests, and its latency (apps/standins/players/watch.js); the
+times of a call's sound, and excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented
+frame (captures/frames.js)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 

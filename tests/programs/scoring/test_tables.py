@@ -28,6 +28,9 @@ def test_a_table_has_its_columns_and_rows(run: Path, name: str) -> None:
     probe = {"probe": "self", "t": 1.8e9, "port": 50_001, "http_t": 1.8e9, "http_ms": 80.5}
     bulk["flows"].append({"contender": "rpm", "phase": "prague", "probes": [probe]})
     (run / "bulk.json").write_text(json.dumps(bulk))
+    decision = {"segment": 1, "height": 240, "rate_bps": 298224, "buffer_s": 0, "throughput_bps": None, "stalls": 0}
+    with (run / "player.jsonl").open("a") as log:
+        log.write(json.dumps({"t": 1.8e9, "event": "decision", "detail": decision}) + "\n")
     (run / QUALITY).write_text("t,phase,height,frame,ssim,vmaf\n0.5,solo-1,720,15,0.97,\n")
     table = TABLES[name].of(run)
     assert table.schema == TABLES[name].columns

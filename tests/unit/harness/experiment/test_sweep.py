@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from sojourn.apps.options import PLAYERS
 from sojourn.harness.experiment.sweep import RESULTS, Sweep, kept_runs, only_sweep_in
 from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.errors import OptionsError
@@ -61,6 +62,15 @@ def test_the_lists_of_a_scenario_are_swept_too() -> None:
         sweep("qdisc=pie,codel", scenario="access-line", qdisc="cake")
     with refusal(OptionsError, "missing", "a map needs an option with its values"):
         sweep(scenario="household")
+
+
+def test_all_players_are_swept_by_one_word() -> None:
+    names = [f"player {name}" for name in PLAYERS]
+    for made in (sweep(player="all"), sweep("player=all")):
+        assert list(made.experiments) == names and made.first.player == PLAYERS[0]
+    assert len(sweep("player=all", "qdisc=pie,codel").experiments) == 2 * len(PLAYERS)
+    with refusal(OptionsError, "no-effect", "--player: ", "--service=call"):
+        sweep("player=all", service="call")
 
 
 def test_the_users_defaults_are_named_once_for_all_experiments() -> None:

@@ -10,7 +10,14 @@ from sojourn.apps.options import Option
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
-from sojourn.harness.options.sources import SCENARIOS, combined, read_scenario, with_scenario, with_scenarios
+from sojourn.harness.options.sources import (
+    EVERY_PLAYER,
+    SCENARIOS,
+    combined,
+    read_scenario,
+    with_scenario,
+    with_scenarios,
+)
 from tests.unit.harness.options.refusals import refused
 
 HOUSEHOLD = 'service = "iptv"\nrate = "20mbit,30s:5mbit"\nloss = "0.1%"\ncontenders = "cubic*4,prague+cubic@up"\n'
@@ -230,3 +237,8 @@ def test_lists_are_combined_in_their_order() -> None:
     every = list(combined({"a": ["1", "2"], "b": "x", "c": ["3", "4"]}))
     assert [chosen for chosen, _ in every] == [["1", "3"], ["1", "4"], ["2", "3"], ["2", "4"]]
     assert every[1][1] == {"a": "1", "b": "x", "c": "4"}
+
+
+def test_a_run_has_one_player() -> None:
+    with refused("player", "conflict", "--player=all: ", "`sojourn map`"):
+        with_scenario({"player": EVERY_PLAYER})

@@ -99,6 +99,13 @@ def test_a_service_or_a_scenario_that_is_another_makes_a_table_out_of_date(
     assert out_of_date([table], checkout) == {"harm-here": ["services"]}
 
 
+def test_chosen_players_decide_the_tables_that_name_them(checkout: Path) -> None:
+    for command, parts in (("map player=all", ["players"]), ("harm --player=shaka", ["players"]), ("harm", [])):
+        table = TABLE.model_copy(update={"commands": (command,)})
+        assert [part for part in table.decided_by if part not in TABLE.decided_by] == parts
+        assert ("players" in digests(table, checkout)) == bool(parts)
+
+
 @pytest.mark.parametrize(
     ("command", "file"),
     [

@@ -1,0 +1,1 @@
+"""The origin of a broadcast with low latency."""
