@@ -113,6 +113,8 @@ class Call(Specified):
     """Congestion control of both browsers. scream sends media as ECT(1), whatever `ecn` is."""
     trial: str = Field(default="", exclude_if=lambda trial: not trial, pattern=r"^([A-Za-z0-9]+:[A-Za-z0-9.]+(,|$))*$")
     """Parameters of Chromium's field trial of scream, as `VirtualRtt:50ms,MinRefWindow:3000`; empty: its defaults."""
+    sound: bool = Field(default=False, exclude_if=lambda sound: not sound)
+    """Whether both browsers also send sound, 32 kbit/s in a packet every 20 ms; talkers have none."""
     rtt_us: int = Field(ge=0, le=4_000_000)
 
     @model_validator(mode="after")
@@ -138,4 +140,6 @@ class RecordedCall(Call):
     def _is_replayed(self) -> Self:
         if self.cc != "gcc":
             raise ValueError("cc: a recorded call has no congestion control")
+        if self.sound:
+            raise ValueError("sound: a recorded call has its own")
         return self

@@ -16,7 +16,10 @@ from sojourn.hardware.machine.files import CHECKOUT
 _NAMED_OTHERWISE = (
     "hardware/kernel_build/build", "hardware/images/guest", "hardware/images/desktop", "traffic/endpoints",
 )  # fmt: skip
-CELL_SCORING = ("sojourn.scoring.transport.cell_scores", "sojourn.scoring.protection")
+CELL_SCORING = (
+    "sojourn.scoring.transport.cell_scores", "sojourn.scoring.protection", "sojourn.scoring.media_phases",
+    "sojourn.scoring.cell_tables",
+)  # fmt: skip
 """What scores the run of a cell."""
 _DISCOVERY = "sojourn.hardware.machine.discovery"
 

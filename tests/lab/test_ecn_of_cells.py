@@ -26,7 +26,7 @@ from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
-SECONDS, ASKED_S = 12, 10
+SECONDS, ASKED_S = 7, 6
 _SEGMENTS = re.compile(r"\bsegs_in:(\d+)")
 
 
@@ -127,7 +127,7 @@ def test_ecn_agrees_with_ss_on_every_flow_of_s1(cell: Cell, tmp_path: Path, monk
     print(marked)
     assert not list(unlike(short, asked, found))
     # The kernel of the receiver counts the marked packets of all flows together.
-    counted = json.loads((tmp_path / "counters.json").read_text())["receiver"]["IpExtInCEPkts"]
+    counted = json.loads((tmp_path / "counters.json").read_text())["receiver"].get("IpExtInCEPkts", 0)
     assert sum(flow.marked for flow in found.values()) == counted
 
 

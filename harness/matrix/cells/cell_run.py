@@ -193,6 +193,8 @@ def write_scores(job: CellJob, folder: Path) -> None:
 
 def scored(job: CellJob, folder: Path) -> dict[str, Any]:
     """Return the scores of a run's raw files as this version computes them."""
+    from sojourn.scoring.cell_tables import TABLES
+    from sojourn.scoring.media_phases import media_phases
     from sojourn.scoring.protection import protection_scores
     from sojourn.scoring.transport.cell_scores import score
     from sojourn.scoring.transport.frames import CellFrames
@@ -201,6 +203,9 @@ def scored(job: CellJob, folder: Path) -> dict[str, Any]:
     scores = score(cell, frames, window_s=job.window_s, tail_s=job.tail_s)
     if protection := protection_scores(frames.queues, scores.window_s):
         scores = scores.model_copy(update={"protection": protection})
+    sent, pictures = (TABLES[name].read(folder) for name in ("crossings", "pictures"))
+    if media := media_phases(cell, frames.flows, frames.packets if sent is None else sent, pictures):
+        scores = scores.model_copy(update={"media": media})
     return scores.document()
 
 
