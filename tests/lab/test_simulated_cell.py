@@ -88,7 +88,7 @@ def test_media_alone_and_with_a_flow_has_its_time_in_the_queue_and_its_frames(tm
     print(alone, beside)
     assert (alone["contender"], beside["contender"]) == (None, "cubic-noecn")
     # A packet of 1200 bytes takes 1.7 ms, and a frame's packets leave together; CUBIC fills 1000 packets.
-    assert 0.3 < alone["queue_p50_ms"] < 6 and alone["loss"] == 0 and 0.5 < alone["mbps"] < 1.3
+    assert 1 < alone["queue_p99_ms"] < 10 and alone["loss"] == 0 and 0.5 < alone["mbps"] < 1.3
     assert beside["queue_p50_ms"] > 100 and beside["contender_mbps"] > 3
     # Of the camera's 31 frames per second, in the 2 s that are scored.
     assert alone["frames"] == pytest.approx(62, abs=4) and alone["frames_in_time"] > 0.9
