@@ -73,16 +73,18 @@ class BrowserCall(TwoParty):
         ecn: Literal["not-ect", "ect1"] = "not-ect",
         trial: str = "",
         sound: bool = False,
+        pictures: bool = False,
         **of_ends: Any,
     ) -> None:
         """`bitrate_bps` is the maximum video bit rate per direction; None: the best that the machine can sustain.
 
         `cc` is the congestion control of both ends. `ecn` is the codepoint that a GCC call's packets get as they leave
         each end, `trial` the parameters of scream's field trial. With `sound`, each end speaks numbered tones, and its
-        page taps what it speaks and hears. For `of_ends` see TwoParty.
+        page taps what it speaks and hears. With `pictures`, each page reports when the other end's frames reach it. For
+        `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
-        self.cc, self.ecn, self.sound = cc, ecn, sound
+        self.cc, self.ecn, self.sound, self.pictures = cc, ecn, sound, pictures
         if cc == "scream":
             self.arguments = scream_flags(trial)
         self._formats: Sequence[Format] = (FULL, LIGHT)

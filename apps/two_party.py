@@ -19,7 +19,7 @@ from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.browsers.shown import kept_as
 from sojourn.apps.credentials import Credentials
 from sojourn.apps.standins.call.camera import Camera
-from sojourn.captures.player import CALL_SCRIPT, SCRIPT, SOUND_SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.captures.player import CALL_SCRIPT, PICTURES_SCRIPT, SCRIPT, SOUND_SCRIPT, PlayerRecorder, PlayerSample
 from sojourn.captures.recorders import RECORDERS
 from sojourn.captures.sound import pack_sound
 from sojourn.hardware.machine.display import Display
@@ -66,6 +66,8 @@ class TwoParty(Service):
     far_size: ClassVar[tuple[int, int]] = (1280, 720)
     #: Further arguments of both browsers.
     arguments: tuple[str, ...] = ()
+    #: Whether each page reports when the other end's frames reach it.
+    pictures = False
     credentials: Credentials | None = None
 
     def __init__(
@@ -155,7 +157,8 @@ class TwoParty(Service):
             ("the other end", FAR, _far_place(stage), self._far_display, self.far_size, self._far),
             ("the client", "client", stage.client, stage.display, here, stage.run),
         )
-        scripts = [SCRIPT, CALL_SCRIPT, *([SOUND_SCRIPT] if self._voice else [])]
+        before = [PICTURES_SCRIPT] if self.pictures else []
+        scripts = [SCRIPT, *before, CALL_SCRIPT, *([SOUND_SCRIPT] if self._voice else [])]
         for name, of, place, display, (width, height), folder in ends:
             arguments = [
                 *flags(width=width, height=height, **trusted),

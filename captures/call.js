@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watches a call on any page: keeps every RTCPeerConnection that the page creates and reports, every second, the statistics
 // of the received picture, the sent picture and the path, and when each frame left the camera, among the player's samples
-// (player.js, which runs before). A call with RFC 8888 feedback also reports its ECN counters.
+// (player.js, which runs before). A call with RFC 8888 feedback also reports its ECN counters. With `pictures`, which
+// captures/pictures.js sets, it also reports when each frame of the other end reached the page.
 (() => {
   'use strict';
   const player = window.__sojourn;
@@ -31,8 +32,8 @@
   const moved = new Map(); // bytes of each stream, as of the last second
   const chosen = {}; // the inbound and the outbound stream that are reported
   let shown = null; // id of the track whose picture is watched
-  let sent = null; // the track that goes to the other end
-  let seen = []; // its frames
+  const watched = { camera: null, delivered: null }; // the tracks that go to the other end and come from it
+  const frames = { camera: [], delivered: [] };
   let lost = 0; // s
   let last = null; // the inbound stream of the last second, and its packets
 
@@ -108,11 +109,11 @@
         },
       }),
     });
-    tell('camera', seen);
-    seen = [];
     const source = outbound?.report.get(outbound.stats.mediaSourceId)?.trackIdentifier;
-    const track = outbound?.peer.getSenders().find((sender) => sender.track?.id === source)?.track;
-    if (track && track !== sent) watch(sent = track);
+    watch('camera', outbound?.peer.getSenders().map(({ track }) => track).find((track) => track?.id === source));
+    if (player.pictures) {
+      watch('delivered', inbound?.peer.getReceivers().map(({ track }) => track).find((track) => track?.id === shown));
+    }
     const up = connections.some((peer) => peer.connectionState === 'connected');
     lost = up || !player.path ? 0 : lost + 1;
     if (lost === LOST_S) tell('failed', `the page had no connection for ${LOST_S} s`);
@@ -125,12 +126,16 @@
     busy = false;
   }, 1000);
 
-  // When each frame left the camera: [number from its strip, camera's own clock (us), arrival here (Unix ms)].
-  async function watch(track) {
-    const frames = new MediaStreamTrackProcessor({ track, maxBufferSize: 10 }).readable.getReader();
+  // Reports when each frame of a track came, from now on: [number from its strip, its own time stamp (us), arrival here
+  // (Unix ms)]. That of the camera's track is the camera's clock.
+  async function watch(name, track) {
+    tell(name, frames[name].splice(0));
+    if (!track || track === watched[name]) return;
+    watched[name] = track;
+    const reader = new MediaStreamTrackProcessor({ track, maxBufferSize: 10 }).readable.getReader();
     let pixels = new Uint8Array();
-    while (track === sent) {
-      const { value: frame, done } = await frames.read();
+    while (track === watched[name]) {
+      const { value: frame, done } = await reader.read();
       if (done) return;
       const arrived = now();
       const { x, y, width, height } = frame.visibleRect;
@@ -140,11 +145,11 @@
         if (pixels.length !== size) pixels = new Uint8Array(size);
         await frame.copyTo(pixels, { rect });
         const number = read(pixels, width);
-        if (number !== null) seen.push([number, frame.timestamp, Math.round(arrived * 1e3) / 1e3]);
+        if (number !== null) frames[name].push([number, frame.timestamp, Math.round(arrived * 1e3) / 1e3]);
       }
       frame.close();
     }
-    frames.cancel();
+    reader.cancel();
   }
 
   // The frame's number in a row of a strip, null where there is none: scoring/picture/strip.py has the layout.

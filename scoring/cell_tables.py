@@ -11,11 +11,13 @@ from pathlib import Path
 import polars as pl
 
 from sojourn.scoring.schema.columns import (
+    CROSSINGS,
     ESTIMATES,
     FLOWS,
     INTERVALS,
     NETEQ,
     PACKETS,
+    PICTURES,
     PROBES,
     REPLAY,
     SHORT,
@@ -46,6 +48,10 @@ def _recorded(name: str, columns: Columns, run: Path) -> pl.DataFrame | None:
     return pl.read_csv(run / name, schema=columns, glob=False) if (run / name).exists() else None
 
 
+def _of_call(name: str, row: str, columns: Columns) -> Table:
+    return Table(row, columns, (name,), partial(_recorded, name, columns))
+
+
 def _wire(run: Path) -> pl.DataFrame | None:
     table = _read("wire.csv", run)
     return None if table is None else addressed(table)
@@ -69,24 +75,11 @@ TABLES: Mapping[str, Table] = {
     "short": _csv("short.csv", "a short flow", SHORT),
     "packets": _csv("packets.csv", "a downlink packet of a flow, with `per_packet`", PACKETS),
     "talks": Table("a packet of a call", TALKS, ("talks.csv",), _talks),
-    "estimates": Table(
-        "an end of a call between browsers in a second",
-        ESTIMATES,
-        ("estimates.csv",),
-        partial(_recorded, "estimates.csv", ESTIMATES),
-    ),
-    "tones": Table(
-        "20 ms of the sound of a call",
-        TONES,
-        ("tones.csv",),
-        partial(_recorded, "tones.csv", TONES),
-    ),
-    "neteq": Table(
-        "an end of a call with sound in a second",
-        NETEQ,
-        ("neteq.csv",),
-        partial(_recorded, "neteq.csv", NETEQ),
-    ),
+    "crossings": _of_call("crossings.csv", "a packet of a call between browsers, in the bottleneck", CROSSINGS),
+    "pictures": _of_call("pictures.csv", "a frame that a camera of a call between browsers captured", PICTURES),
+    "estimates": _of_call("estimates.csv", "an end of a call between browsers in a second", ESTIMATES),
+    "tones": _of_call("tones.csv", "20 ms of the sound of a call", TONES),
+    "neteq": _of_call("neteq.csv", "an end of a call with sound in a second", NETEQ),
     "queues": Table(
         "a qdisc of a middlebox in a sample of `tc -s`",
         Columns(

@@ -8,6 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.scoring.cell_tables import TABLES
+from sojourn.scoring.media_phases import media_phases
 from sojourn.scoring.protection import protection_scores
 from sojourn.scoring.schema.cell_scores import CellScores
 from sojourn.scoring.schema.columns import NETEQ, TONES
@@ -25,6 +27,9 @@ def score_cell(cell: Cell, folder: Path, *, window_s: float, tail_s: float) -> C
     scores = score(cell, frames, window_s=window_s, tail_s=tail_s)
     if protection := protection_scores(frames.queues, scores.window_s):
         scores = scores.model_copy(update={"protection": protection})
+    sent, pictures = (TABLES[name].read(folder) for name in ("crossings", "pictures"))
+    if media := media_phases(cell, frames.flows, frames.packets if sent is None else sent, pictures):
+        scores = scores.model_copy(update={"media": media})
     for name, columns, figures in (("tones.csv", TONES, tone_scores), ("neteq.csv", NETEQ, neteq_scores)):
         if scores.call and (folder / name).exists():
             told = figures(pl.read_csv(folder / name, schema=columns, glob=False), scores.window_s)

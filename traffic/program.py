@@ -60,15 +60,19 @@ _WEBRTC_KBPS = 1700
 _SCREAM_KBPS = 20_000
 # The most of Ericsson's test tool for SCReAM v2.
 _SCREAM2_KBPS = 200_000
+# Of a 720p call (`sojourn.apps.call.FULL`).
+_CALL_KBPS = 2500
 _OURS = {
     program.name: program
     for program in (
         *(_rust_program(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
         _rust_program("quic-bbr3", "quic-noq", "bbr3"),
+        _rust_program("quic-ledbatpp", "quic-noq", "ledbatpp"),
         _rust_program("quic-prague", "quic-noq", "prague", "prague"),
         _rust_program("webrtc", "webrtc", str(_WEBRTC_KBPS)),
         _rust_program("scream", "scream", str(_SCREAM_KBPS)),
         _rust_program("scream2", "scream2", str(_SCREAM2_KBPS)),
+        _rust_program("scream2-call", "scream2", str(_CALL_KBPS)),
         Program(
             "udp-prague",
             "{program} -s -u -p {port}",

@@ -311,8 +311,9 @@ def quality(
 def ecn(run: Run, as_json: AsJson = False) -> None:
     """Print what every flow did with ECN: offered, negotiated, sent, marked, echoed, answered.
 
-    From the captures on both sides of the bottleneck. `echoed` is the CE packets that the receiver reported (accurate
-    ECN), or its acknowledgements with ECE (classic ECN); `answered` is the data packets with CWR.
+    From the captures on both sides of the bottleneck; a cell has them with --pcap. `echoed` is the CE packets that the
+    receiver reported (accurate ECN), or its acknowledgements with ECE (classic ECN); `answered` is the data packets
+    with CWR.
     """
     from sojourn.harness.report.ecn import ecn_rows
 

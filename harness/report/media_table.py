@@ -1,94 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call is like by its sender, queue and contender, and what it leaves to others: rate, frames, delay, RPM."""
+"""What media gets by its sender, queue and contender, as the matrix `l4s-media` measured it: rate, delay, frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from math import isinf
 from statistics import fmean
 from typing import Any
 
-from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.grids import interval
 from sojourn.harness.report.markdown import markdown_table
-from sojourn.harness.store.loaded import VictimRun
+from sojourn.harness.store.loaded import CellRun, LoadedRun
 from sojourn.scoring.long_table import ALONE
-from sojourn.scoring.schema.scores import Scores
-from sojourn.scoring.statistics.intervals import estimate
 
-#: Options `call_cc` and `call_ecn` of a call → its sender.
-SENDERS = {("gcc", "not-ect"): "GCC", ("gcc", "ect1"): "GCC as ECT(1)", ("scream", "not-ect"): "SCReAM"}
-_QUEUE = "queue_p99_ms"
-#: Metric → head of its column.
-COLUMNS = {
-    "victim_mbps": "call, Mbit/s",
-    "frames_in_time": "frames in time",
-    _QUEUE: "call in the queue, P99 ms",
-    "frame_p50_ms": "camera to screen, P50 ms",
-    "foreign_rpm": "RPM",
+#: Congestion control and codepoint of a cell's call → its sender.
+CALLS = {("gcc", "not-ect"): "GCC", ("gcc", "ect1"): "GCC as ECT(1)", ("scream", "not-ect"): "SCReAM, Chromium"}
+#: The sender of a cell whose media is a program.
+PROGRAM = "SCReAM, draft"
+SENDERS = (*CALLS.values(), PROGRAM)
+#: Field of a phase (`sojourn.scoring.schema.cell_scores.MediaPhase`) → format of its figure, and the factor.
+FIGURES: Mapping[str, tuple[str, float]] = {
+    "mbps": ("{:.2f}", 1),
+    "queue_p99_ms": ("{:.1f} ms", 1),
+    "frames_in_time": ("{:.0f} %", 100),
+    "contender_mbps": ("{:.2f}", 1),
 }
-_Key = tuple[int, str, str, str]
-"""Bit/s, queue, contender, sender."""
+LEGEND = "media Mbit/s · P99 in the queue · frames in time · contender Mbit/s"
+
+_Phase = Mapping[str, Any]
 
 
-def media_table(groups: Sequence[Experiment]) -> str:
-    """Return the figures of calls as Markdown, a table per rate with a row per queue, contender and sender.
+def media_table(runs: Sequence[LoadedRun]) -> str:
+    """Return the figures of the runs of `l4s-media` as Markdown, a table per rate: queue and contender by sender.
 
-    Every figure is the mean over the valid runs with its interval, the median if a value is infinite. `alone` is over
-    all runs of the sender in the queue, whatever their contender. Raises KeyError for a sender that is not in SENDERS.
+    A figure is the mean over the runs of its cell, infinite if one is. The number of runs is above the tables, and in
+    the cells that have another one.
     """
-    found: dict[_Key, dict[str, list[float]]] = {}
-    for run in _valid(groups):
-        options = run.options
-        sender = SENDERS[options.get("call_cc", "gcc"), options["call_ecn"]]
-        for contender, metric, value in _figures(run.scores):
-            key = (options["rate_down_bps"], str(options["qdisc_down"]), contender, sender)
-            found.setdefault(key, {}).setdefault(metric, []).append(value)
-    order = {name: n for n, name in enumerate(SENDERS.values())}
-    parts = []
-    for rate in sorted({key[0] for key in found}):
-        keys = sorted(
-            (key for key in found if key[0] == rate), key=lambda key: (key[1], key[2] != ALONE, key[2], order[key[3]])
+    found: dict[int, dict[tuple[str, str], dict[str, list[_Phase]]]] = {}
+    for run in runs:
+        if isinstance(run, CellRun) and run.scores.get("media"):
+            cell = run.options["cell"]
+            down = cell["hops"][0]["down"]
+            for phase in run.scores["media"]:
+                key = (str(down["qdisc"]), phase["contender"] or ALONE)
+                rows = found.setdefault(int(down["rate_bps"]), {})
+                rows.setdefault(key, {}).setdefault(_sender(cell), []).append(phase)
+    counts = [len(phases) for rows in found.values() for row in rows.values() for phases in row.values()]
+    usual = max(set(counts), key=counts.count, default=0)
+    parts = [f"Every figure is {_of_draws(usual)}. {LEGEND}."]
+    for rate, rows in sorted(found.items()):
+        texts = (
+            [f"`{queue}`", who, *(_text(row.get(sender, ()), usual) for sender in SENDERS)]
+            for (queue, who), row in rows.items()
         )
-        rows = [[f"`{queue}`", who, sender, *_texts(found[_, queue, who, sender])] for _, queue, who, sender in keys]
-        parts.append(
-            f"**{rate / 1e6:g} Mbit/s**\n\n" + markdown_table(["queue", "with", "sender", *COLUMNS.values()], rows)
-        )
+        parts.append(f"**{rate / 1e6:g} Mbit/s**\n\n" + markdown_table(["queue", "with", *SENDERS], texts))
     return "\n\n".join(parts)
 
 
-def _valid(groups: Iterable[Experiment]) -> Iterator[VictimRun]:
-    for one in groups:
-        pairs = zip(one.victims, one.names, strict=True)
-        yield from (run for run, name in pairs if name in one.summary.valid)
+def _of_draws(count: int) -> str:
+    return "of one draw" if count == 1 else f"the mean of {count} draws"
 
 
-def _texts(values: dict[str, list[float]]) -> list[str]:
-    return [interval(estimate(given)) if (given := values.get(metric)) else "–" for metric in COLUMNS]
+def _sender(cell: Mapping[str, Any]) -> str:
+    """Return the sender of a cell's media. Raises KeyError for one that is not in CALLS."""
+    call = cell.get("call")
+    return CALLS[call.get("cc", "gcc"), call.get("ecn", "not-ect")] if call else PROGRAM
 
 
-def _figures(scores: Scores) -> Iterator[tuple[str, str, float]]:
-    """Yield contender or ALONE, metric and value of a run: of its baseline, and the mean over a contender's phases."""
-    phases: dict[str, list[Any]] = {}
-    for phase in scores.phases:
-        if phase.contender:
-            phases.setdefault(phase.contender, []).append(phase)
-    if scores.baseline:
-        phases[ALONE] = [scores.baseline]
-    solo = [phase.name for phase in scores.phases if not phase.contender]
-    for who, those in phases.items():
-        for metric in COLUMNS:
-            given = [value for one in those if (value := getattr(one, metric, None)) is not None]
-            if metric == _QUEUE:
-                given = _queue_p99(scores, solo if who == ALONE else [one.name for one in those])
-            if given:
-                yield who, metric, fmean(given)
-
-
-def _queue_p99(scores: Scores, phases: Sequence[str]) -> list[float]:
-    """Return the P99 of the victim's delay in its queue in each of these phases, of the queue with most packets."""
-    found = []
-    for name in phases:
-        rows = [row for row in scores.sojourn if row.phase == name and row.of == "victim" and row.p99_ms is not None]
-        if rows:
-            found.append(float(max(rows, key=lambda row: row.packets).p99_ms or 0))
-    return found
+def _text(phases: Sequence[_Phase], usual: int) -> str:
+    if not phases:
+        return "–"
+    texts = []
+    for field, (form, factor) in FIGURES.items():
+        values = [float(value) for phase in phases if (value := phase.get(field)) is not None]
+        if values:
+            mean = fmean(values)
+            texts.append("∞" if isinf(mean) else form.format(mean * factor))
+    other = "" if len(phases) == usual else f" ({_of_draws(len(phases))})"
+    return " · ".join(texts) + other

@@ -71,6 +71,7 @@ PARTS: Mapping[str, Sequence[str]] = {
         *("traffic/endpoints/*", "traffic/call_traffic.py", "traffic/recorded_call.py"),
         *("traffic/skype_call.csv", "scoring/transport/*.py"),
     ),
+    "media": ("traffic/rust/*.*", "traffic/rust/noq/*", "scoring/media_phases.py"),
     "rigs": ("scoring/statistics/intervals.py", "scoring/statistics/rig_spread.py"),
     "intervals": ("scoring/statistics/intervals.py",),
     "published": ("scoring/reference/*",),
@@ -86,14 +87,14 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "overview": (*_RUN, "statistics"),
     "picture": (*_RUN, "drawing"),
     "film": (*_RUN, "drawing", "film"),
-    "media": (*_RUN, "intervals"),
+    "media": ("kernel", "path", "call", "senders", "cells", "media"),
     "rigs": ("kernel", "path", "cells", "rigs"),
     "shares": ("kernel", "path", "cells", "intervals"),
 }
 #: Tables whose commands run matrices, each in a folder of its own.
-_OF_MATRICES = frozenset({"published", "rigs", "shares"})
+_OF_MATRICES = frozenset({"published", "rigs", "shares", "media"})
 #: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
-_RESUMING = frozenset({*_OF_MATRICES, "map", "overview", "media"})
+_RESUMING = frozenset({*_OF_MATRICES, "map", "overview"})
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
 #: Marks a folder whose command has made all its runs.
@@ -241,7 +242,7 @@ def _named_files(table: PaperTable, checkout: Path) -> list[tuple[str, bytes]]:
     values = [word.partition("=")[::2] for word in table.words]
     scenarios = [(value, scenario_file(value, checkout)) for option, value in values if option == "--scenario"]
     folders = [value for option, value in values if option == "--kernel-source"]
-    if any(OPTION in word for word in table.words):
+    if any(OPTION in word or word.startswith("--origin-protocol") for word in table.words):
         folders.append("traffic/rust")
     files = sorted({file for folder in folders for file in (checkout / folder).rglob("*") if _decides(file)})
     named = [*scenarios, *((str(file.relative_to(checkout)), file) for file in files)]
@@ -496,7 +497,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "harm": lambda: harm_table(groups[0]),
         "map": lambda: map_table(groups),
         "overview": lambda: overview_table(groups),
-        "media": lambda: media_table(groups),
+        "media": lambda: media_table(runs),
         "rigs": lambda: rigs_table(runs),
         "shares": lambda: shares_table(runs),
     }

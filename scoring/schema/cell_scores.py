@@ -153,6 +153,32 @@ class CallScores(CellRecord):
     r_factor_wb: Annotated[Figure | None, Metric("wideband E-model's R", "more", digits=1)] = None
 
 
+class MediaPhase(CellRecord):
+    """What media gets alone or while a flow runs: a call down, or the video of a program. See
+    `sojourn.scoring.media_phases`."""
+
+    contender: str | None
+    """Of the flow; null: alone."""
+    window_s: tuple[Figure, Figure]
+    """What is scored, from and to."""
+    mbps: Annotated[Figure, Metric("rate that arrived", "more")]
+    """Payload."""
+    contender_mbps: Annotated[Figure | None, Metric("rate of the contender")] = None
+    """Goodput."""
+    loss: Annotated[Figure | None, Metric("share lost", "less", digits=4)]
+    queue_p50_ms: Annotated[Figure | None, Metric("time in the queue, P50", "less")]
+    """Of the media's packets in the bottleneck; a lost one is infinitely late."""
+    queue_p99_ms: Annotated[Figure | None, Metric("time in the queue, P99", "less")]
+    ce_share: Annotated[Figure | None, Metric("share marked CE", "less", digits=4)] = None
+    """Of the packets that arrived; absent for a program."""
+    frames: Annotated[int | None, Metric("frames captured", digits=0)] = None
+    """By the camera of a call; this and the following are absent for a program."""
+    frames_in_time: Annotated[Figure | None, Metric("frames delivered in time", "more", digits=3)] = None
+    """Share of the captured frames that the other end's page has within 400 ms, decoded."""
+    frame_p50_ms: Annotated[Figure | None, Metric("camera to page, P50", "less", digits=1)] = None
+    """A frame that never arrives is infinitely late."""
+
+
 class CompletionScores(CellRecord):
     """Completion times of short flows, s; an unfinished one is infinitely late."""
 
@@ -253,6 +279,8 @@ class CellScores(CellRecord):
     probes: list[ProbeScores] | None = None
     call: list[CallScores] | None = None
     """Down, up."""
+    media: list[MediaPhase] | None = None
+    """Media that is alone first: alone, then with each flow."""
     packets: PacketsScores | None = None
     short: CompletionScores | None = None
     wire: WireScores | None = None

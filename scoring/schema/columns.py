@@ -86,6 +86,18 @@ TALKS = Columns({
     "bytes": TableColumn(pl.Int64, "payload"),
     "ce": TableColumn(pl.Int64, "1: it arrived with CE; not recorded without browsers"),
 })  # fmt: skip
+CROSSINGS = Columns({
+    "t_s": TableColumn(pl.Float64, "s of the cell at which it is before the bottleneck"),
+    "talk": TableColumn(pl.Int64, "0 down, 1 up"),
+    "bytes": TableColumn(pl.Int64, "payload"),
+    "queue_us": TableColumn(pl.Float64, f"time in the bottleneck, {_LOST}"),
+    "marked": TableColumn(pl.Int64, "1: the bottleneck marked it CE"),
+})  # fmt: skip
+PICTURES = Columns({
+    "t_s": TableColumn(pl.Float64, "s of the cell at which the camera captured it"),
+    "talk": TableColumn(pl.Int64, "0 down, 1 up"),
+    "delay_us": TableColumn(pl.Float64, "until the other end's page had it, µs; null: it never did"),
+})  # fmt: skip
 ESTIMATES = Columns({
     "t_s": TableColumn(pl.Float64, "s of the cell"),
     "talk": TableColumn(pl.Int64, "0 sends down, 1 up"),

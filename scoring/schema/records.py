@@ -324,6 +324,7 @@ DETAILS: dict[str, Any] = {
     "call": CallSecond,
     "camera": list[tuple[int, float, float]],
     "decision": Decision,
+    "delivered": list[tuple[int, float, float]],
     "heard": TapSecond,
     "latency": LatencySample,
     "spoken": TapSecond,
@@ -334,9 +335,9 @@ DETAILS: dict[str, Any] = {
     ],
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
-its camera (captures/call.js); a segment that a player requests, and its latency (apps/standins/players/watch.js); the
-times of a call's sound, and excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented
-frame (captures/frames.js)."""
+its camera and, in cells, of the other end's (captures/call.js); a segment that a player requests, and its latency
+(apps/standins/players/watch.js); the times of a call's sound, and excerpts of it (captures/sound.js); position (s),
+height (lines) and number of a presented frame (captures/frames.js)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 

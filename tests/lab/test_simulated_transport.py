@@ -523,6 +523,23 @@ def test_prague_over_quic_shares_equally_with_tcp_prague_and_sends_ect1(tmp_path
     assert len(data) > 10_000 and set(data["ecn"]) == set(acks["ecn"]) == {1}
 
 
+def test_ledbat_plus_plus_keeps_the_queue_at_its_target_and_yields_to_cubic(tmp_path: Path) -> None:
+    """Its target is 60 ms of queue; the buffer has 1.2 s. It repeats with its seed."""
+    needs("quic-ledbatpp")
+    hop = Hop(down=way(10, "pfifo limit 1000"))
+    alone, again = (
+        run(cell("quic-ledbatpp", hops=[hop], seconds=30, per_packet=True), tmp_path, name) for name in ("one", "other")
+    )
+    assert hashes(alone)["packets.csv"] == hashes(again)["packets.csv"]
+    late = pl.read_csv(alone / "packets.csv").filter(pl.col("t_s").is_between(10, 29))["delay_us"] - RTT / 2
+    assert 20_000 < late.median() < 65_000 and late.quantile(0.99) < 90_000 and late.null_count() == 0
+    assert goodput(alone, 0, 10, 30) > 0.75 * 10
+    beside = cell("quic-ledbatpp", "cubic-noecn", hops=[hop], seconds=30, per_packet=True)
+    folder = run(beside, tmp_path, "beside")
+    ours, cubics = (goodput(folder, n, 10, 30) for n in range(2))
+    assert ours < 0.1 * cubics and cubics > 8
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(("rtt_us", "share"), [(20_000, 0.85), (40_000, 1)])
 def test_udp_prague_shares_with_tcp_prague_by_their_laws(rtt_us: int, share: float, tmp_path: Path) -> None:

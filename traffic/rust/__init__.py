@@ -2,9 +2,9 @@
 """Sojourn's Rust programs, based on libraries if possible: contenders, and an origin. Compiled by cargo, cached.
 
 `quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `quic-noq`: the same on noq
-(https://github.com/n0-computer/noq); `webrtc`: a video on str0m (https://github.com/algesten/str0m); `scream`: a video
-by RFC 8298; `scream2`: an L4S video by SCReAM v2; `origin`: an HTTP/3 server of the stand-ins' files on noq and h3
-(https://github.com/hyperium/h3).
+(https://github.com/n0-computer/noq), with Sojourn's Prague and LEDBAT++; `webrtc`: a video on str0m
+(https://github.com/algesten/str0m); `scream`: a video by RFC 8298; `scream2`: an L4S video by SCReAM v2; `origin`: an
+HTTP/3 server of the stand-ins' files on noq and h3 (https://github.com/hyperium/h3).
 """
 
 from __future__ import annotations

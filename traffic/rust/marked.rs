@@ -10,10 +10,7 @@ use std::{
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
-use crate::socket;
-
-/// Bytes that are received at once, at most.
-pub const MOST: usize = 1 << 16;
+use crate::{media::MOST, socket};
 
 pub struct Marked {
     socket: UdpSocket,

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One bulk flow over QUIC (quinn, or noq with that feature): `receive ADDRESS PORT` takes one connection,
 //! `send ADDRESS PORT FROM_PORT CONTROL` fills a stream until it is killed. CONTROL: cubic, newreno, and bbr of quinn
-//! or bbr3 of noq, as the library has them; on noq also prague, ours, with `receive ADDRESS PORT prague`.
+//! or bbr3 of noq, as the library has them; on noq also ours: ledbatpp, and prague with `receive ADDRESS PORT prague`.
 
+#[cfg(feature = "noq")]
+mod base_delay;
 mod certificate;
 #[cfg(feature = "noq")]
 mod ect1;
+#[cfg(feature = "noq")]
+mod ledbat;
+#[cfg(feature = "noq")]
+mod ledbat_control;
 #[cfg(feature = "noq")]
 mod prague;
 #[cfg(feature = "noq")]
@@ -127,6 +133,8 @@ async fn send(to: SocketAddr, from_port: u16, control: &str) -> Outcome {
         "cubic" => Arc::new(CubicConfig::default()),
         "newreno" => Arc::new(NewRenoConfig::default()),
         BBR => Arc::new(BbrConfig::default()),
+        #[cfg(feature = "noq")]
+        "ledbatpp" => Arc::new(ledbat::LedbatConfig),
         #[cfg(feature = "noq")]
         "prague" => Arc::new(prague::PragueConfig),
         other => return Err(format!("congestion control {other}; known: cubic, newreno, {BBR}").into()),

@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 
+use crate::{base_delay::BaseDelay, delay_target::DelayTarget};
+
 const L4S_AVG_G_UP: f64 = 1.0 / 8.0;
 const L4S_AVG_G_DOWN: f64 = 1.0 / 128.0;
 const QDELAY_AVG_G: f64 = 1.0 / 4.0;
 const QDELAY_TARGET_LO: f64 = 0.06;
-const QDELAY_TARGET_HI: f64 = 0.4;
 const MIN_REF_WND: f64 = 3000.0;
 const BYTES_IN_FLIGHT_HEAD_ROOM: f64 = 1.5;
 const BETA_LOSS: f64 = 0.7;
@@ -29,14 +30,10 @@ pub const FRAME_PERIOD: f64 = 0.02;
 /// The draft has no value; that of RFC 8298.
 pub const TARGET_BITRATE_MIN: f64 = 64_000.0;
 
-/// Interval of the queue delay's samples in its history (RFC 8298), and the lengths of the history.
+/// Interval of the queue delay's samples in its history (RFC 8298).
 const SAMPLED: f64 = 0.05;
-const VARIANCE_SAMPLES: usize = 200;
-const AVERAGE_SAMPLES: usize = 50;
 /// RFC 6298: gain of the smoothed RTT.
 const RTT_GAIN: f64 = 1.0 / 8.0;
-/// RFC 6817: the least delay of each of the last ten minutes.
-const BASE_HISTORY: usize = 10;
 
 struct Packet {
     seq: u64,
@@ -78,13 +75,12 @@ pub struct Control {
     loss_event_rate: f64,
     last_loss: f64,
     counted: f64,
-    bases: VecDeque<(f64, f64)>,
+    base: BaseDelay,
     qdelay: f64,
     qdelay_avg: f64,
     last_update_qdelay_avg_time: f64,
-    pub qdelay_target: f64,
+    pub qdelay_target: DelayTarget,
     sampled: f64,
-    norms: VecDeque<f64>,
     rate_adjust_factor: f64,
     frame_size_dev: f64,
 }
@@ -115,13 +111,12 @@ impl Control {
             loss_event_rate: 0.0,
             last_loss: f64::NEG_INFINITY,
             counted: 0.0,
-            bases: VecDeque::new(),
+            base: BaseDelay::default(),
             qdelay: 0.0,
             qdelay_avg: 0.0,
             last_update_qdelay_avg_time: 0.0,
-            qdelay_target: QDELAY_TARGET_LO,
+            qdelay_target: DelayTarget::new(QDELAY_TARGET_LO),
             sampled: f64::NEG_INFINITY,
-            norms: VecDeque::new(),
             rate_adjust_factor: 0.0,
             frame_size_dev: 0.0,
         }
@@ -212,7 +207,7 @@ impl Control {
             self.packets.pop_front();
         }
         if let Some(delay) = delay {
-            self.qdelay = delay - self.base(now, delay);
+            self.qdelay = delay - self.base.least(now, delay);
         }
         self.congestion.loss |= lost;
         self.counts_losses(now, lost);
@@ -229,18 +224,6 @@ impl Control {
         }
         self.grows(now, newly_acked.saturating_sub(newly_acked_ce), scl);
         self.sets_target();
-    }
-
-    /// Of a packet's `delay`, by clocks that need not agree, what is no queue (RFC 6817).
-    fn base(&mut self, now: f64, delay: f64) -> f64 {
-        match self.bases.back_mut() {
-            Some((since, least)) if now - *since < 60.0 => *least = least.min(delay),
-            _ => self.bases.push_back((now, delay)),
-        }
-        if self.bases.len() > BASE_HISTORY {
-            self.bases.pop_front();
-        }
-        self.bases.iter().map(|(_, least)| *least).fold(f64::INFINITY, f64::min)
     }
 
     /// The fraction of round trips with losses, of the last hundred or so.
@@ -282,31 +265,18 @@ impl Control {
         self.data_units_marked_this_rtt = 0;
     }
 
-    /// Section 4.2.1.4.1: a queue that stays where it is, or is lost from, has another flow in it.
+    /// Section 4.2.1.4.1.
     fn samples(&mut self, now: f64) {
         if now - self.sampled < SAMPLED {
             return;
         }
         self.sampled = now;
-        self.norms.push_back(self.qdelay / QDELAY_TARGET_LO);
-        if self.norms.len() > VARIANCE_SAMPLES {
-            self.norms.pop_front();
-        }
-        let (_, variance) = moments(self.norms.iter());
-        let (average, _) = moments(self.norms.iter().rev().take(AVERAGE_SAMPLES));
-        let new = (average + variance.sqrt()) * QDELAY_TARGET_LO;
-        self.qdelay_target = match () {
-            () if self.loss_event_rate > 0.002 => 1.5 * new,
-            () if variance < 0.2 => new,
-            () if new < QDELAY_TARGET_LO => new.max(self.qdelay_target * 0.5),
-            () => self.qdelay_target * 0.9,
-        }
-        .clamp(QDELAY_TARGET_LO, QDELAY_TARGET_HI);
+        self.qdelay_target.samples(self.qdelay, self.loss_event_rate);
     }
 
     /// Section 4.2.2.1.
     fn reduces(&mut self, now: f64, scl: f64) {
-        let half = self.qdelay_target / 2.0;
+        let half = self.qdelay_target.seconds / 2.0;
         let virtual_ce = self.qdelay_avg > half;
         let Congestion { loss, marks } = std::mem::take(&mut self.congestion);
         if !(loss || marks || virtual_ce) {
@@ -321,7 +291,7 @@ impl Control {
             self.ref_wnd *= BETA_LOSS;
         } else if marks {
             let mut backoff = self.l4s_alpha / 2.0 / long_rtt;
-            if self.qdelay < self.qdelay_target * 0.25 {
+            if self.qdelay < self.qdelay_target.seconds * 0.25 {
                 backoff *= scl.max(0.25);
             }
             if now - self.last_reaction_to_congestion_time > 100.0 * VIRTUAL_RTT.max(self.s_rtt) {
@@ -364,11 +334,4 @@ impl Control {
         let bitrate = scale / slack * 8.0 * self.ref_wnd / self.s_rtt;
         self.target_bitrate = bitrate.clamp(TARGET_BITRATE_MIN, self.target_bitrate_max);
     }
-}
-
-/// Mean and variance.
-fn moments<'a>(values: impl Iterator<Item = &'a f64> + Clone) -> (f64, f64) {
-    let count = values.clone().count().max(1) as f64;
-    let mean = values.clone().sum::<f64>() / count;
-    (mean, values.map(|value| (value - mean).powi(2)).sum::<f64>() / count)
 }

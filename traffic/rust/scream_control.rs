@@ -4,8 +4,12 @@
 
 use std::collections::VecDeque;
 
+use crate::{
+    base_delay::{keep, BaseDelay},
+    delay_target::{moments, DelayTarget},
+};
+
 const QDELAY_TARGET_LO: f64 = 0.1;
-const QDELAY_TARGET_HI: f64 = 0.4;
 const QDELAY_WEIGHT: f64 = 0.1;
 const QDELAY_TREND_TH: f64 = 0.2;
 const QDELAY_TREND_LO: f64 = 0.2;
@@ -16,7 +20,7 @@ const MAX_BYTES_IN_FLIGHT_HEAD_ROOM: f64 = 1.1;
 const GAIN: f64 = 1.0;
 const BETA_LOSS: f64 = 0.8;
 const BETA_R: f64 = 0.9;
-pub const RATE_ADJUST_INTERVAL: f64 = 0.2;
+const RATE_ADJUST_INTERVAL: f64 = 0.2;
 const TARGET_BITRATE_MIN: f64 = 64_000.0;
 const RAMP_UP_SPEED: f64 = 200_000.0;
 const PRE_CONGESTION_GUARD: f64 = 0.1;
@@ -27,11 +31,7 @@ const RATE_PACE_MIN: f64 = 50_000.0;
 
 const SAMPLED: f64 = 0.05;
 const TREND_SAMPLES: usize = 20;
-const VARIANCE_SAMPLES: usize = 200;
-const AVERAGE_SAMPLES: usize = 50;
 const FLIGHT_WINDOW: f64 = 5.0;
-/// RFC 6817: the least delay of each of the last ten minutes.
-const BASE_HISTORY: usize = 10;
 
 struct Packet {
     seq: u64,
@@ -59,6 +59,8 @@ impl Meter {
 pub struct Control {
     most_bps: f64,
     pub target_bps: f64,
+    /// When the media's rate is next set anew.
+    pub next_rate: f64,
     last_max_bps: f64,
     cwnd: f64,
     rtt: f64,
@@ -71,13 +73,12 @@ pub struct Control {
     last_loss: f64,
     loss_event_rate: f64,
     counted: f64,
-    bases: VecDeque<(f64, f64)>,
+    base: BaseDelay,
     qdelay: f64,
-    qdelay_target: f64,
+    qdelay_target: DelayTarget,
     sampled: f64,
     fraction_avg: f64,
     fractions: VecDeque<f64>,
-    norms: VecDeque<f64>,
     trend: f64,
     trend_mem: f64,
     transmitted: Meter,
@@ -91,6 +92,7 @@ impl Control {
         Self {
             most_bps,
             target_bps: TARGET_BITRATE_MIN,
+            next_rate: RATE_ADJUST_INTERVAL,
             last_max_bps: 1.0,
             cwnd: MIN_CWND,
             rtt: 0.0,
@@ -103,13 +105,12 @@ impl Control {
             last_loss: f64::NEG_INFINITY,
             loss_event_rate: 0.0,
             counted: 0.0,
-            bases: VecDeque::new(),
+            base: BaseDelay::default(),
             qdelay: 0.0,
-            qdelay_target: QDELAY_TARGET_LO,
+            qdelay_target: DelayTarget::new(QDELAY_TARGET_LO),
             sampled: f64::NEG_INFINITY,
             fraction_avg: 0.0,
             fractions: VecDeque::from([0.0; TREND_SAMPLES]),
-            norms: VecDeque::new(),
             trend: 0.0,
             trend_mem: 0.0,
             transmitted: Meter::default(),
@@ -130,7 +131,7 @@ impl Control {
 
     /// Whether a packet may go now; the pace aside.
     pub fn allows(&self, bytes: usize) -> bool {
-        let slack = if self.qdelay <= self.qdelay_target { MSS as f64 } else { 0.0 };
+        let slack = if self.qdelay <= self.qdelay_target.seconds { MSS as f64 } else { 0.0 };
         (self.in_flight() + bytes) as f64 <= self.cwnd + slack
     }
 
@@ -191,7 +192,7 @@ impl Control {
             self.packets.pop_front();
         }
         if let Some(delay) = delay {
-            self.qdelay = delay - self.base(now, delay);
+            self.qdelay = delay - self.base.least(now, delay);
         }
         self.samples(now);
         self.counts_losses(now, lost);
@@ -207,44 +208,17 @@ impl Control {
         self.resumes(now);
     }
 
-    /// Of a packet's `delay`, by clocks that need not agree, what is no queue (RFC 6817).
-    fn base(&mut self, now: f64, delay: f64) -> f64 {
-        match self.bases.back_mut() {
-            Some((since, least)) if now - *since < 60.0 => *least = least.min(delay),
-            _ => self.bases.push_back((now, delay)),
-        }
-        if self.bases.len() > BASE_HISTORY {
-            self.bases.pop_front();
-        }
-        self.bases.iter().map(|(_, least)| *least).fold(f64::INFINITY, f64::min)
-    }
-
     fn samples(&mut self, now: f64) {
         if now - self.sampled < SAMPLED {
             return;
         }
         self.sampled = now;
-        let fraction = self.qdelay / self.qdelay_target;
+        let fraction = self.qdelay / self.qdelay_target.seconds;
         self.fraction_avg += QDELAY_WEIGHT * (fraction - self.fraction_avg);
         keep(&mut self.fractions, fraction, TREND_SAMPLES);
         self.trend = (steadiness(&self.fractions) * self.fraction_avg).clamp(0.0, 1.0);
         self.trend_mem = (0.99 * self.trend_mem).max(self.trend);
-        keep(&mut self.norms, self.qdelay / QDELAY_TARGET_LO, VARIANCE_SAMPLES);
-        self.aims();
-    }
-
-    /// A queue that stays where it is, or is lost from, has another flow in it: the target follows it.
-    fn aims(&mut self) {
-        let (_, variance) = moments(self.norms.iter());
-        let (average, _) = moments(self.norms.iter().rev().take(AVERAGE_SAMPLES));
-        let new = (average + variance.sqrt()) * QDELAY_TARGET_LO;
-        self.qdelay_target = match () {
-            () if self.loss_event_rate > 0.002 => 1.5 * new,
-            () if variance < 0.2 => new,
-            () if new < QDELAY_TARGET_LO => new.max(self.qdelay_target * 0.5),
-            () => self.qdelay_target * 0.9,
-        }
-        .clamp(QDELAY_TARGET_LO, QDELAY_TARGET_HI);
+        self.qdelay_target.samples(self.qdelay, self.loss_event_rate);
     }
 
     /// The fraction of round trips with losses, of the last hundred or so.
@@ -270,7 +244,8 @@ impl Control {
             }
             return;
         }
-        let off_target = (self.qdelay_target - self.qdelay) / self.qdelay_target;
+        let target = self.qdelay_target.seconds;
+        let off_target = (target - self.qdelay) / target;
         if off_target <= 0.0 || in_flight * 1.25 + newly > self.cwnd {
             self.cwnd += GAIN * off_target * newly * MSS as f64 / self.cwnd;
         }
@@ -288,6 +263,7 @@ impl Control {
 
     /// Sets the media's rate anew, every RATE_ADJUST_INTERVAL, with `queued` bytes not sent yet.
     pub fn adjusts(&mut self, queued: usize) {
+        self.next_rate += RATE_ADJUST_INTERVAL;
         for meter in [&mut self.transmitted, &mut self.acknowledged, &mut self.encoded] {
             meter.read(RATE_ADJUST_INTERVAL);
         }
@@ -308,20 +284,6 @@ impl Control {
         let limit = current.max(self.encoded.bps).max(median(&self.media_bps)) * (2.0 - self.trend_mem);
         self.target_bps = self.target_bps.min(limit).clamp(TARGET_BITRATE_MIN, self.most_bps);
     }
-}
-
-fn keep(history: &mut VecDeque<f64>, value: f64, most: usize) {
-    history.push_back(value);
-    if history.len() > most {
-        history.pop_front();
-    }
-}
-
-/// Mean and variance.
-fn moments<'a>(values: impl Iterator<Item = &'a f64> + Clone) -> (f64, f64) {
-    let count = values.clone().count().max(1) as f64;
-    let mean = values.clone().sum::<f64>() / count;
-    (mean, values.map(|value| (value - mean).powi(2)).sum::<f64>() / count)
 }
 
 fn median(values: &VecDeque<f64>) -> f64 {

@@ -13,6 +13,7 @@ import polars as pl
 
 from sojourn.apps.base import ServiceError
 from sojourn.apps.call import BrowserCall as Browsers
+from sojourn.apps.standins.call.camera import FPS, FRAMES
 from sojourn.apps.two_party import FAR
 from sojourn.hardware.machine.files import log_file
 from sojourn.harness.lab.contract import Lab
@@ -22,6 +23,8 @@ from sojourn.scoring.gates.base import gate
 from sojourn.scoring.gates.calls import call_feedback, media
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.packets.pcapng import CE
+from sojourn.scoring.packets.sojourn import crossings
+from sojourn.scoring.picture.glass_to_glass import camera_log, frame_delays, shown_frames
 from sojourn.scoring.schema.columns import ESTIMATES, NETEQ, TALKS, TONES
 from sojourn.scoring.sound.ear import SOUND, TONE_S, Sound, ear
 from sojourn.scoring.sound.neteq import COLUMNS, neteq_log
@@ -37,8 +40,14 @@ def browsers(call: spec.Call) -> Browsers:
     """Return the two ends of such a call; renders their cameras' film if it is missing. Raises ServiceError."""
     assert call.ecn != "nqb", "no real-time lab has it, see missing_capability"
     made = Browsers(
-        bitrate_bps=call.bitrate_bps, cc=call.cc, ecn=call.ecn, trial=call.trial, sound=call.sound, recorder=None
-    )  # fmt: skip
+        bitrate_bps=call.bitrate_bps,
+        cc=call.cc,
+        ecn=call.ecn,
+        trial=call.trial,
+        sound=call.sound,
+        pictures=True,
+        recorder=None,
+    )
     made.prepare()
     return made
 
@@ -59,12 +68,13 @@ def call_shown(parts: Instruments, requested: spec.Call, folder: Path) -> Browse
     return call
 
 
-def arrived(call: Browsers, lab: Lab, client: pl.DataFrame, server: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the packets of a call captured behind the bottleneck: down, up."""
+def of_call(call: Browsers, lab: Lab, down: pl.DataFrame, up: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the packets of a call that go down, of the capture `down`, and those that go up, of the capture `up`."""
     ends = call.facts["call"]
-    down = per_flow.select(client, src=lab.addresses.server, sport=ends["server_port"], dport=ends["client_port"])
-    up = per_flow.select(server, src=lab.addresses.client, sport=ends["client_port"], dport=ends["server_port"])
-    return down, up
+    return (
+        per_flow.select(down, src=lab.addresses.server, sport=ends["server_port"], dport=ends["client_port"]),
+        per_flow.select(up, src=lab.addresses.client, sport=ends["client_port"], dport=ends["server_port"]),
+    )
 
 
 def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) -> pl.DataFrame:
@@ -84,15 +94,63 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
     return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 
-def _told(evidence: Path) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the lines of the two ends' pages, by the end: of the server, which sends down, first."""
-    files = {"server": evidence / FAR / "player.jsonl", "client": evidence / "player.jsonl"}
-    return {end: [json.loads(line) for line in file.read_text().splitlines()] for end, file in files.items()}
+def crossed(
+    before: tuple[pl.DataFrame, pl.DataFrame],
+    behind: tuple[pl.DataFrame, pl.DataFrame],
+    paths_ms: tuple[float, float],
+    t0: float,
+    seconds: float,
+) -> pl.DataFrame:
+    """Return the rows of CROSSINGS of a call's packets down and up, captured before and behind the bottleneck.
+
+    `paths_ms` are the configured delays between the captures; the packets are of `seconds` s from `t0` (Unix s) on.
+    """
+    parts = [
+        crossings(sent, came, path_ms).select(
+            (pl.col("t") - t0).round(9).alias("t_s"),
+            pl.lit(n, pl.Int64).alias("talk"),
+            pl.col("ip_bytes").cast(pl.Int64) - _IP_UDP_BYTES,
+            (pl.col("sojourn_ms") * 1e3).round(3).alias("queue_us"),
+            pl.col("marked").cast(pl.Int64),
+        )
+        for n, (sent, came, path_ms) in enumerate(zip(before, behind, paths_ms, strict=True))
+    ]
+    table = pl.concat(parts).rename({"ip_bytes": "bytes"})
+    return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+
+
+def pictures(logs: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: float) -> pl.DataFrame:
+    """Return the rows of PICTURES of the frames that the cameras captured within `seconds` s from `t0` (Unix s) on.
+
+    `logs` have the lines of both ends' player.jsonl, of the server's first, which sends down.
+    """
+    parts, ends = [], list(logs.values())
+    for n, (sends, receives) in enumerate((ends, reversed(ends))):
+        camera = camera_log(sends, FRAMES)
+        came = [entry for line in receives if line.get("event") == "delivered" for entry in line["detail"]]
+        delivered = pl.DataFrame(
+            [(at / 1e3, number) for number, _, at in came], {"t": pl.Float64, "frame": pl.Int64}, orient="row"
+        )
+        delays = frame_delays(shown_frames(delivered, camera, FRAMES / FPS), camera, on_change=True)
+        parts.append(
+            delays.select(
+                (pl.col("t") - t0).round(6).alias("t_s"),
+                pl.lit(n, pl.Int64).alias("talk"),
+                (pl.col("delay_ms") * 1e3).round(1).alias("delay_us"),
+            )
+        )
+    return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 
 def seen_by_ends(evidence: Path) -> dict[str, list[Mapping[str, Any]]]:
     """Return what the pages of the two ends report every second, by the end: of the server, which sends down, first."""
-    return {end: [it for it in lines if it.get("event") == "call"] for end, lines in _told(evidence).items()}
+    return {end: [line for line in lines if line.get("event") == "call"] for end, lines in logs_of(evidence).items()}
+
+
+def logs_of(evidence: Path) -> dict[str, list[Mapping[str, Any]]]:
+    """Return all lines of the two ends' player.jsonl, of the server, which sends down, first."""
+    files = {"server": evidence / FAR / "player.jsonl", "client": evidence / "player.jsonl"}
+    return {end: [json.loads(line) for line in file.read_text().splitlines()] for end, file in files.items()}
 
 
 def heard(evidence: Path) -> list[Sound | None]:
@@ -100,7 +158,7 @@ def heard(evidence: Path) -> list[Sound | None]:
 
     Raises RecordingError.
     """
-    told = _told(evidence)
+    told = logs_of(evidence)
     ways = ("client", "server", evidence), ("server", "client", evidence / FAR)
     return [
         ear(told[listener], told[speaker], folder / SOUND) if (folder / SOUND).exists() else None

@@ -25,11 +25,14 @@ from sojourn.harness.lab.under_test import ManagedRouter
 from sojourn.harness.matrix.capabilities import has_user_program, missing_capability, working_hops
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.real_call import (
-    arrived,
     call_shown,
+    crossed,
     estimates,
     heard,
+    logs_of,
     neteq,
+    of_call,
+    pictures,
     proven,
     seen_by_ends,
     talks,
@@ -260,8 +263,12 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
         delays = [of(file) for of, file in zip(read, files, strict=True)]
         samples.probed(delays, t0, cell.seconds).write_csv(folder / "probes.csv")
     if run.call:
-        ways = arrived(run.call, run.lab, seen["client"], seen["server"])
+        ways = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
+        before, paths = of_call(run.call, run.lab, down=seen["server"], up=seen["client"]), bottleneck(cell)
+        paths_ms = paths.down.path.delay_us / 1e3, paths.up.path.delay_us / 1e3
+        crossed(before, ways, paths_ms, t0, cell.seconds).write_csv(folder / "crossings.csv")
+        pictures(logs_of(run.evidence), t0, cell.seconds).write_csv(folder / "pictures.csv")
         estimates(seen_by_ends(run.evidence), t0, cell.seconds).write_csv(folder / "estimates.csv")
     if cell.call and cell.call.sound:
         run.heard = heard(run.evidence)
@@ -316,7 +323,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
     gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))
     if run.call and cell.call:
-        ways_seen = arrived(run.call, run.lab, seen["client"], seen["server"])
+        ways_seen = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])
         gates += proven(cell.call, ways_seen, seen_by_ends(run.evidence), run.began, cell.seconds)
     for way, sound in zip(("down", "up"), run.heard, strict=False):
         span = run.began, run.began + cell.seconds

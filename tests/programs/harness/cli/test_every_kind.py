@@ -123,8 +123,9 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
 CELLS = [kind for kind in KINDS if "cell" in kind]
 #: What is refused, and the code of the refusal; empty where its class has none.
 REFUSED: dict[tuple[str, str], str] = {
-    **{(reader, kind): "no-victim" for reader in ("figure", "figure of delays", "mos", "quality", "ecn", "film")
+    **{(reader, kind): "no-victim" for reader in ("figure", "figure of delays", "mos", "quality", "film")
        for kind in CELLS},
+    **{("ecn", kind): "missing" for kind in CELLS},  # without captures
     **{("bundle export of no names", kind): "" for kind in CELLS},
     **{("flent", kind): "no-cell" for kind in ("victim's", "soak's")},
     ("mos", "victim's"): "", ("mos", "soak's"): "",  # without the reference software

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The laws of SCReAM v2's control with the constants of draft-johansson-ccwg-rfc8298bis-screamv2-07.
 
+#[path = "../../../../traffic/rust/base_delay.rs"]
+mod base_delay;
+#[path = "../../../../traffic/rust/delay_target.rs"]
+mod delay_target;
 #[path = "../../../../traffic/rust/scream2_control.rs"]
 mod scream2_control;
 
@@ -182,7 +186,7 @@ fn a_queue_above_half_of_its_target_reduces_as_marks_would() {
         path.round(|_| Some(false), 0.058);
     }
     assert!(path.control.ref_wnd < 0.5 * calm);
-    assert!((0.06..=0.4).contains(&path.control.qdelay_target));
+    assert!((0.06..=0.4).contains(&path.control.qdelay_target.seconds));
 }
 
 #[test]

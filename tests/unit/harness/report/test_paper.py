@@ -111,12 +111,13 @@ def test_chosen_players_decide_the_tables_that_name_them(checkout: Path) -> None
     [
         ("harm --kernel-source=kernels/mine", "kernels/mine/tcp_mine.c"),
         ("harm --contenders=cubic,program:quic-bbr3", "traffic/rust/noq/main.rs"),
+        ("harm --origin-protocol=h3", "traffic/rust/origin/main.rs"),
     ],
 )
 def test_kernel_files_and_programs_that_a_command_names_decide_its_table(
     checkout: Path, command: str, file: str
 ) -> None:
-    (checkout / file).parent.mkdir(parents=True)
+    (checkout / file).parent.mkdir(parents=True, exist_ok=True)
     (checkout / file).write_text("one\n")
     (readme := (checkout / file).with_name("README.md")).write_text("words\n")
     table = TABLE.model_copy(update={"commands": (command,)})
@@ -244,7 +245,7 @@ def test_a_flow_that_got_nothing_has_a_rate_and_no_share() -> None:
     [
         ("map", "map rtt=10ms,20ms", [1], None),
         ("overview", "harm --scenario=access-line", [1], None),
-        ("media", "map call-cc=gcc,scream", [1], None),
+        ("media", "matrix l4s-media", [2], None),
         ("published", "matrix s1", [2], None),
         ("film", "harm", [0, 1], "interrupted"),
         ("harm", "harm --repeat=6", [1], "interrupted"),

@@ -14,8 +14,8 @@ from sojourn.scoring.schema.scores import HARMED
 #: What a record of a cell has besides figures.
 _SPECIFIED = {"flow", "probe", "contender", "rtt_ms", "up", "start_s", "end_s", "ecn", "ccdf", "ms", "percent"}
 _PARTS = {
-    "while_flow", "flows", "total", "periods", "last", "probes", "call", "packets", "protection", "short", "wire",
-    "replay",
+    "while_flow", "flows", "total", "periods", "last", "probes", "call", "media", "packets", "protection", "short",
+    "wire", "replay",
 }  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_every_figure_of_a_cell_is_declared() -> None:
     fields = {(record.__name__, name) for record in records for name in record.model_fields}
     known = {(record.__name__, name) for record in records for name in metrics_of(record)}
     assert {it for it in fields - known if it[1] not in _SPECIFIED | _PARTS} == {
-        ("CellScores", "window_s"), ("PacketScores", "series"),
+        ("CellScores", "window_s"), ("MediaPhase", "window_s"), ("PacketScores", "series"),
     }  # fmt: skip
 
 

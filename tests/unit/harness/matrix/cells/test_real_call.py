@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from sojourn.harness.matrix.cells.real_call import estimates, proven, seen_by_ends
-from sojourn.scoring.packets.pcapng import CE, ECT1, NOT_ECT
+from sojourn.apps.standins.call.camera import FRAMES
+from sojourn.harness.matrix.cells.real_call import crossed, estimates, pictures, proven, seen_by_ends
+from sojourn.scoring.packets.pcapng import CE, ECT1, NOT_ECT, SCHEMA, UDP
 from sojourn.traffic.spec import Call
 
 T0, SECONDS = 1000.0, 10.0
@@ -71,3 +72,37 @@ def test_the_rates_that_the_ends_allow_are_read_from_their_pages(tmp_path: Path)
         file.write_text("".join(json.dumps(line) + "\n" for line in [*map(second, times), others]))
     table = estimates(seen_by_ends(tmp_path), T0, SECONDS)
     assert table.rows() == [(2, 0, 1e6 + 2), (3, 1, 1e6 + 3)], "the server's end sends down; within the cell only"
+
+
+def captured(*packets: tuple[float, int, int]) -> pl.DataFrame:
+    """A call's packets of one direction, by time (s from T0), fingerprint and ECN field; 1028 bytes each."""
+    rows = [
+        {"t_ns": round((T0 + t) * 1e9), "src": 1, "sport": 1, "dst": 2, "dport": 2, "proto": UDP, "ip_bytes": 1028}
+        | {"payload": 1000, "ecn": ecn, "ip_id": 0, "fingerprint": one}
+        for t, one, ecn in packets
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def test_a_packet_is_in_the_bottleneck_from_one_capture_to_the_other_less_the_path() -> None:
+    ticks = [(9.0 + n, 100 + n, ECT1) for n in range(6)]  # what is on its way when a capture ends is not judged
+    down = captured((1, 1, ECT1), (2, 2, ECT1), (3, 3, ECT1), *ticks)
+    behind = captured((1.015, 1, ECT1), (3.012, 3, CE), *((t + 0.01, *rest) for t, *rest in ticks))
+    table = crossed((down, captured()), (behind, captured()), (10, 10), T0, SECONDS)
+    assert table.head(3).rows() == [(1, 0, 1000, 5000, 0), (2, 0, 1000, None, 0), (3, 0, 1000, 2000, 1)]
+    assert table["t_s"].max() <= SECONDS, "within the cell only"
+
+
+def test_a_picture_is_under_way_from_its_capture_until_the_other_page_has_it() -> None:
+    def frames(event: str, *seen: tuple[int, float]) -> dict[str, Any]:
+        return {"t": T0, "event": event, "detail": [[n % FRAMES, t * 1e6, (T0 + t) * 1e3] for n, t in seen]}
+
+    taken = [(n, n / 31) for n in range(3 * FRAMES)]
+    came = [(n, t + 0.05) for n, t in taken if n != 40]
+    logs = {"server": [frames("camera", *taken)], "client": [frames("camera"), frames("delivered", *came)]}
+    table = pictures(logs, T0, SECONDS)
+    assert set(table["talk"]) == {0}
+    lost = table.filter(pl.col("delay_us").is_null())
+    assert lost["t_s"].to_list() == [pytest.approx(40 / 31, abs=1e-6)]
+    assert table.drop_nulls()["delay_us"].to_list() == pytest.approx([50_000] * (table.height - 1), abs=1)
+    assert table.height > 8 * 31
