@@ -37,10 +37,10 @@ _BEST = f"player.best() === {RUNGS[-1].height} && player.shown() === player.best
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Clip:
-    """Four seconds of the real clip in two renditions, which last 40 s."""
+    """Four seconds of the real clip in two renditions, which last 200 s."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return ensure_clip(seconds=4, ladder=RUNGS, film_seconds=40)
+        return ensure_clip(seconds=4, ladder=RUNGS, film_seconds=200)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def played(service: ChosenPlayer, clip: Clip, folder: Path, chromium: Any) -> li
         try:
             page.add_init_script(path=SCRIPT)
             page.goto(origin.url + path)
-            end = time.monotonic() + 30
+            end = time.monotonic() + 90
             while not enough():
                 assert time.monotonic() < end, (page.evaluate("window.playerError"), lines)
                 page.wait_for_timeout(100)
