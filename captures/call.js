@@ -66,6 +66,10 @@
     return best;
   }
 
+  // The statistics of every picture that a room's page shows, by party.
+  const tiles = (streams) => Object.fromEntries(streams
+    .filter(({ stats }) => stats.type === 'inbound-rtp' && stats.trackIdentifier in player.tiles.tracks)
+    .map(({ stats }) => [player.tiles.tracks[stats.trackIdentifier], pick(stats, WANTED.inbound)]));
   const pick = (stats, names) => Object.fromEntries(names.map((name) => [name, stats?.[name] ?? null]));
   async function sample() {
     const streams = [];
@@ -100,6 +104,7 @@
       outbound: pick(outbound?.stats, WANTED.outbound),
       pair: pick(pair, WANTED.pair),
       path: remote ? player.path : null,
+      ...(player.tiles ? { tiles: tiles(streams) } : {}), // in a room
       ...(sound && player.hear ? { sound: pick(sound, WANTED.sound) } : {}), // if the call's sound is tapped
       ...(transport?.ccfbMessagesReceived === undefined ? {} : { // only RFC 8888 feedback is counted
         marks: {

@@ -232,6 +232,10 @@ _RULES = (
         "a call has sound in simulated time only, where its delay is exact; omit --call-sound, or use --lab=sim",
     ),
     _Rule(
+        "service", lambda it: "parties" in it.takes and it.lab != "sim",
+        "a room needs more processors than a lab in real time has; use --lab=sim, or --service=call",
+    ),
+    _Rule(
         "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
         "--ladder already sets the highest quality; omit --max-quality or --ladder",
     ),
