@@ -50,6 +50,14 @@
   window.RTCPeerConnection = window.webkitRTCPeerConnection = kept;
   player.state = () => connections.map((peer) => peer.connectionState).join(', ') || 'no connection';
 
+  // The last frames too: the end of a run is no full second.
+  const { drain } = player;
+  player.drain = () => {
+    if (seen.length) tell('camera', seen);
+    seen = [];
+    return drain();
+  };
+
   // The largest element that shows the received picture; a site may show it in a thumbnail too.
   const area = ({ clientWidth, clientHeight }) => clientWidth * clientHeight;
   player.video = () => [...document.querySelectorAll('video')]
@@ -113,8 +121,6 @@
         },
       }),
     });
-    tell('camera', seen);
-    seen = [];
     const source = outbound?.report.get(outbound.stats.mediaSourceId)?.trackIdentifier;
     const track = outbound?.peer.getSenders().find((sender) => sender.track?.id === source)?.track;
     if (track && track !== sent) watch(sent = track);
