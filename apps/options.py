@@ -38,6 +38,7 @@ SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
 _BUFFER_S = (2, 120)
 _LATENCY_S = (1, 10)
+_PARTIES = (2, 8)
 
 
 class BadValue(ValueError):
@@ -109,6 +110,15 @@ def latency_seconds(text: str) -> float:
     if not _LATENCY_S[0] <= seconds <= _LATENCY_S[1]:
         raise BadValue("out-of-range", f"{text!r} is out of range; give 1 to 10 seconds")
     return seconds
+
+
+def party_count(text: str) -> int:
+    """Return the number of parties of a room. Raises BadValue."""
+    if not text.isdecimal():
+        raise BadValue("invalid-value", f"{text!r} is not a number of parties; give {_PARTIES[0]} to {_PARTIES[1]}")
+    if not _PARTIES[0] <= int(text) <= _PARTIES[1]:
+        raise BadValue("out-of-range", f"{text!r} is out of range; give {_PARTIES[0]} to {_PARTIES[1]} parties")
+    return int(text)
 
 
 def resolved(text: str) -> Path:
@@ -297,6 +307,21 @@ class ServiceOptions(BaseModel):
         ),
         Field(exclude_if=lambda sound: not sound),  # as in the records of earlier versions
     ] = False  # fmt: skip
+    parties: Annotated[
+        int,
+        Option("victim", "what", "Parties of a room, the victim included, 2 to 8", "4", parse=party_count),
+        Field(exclude_if=lambda parties: parties == 4),  # as in the records of earlier versions
+    ] = 4
+    layers: Annotated[
+        Literal["simulcast", "svc"],
+        Option(
+            "victim", "what",
+            "Layers of every picture in a room: simulcast, three encodings by VP8, or svc, one by VP9 with three "
+            "spatial layers",
+            "simulcast", choices=("simulcast", "svc"),
+        ),
+        Field(exclude_if=lambda layers: layers == "simulcast"),  # as in the records of earlier versions
+    ] = "simulcast"  # fmt: skip
     driver: Annotated[
         str,
         Option("recording", "how", "Library that drives the browser", "playwright", choices=DRIVERS),

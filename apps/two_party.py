@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all calls share: two Chromiums with fake cameras, one on each side of the router, and the far end's screen."""
+"""What all calls share: Chromiums with fake cameras on both sides of the router, and the far end's screen."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ FAR = "far"
 START_S, POLL_S = 30.0, 0.25
 _STATE = "() => window.__sojourn.state()"
 _PATH = "() => window.__sojourn.path"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where the browser of one end runs: names, host, screen and its size in px, and the folder of its recordings."""
+
+    name: str
+    of: str  # used in file names
+    place: Place
+    display: str
+    size: tuple[int, int]
+    folder: Path
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass
@@ -86,6 +99,8 @@ class TwoParty(Service):
         self._driver, self._recorder = DRIVERS[driver], RECORDERS[recorder] if recorder else None
         #: The other end and the client, in the order in which they start.
         self._ends: list[Party] = []
+        #: Further parties of a room, on the other end's side.
+        self._others: list[Party] = []
         #: The cameras' clips, created by `prepare`.
         self._cameras: list[Camera] = []
         #: What both speak, a WAV file; None: no sound.
@@ -136,14 +151,14 @@ class TwoParty(Service):
     def _open_far_screen(self, stage: Stage) -> None:
         self._far = stage.run / FAR
         self._far.mkdir(exist_ok=True)
-        screen = Display.start(_far_place(stage), log_file(stage.run, "xvfb-far"), self.far_size)
+        screen = Display.start(far_place(stage), log_file(stage.run, "xvfb-far"), self.far_size)
         self._far_display = screen.name
         self._keep("the other end's screen", screen.process, screen.stop)
         if self._recorder:
             recorder = self._recorder.start(
                 screen.name,
                 self._far,
-                place=_far_place(stage),
+                place=far_place(stage),
                 size=self.far_size,
                 on_change=not stage.real_time,
                 wrap=stage.on_time,
@@ -152,26 +167,35 @@ class TwoParty(Service):
 
     def _dial(self, stage: Stage, camera: Camera, url: str, **trusted: Any) -> None:
         """Start both ends at `url`; `trusted` as for `flags`. Return when each shows the other."""
+        for seat in self._seats(stage):
+            self._take_seat(seat, camera, url, self._ends, **trusted)
+        self.meet()
+
+    def _seats(self, stage: Stage) -> tuple[Seat, Seat]:
+        """Return the seats of the other end and of the client, in the order in which they start."""
         here = self.fills or (stage.width, stage.height)
-        ends: tuple[tuple[str, str, Place, str, tuple[int, int], Path], ...] = (
-            ("the other end", FAR, _far_place(stage), self._far_display, self.far_size, self._far),
-            ("the client", "client", stage.client, stage.display, here, stage.run),
+        return (
+            Seat("the other end", FAR, far_place(stage), self._far_display, self.far_size, self._far),
+            Seat("the client", "client", stage.client, stage.display, here, stage.run),
         )
+
+    def _take_seat(self, seat: Seat, camera: Camera, url: str, ends: list[Party], **trusted: Any) -> None:
+        """Start the browser of a seat at `url` and add it to `ends`; `trusted` as for `flags`."""
+        width, height = seat.size
+        arguments = [
+            *flags(width=width, height=height, **trusted),
+            *_device_flags(camera, self._voice),
+            *self.arguments,
+            *seat.arguments,
+        ]
         before = [PICTURES_SCRIPT] if self.pictures else []
         scripts = [SCRIPT, *before, CALL_SCRIPT, *([SOUND_SCRIPT] if self._voice else [])]
-        for name, of, place, display, (width, height), folder in ends:
-            arguments = [
-                *flags(width=width, height=height, **trusted),
-                *_device_flags(camera, self._voice),
-                *self.arguments,
-            ]
-            chromium = self._driver(
-                place, display, arguments, scripts=scripts, program=self.browser, profile=self.profile
-            )
-            end = Party(name, of, chromium, PlayerRecorder(chromium, folder / "player.jsonl"), folder)
-            self._ends.append(end)
-            self.enter(end, url)
-        self.meet()
+        chromium = self._driver(
+            seat.place, seat.display, arguments, scripts=scripts, program=self.browser, profile=self.profile
+        )
+        recorder = PlayerRecorder(chromium, seat.folder / "player.jsonl")
+        ends.append(Party(seat.name, seat.of, chromium, recorder, seat.folder))
+        self.enter(ends[-1], url)
 
     def meet(self) -> None:
         """Return when each end shows the other. Raises ServiceError if they do not."""
@@ -197,9 +221,13 @@ class TwoParty(Service):
 
     def _hang_up(self) -> None:
         with contextlib.ExitStack() as each:
-            for end in self._ends:
+            for end in self._everyone:
                 each.callback(end.stop)
-        self._ends = []
+        self._ends, self._others = [], []
+
+    @property
+    def _everyone(self) -> list[Party]:
+        return [*self._others, *self._ends]
 
     def sample(self) -> PlayerSample | None:
         return self._ends[1].recorder.latest if len(self._ends) == 2 else None
@@ -213,14 +241,14 @@ class TwoParty(Service):
         for name, process in self._processes.items():
             if (words := process.last_words()) is not None:
                 return f"{name} has ended: {words}"
-        for end in self._ends:
+        for end in self._everyone:
             if end.recorder.failure:
                 return f"{end.name}: {end.recorder.failure}"
         return None
 
     def keep_shown(self) -> str:
         secrets = self.credentials.secrets if self.credentials else ()
-        return kept_as(*(end.browser.keep_shown(self._run, end.of, secrets) for end in self._ends))
+        return kept_as(*(end.browser.keep_shown(self._run, end.of, secrets) for end in self._everyone))
 
     def stop(self) -> None:
         self._hang_up()
@@ -234,7 +262,7 @@ class TwoParty(Service):
         return {"chromium": self._ends[0].browser.version, "driver": self._ends[0].browser.driver}
 
 
-def _far_place(stage: Stage) -> Place:
+def far_place(stage: Stage) -> Place:
     """The host of the other end's programs: two browsers and two recorders are too much for one core."""
     return replace(stage.server, prefix=(*stage.all_cores, *stage.server.prefix))
 

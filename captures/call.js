@@ -51,6 +51,14 @@
   window.RTCPeerConnection = window.webkitRTCPeerConnection = kept;
   player.state = () => connections.map((peer) => peer.connectionState).join(', ') || 'no connection';
 
+  // The last frames too: the end of a run is no full second.
+  const { drain } = player;
+  player.drain = () => {
+    if (seen.length) tell('camera', seen);
+    seen = [];
+    return drain();
+  };
+
   // The largest element that shows the received picture; a site may show it in a thumbnail too.
   const area = ({ clientWidth, clientHeight }) => clientWidth * clientHeight;
   player.video = () => [...document.querySelectorAll('video')]
@@ -67,6 +75,10 @@
     return best;
   }
 
+  // The statistics of every picture that a room's page shows, by party.
+  const tiles = (streams) => Object.fromEntries(streams
+    .filter(({ stats }) => stats.type === 'inbound-rtp' && stats.trackIdentifier in player.tiles.tracks)
+    .map(({ stats }) => [player.tiles.tracks[stats.trackIdentifier], pick(stats, WANTED.inbound)]));
   const pick = (stats, names) => Object.fromEntries(names.map((name) => [name, stats?.[name] ?? null]));
   async function sample() {
     const streams = [];
@@ -101,6 +113,7 @@
       outbound: pick(outbound?.stats, WANTED.outbound),
       pair: pick(pair, WANTED.pair),
       path: remote ? player.path : null,
+      ...(player.tiles ? { tiles: tiles(streams) } : {}), // in a room
       ...(sound && player.hear ? { sound: pick(sound, WANTED.sound) } : {}), // if the call's sound is tapped
       ...(transport?.ccfbMessagesReceived === undefined ? {} : { // only RFC 8888 feedback is counted
         marks: {

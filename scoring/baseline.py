@@ -17,15 +17,23 @@ from sojourn.scoring.transport import demand
 def solo(
     setting: Setting, segments: list[rendition.Segment] | None, settle: float
 ) -> tuple[list[Window], list[Window]]:
-    """Return the first solo phase, and the baseline windows after the picture has recovered."""
-    first = [(p.start, p.end) for p in setting.phases if p.contender is None][:1]
+    """Return the first solo phase, and the baseline windows after the picture has recovered.
+
+    In a room, both end at the first step of the bottleneck's rate, since a room can be alone with a dip of the rate.
+    """
+    first = _before_steps([(p.start, p.end) for p in setting.phases if p.contender is None][:1], setting)
     best = rendition.dominant(rendition.shares(segments, first)) if segments else None
     windows = solo_windows(
         setting.phases,
         settle,
         since_recovery=lambda window: rendition.since_recovery(segments, window, best) if segments else window,
     )
-    return first, windows
+    return first, _before_steps(windows, setting)
+
+
+def _before_steps(windows: list[Window], setting: Setting) -> list[Window]:
+    step = min((rate["t"] for rate in setting.rates), default=math.inf) if setting.room else math.inf
+    return [(start, min(end, step)) for start, end in windows if start < step]
 
 
 def harms(rows: Sequence[PhaseScores], baseline: Metrics, capacity_mbps: float | None, *, call: bool) -> list[Harm]:

@@ -102,7 +102,7 @@ def over_time(evidence: Observations, span: Window, step: float) -> TimeSeries:
             rendition.mean_height(rendition.shares(evidence.picture.segments, [bin_])) for bin_ in pairwise(bounds)
         ]
     if evidence.picture.changes is not None:
-        series.fps = freezes.fps_series(evidence.picture.changes, bounds)
+        series.fps = [fps / evidence.picture.tiles for fps in freezes.fps_series(evidence.picture.changes, bounds)]
     if evidence.picture.stalls is not None:
         series.stalled_s = [freezes.frozen_s(evidence.picture.stalls, a, b) for a, b in pairwise(bounds)]
     if evidence.sound is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ from sojourn.traffic.probes import PROBES
 
 FAR, SECOND = "far", "second"
 """The folders of a call's other end, and of a second video that competes."""
+_FOLDER = re.compile(rf"{FAR}(-\d)?|{SECOND}")
 Read = TypeVar("Read")
 
 
@@ -68,6 +70,11 @@ class RecordedCapture(NamedTuple):
         return coverage is not None and coverage.complete(limits) and self.down > 0 and self.up > 0
 
 
+def party_folder(party: int) -> str:
+    """Return the folder of a room's party in the run; empty for the client's, which is the run's own."""
+    return {1: "", 2: FAR}.get(party, f"{FAR}-{party}")
+
+
 class RawFiles:
     """The folder of a run, or of a call's other end or second video in it; it collects the `damaged` files."""
 
@@ -85,12 +92,16 @@ class RawFiles:
         """The files of a call's other end; damage is noted in the run."""
         return RawFiles(self.folder / FAR, self.damaged)
 
+    def of_party(self, party: int) -> RawFiles:
+        """The files of a party of a room: 1 is the client, 2 the other end whose screen is recorded too."""
+        return RawFiles(self.folder / party_folder(party), self.damaged)
+
     def whole(self, file: Path, read: Callable[[], Read]) -> Read | None:
         """Return what `read` returns for `file`; a damaged file is noted and counts as not recorded."""
         try:
             return read()
         except (records.RecordError, RecordingError, pcapng.CaptureError, latency.ProbeError) as error:
-            name = f"{file.parent.name}/{file.name}" if file.parent.name in (FAR, SECOND) else file.name
+            name = f"{file.parent.name}/{file.name}" if _FOLDER.fullmatch(file.parent.name) else file.name
             # The text must not depend on the path.
             if (damage := Damage(name, str(error).replace(str(file), name))) not in self.damaged:
                 self.damaged.append(damage)
@@ -212,6 +223,16 @@ class Setting:
         return self.lab.get("call")
 
     @property
+    def room(self) -> Mapping[str, Any] | None:
+        """The tiles and layers of a room, a call of several parties, if the service is one."""
+        return self.lab.get("room")
+
+    @property
+    def parties(self) -> list[int]:
+        """The parties that the client of a room sees; empty for any other victim."""
+        return [tile["party"] for tile in self.room["tiles"]] if self.room else []
+
+    @property
     def sound(self) -> bool:
         """Whether it is a call with sound."""
         return self.call is not None and bool(self.call.get("sound"))
@@ -231,6 +252,7 @@ def needed(setting: Setting) -> list[tuple[str, ...]]:
         "timeline.json": True,
         "lab.json": True,
         **{f"{end}{name}": True for end in ends for name in (*of_screen, "player.jsonl")},
+        **{f"{party_folder(party)}/player.jsonl": True for party in setting.parties},
         **{f"{end}sound.flac": setting.sound for end in ends},
         "bulk.json": bool(parts),
         "ss.jsonl": any(part.bulk and not part.up for part in parts),

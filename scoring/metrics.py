@@ -59,10 +59,10 @@ class Observations:
             if table is not None:
                 values[name] = weighted(per_flow.goodput_bps(table, a, b) / 1e6 for a, b in windows)
         if self.picture.changes is not None and self.picture.frames is not None:
-            inside = latency.within(self.picture.frames, list(windows))
+            inside, tiles = latency.within(self.picture.frames, list(windows)), self.picture.tiles
             values |= {
-                "fps": weighted(freezes.fps_series(self.picture.changes, window)[0] for window in windows),
-                "speed": weighted(freezes.speed(self.picture.changes, a, b, self.clip_fps) for a, b in windows),
+                "fps": weighted(freezes.fps_series(self.picture.changes, window)[0] for window in windows) / tiles,
+                "speed": weighted(freezes.speed(self.picture.changes, a, b, self.clip_fps) for a, b in windows) / tiles,
                 "unread_share": frames.unread_share(inside),
             }
         if self.picture.stalls is not None:

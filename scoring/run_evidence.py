@@ -20,6 +20,7 @@ from sojourn.scoring.live_latency import latency_log
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import latency
 from sojourn.scoring.picture.shown import Picture, picture
+from sojourn.scoring.picture.tiles import tiles, together
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Jitter
 from sojourn.scoring.schema.windows import Window
@@ -55,8 +56,15 @@ class RunEvidence:
     @cached_property
     def picture(self) -> Picture:
         """The content of the victim's screen."""
+        if self.setting.room:
+            return together([*self.tiles.values()])
         other = self.files.of_other_end if self.setting.call else None
         return picture(self.files, other, self.setting)
+
+    @cached_property
+    def tiles(self) -> dict[int, Picture]:
+        """The picture of every party on the screen of a room's client; none for any other victim."""
+        return tiles(self.files, self.setting) if self.setting.room else {}
 
     @cached_property
     def far_picture(self) -> Picture | None:

@@ -22,6 +22,7 @@ from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import per_flow, queue_delay, sojourn
 from sojourn.scoring.picture.shown import freeze_entries, rendition_changes
 from sojourn.scoring.recovery import recovered
+from sojourn.scoring.room import parties
 from sojourn.scoring.run_evidence import RunEvidence
 from sojourn.scoring.schema.scores import Host, Metrics, PhaseScores, Scores
 from sojourn.scoring.schema.windows import Window
@@ -94,6 +95,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         sound_begins=begins - t0 if inputs.sound is not None and (begins := inputs.sound.begins) else None,
         blind=shown.blind,
         far=far,
+        parties=parties(inputs, far),
     )
 
 

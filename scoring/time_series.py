@@ -14,7 +14,7 @@ import polars as pl
 from sojourn.scoring.evidence import first_of
 from sojourn.scoring.packets.latency import ProbeError, read_irtt
 from sojourn.scoring.packets.queue_series import Points, QueueSeries, read_queue
-from sojourn.scoring.schema.scores import Curve, Scores, rate_steps
+from sojourn.scoring.schema.scores import Curve, PartyScores, PhaseScores, Scores, rate_steps
 from sojourn.traffic.probes import PROBES, LatencyProbe
 
 #: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
@@ -66,6 +66,8 @@ class RunSeries:
     """Median mouth-to-ear delay of a call's sound per step, ms."""
     gaps: Points = field(default_factory=list)
     """Gaps in the sound at the ear per step, ms."""
+    parties: dict[int, list[tuple[float, float, int]]] = field(default_factory=dict)
+    """Start, end and height of every party's picture in a room."""
     rates: list[tuple[float, float, float]] = field(default_factory=list)
     """Start, end and rate (Mbit/s) of every period of the downlink rate; empty if it does not step."""
 
@@ -104,11 +106,12 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         phases=phases,
         victim=_middles(scores, "victim_mbps"),
         contender=_while_competing(_middles(scores, "contender_mbps"), phases),
-        quality=_quality(scores, end),
+        quality=_quality(scores, scores.phases[0], end),
         frozen=[Frozen(f.kind, f.t, f.length) for f in scores.freezes if -f.length < f.t < end],
         ccdfs=[(name, _shown(getattr(scores, f"{probe.prefix}ccdf"), contenders)) for probe, name in names],
         queue=queue,
         rtts=[one for one in series if one.p50],
+        parties={one.party: _quality(one, one.phases[0], end) for one in scores.parties},
         rates=_rates(scores, end),
         ear=_middles(scores, "ear_ms"),
         gaps=[(t, None if gap is None else 1e3 * gap) for t, gap in _middles(scores, "ear_gap_s")],
@@ -180,10 +183,10 @@ def _while_competing(points: Points, phases: list[Span]) -> Points:
     return [(t, value if any(a <= t < b for a, b in competing) else None) for t, value in points]
 
 
-def _quality(scores: Scores, end: float) -> list[tuple[float, float, int]]:
-    before = [change.after for change in scores.renditions if change.t <= 0]
-    later = [change for change in scores.renditions if 0 < change.t < end]
-    height = before[-1] if before else later[0].before if later else scores.phases[0].dominant_height
+def _quality(seen: Scores | PartyScores, first: PhaseScores, end: float) -> list[tuple[float, float, int]]:
+    before = [change.after for change in seen.renditions if change.t <= 0]
+    later = [change for change in seen.renditions if 0 < change.t < end]
+    height = before[-1] if before else later[0].before if later else first.dominant_height
     segments, at = [], 0.0
     for change in later:
         if height is not None:

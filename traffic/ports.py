@@ -33,3 +33,5 @@ TALK = 5150
 """UDP: the listeners of a simulated call and of a competing call, down and up."""
 SECOND = 8443
 """TCP: the origin of a second video."""
+ROOM = 7882
+"""UDP: the media of a room's server."""

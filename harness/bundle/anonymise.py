@@ -46,8 +46,8 @@ Keep = Callable[[Path, Path, Pseudonyms], None]
 """Writes what may stay of a file to another. Raises RuntimeError or ValueError where the file cannot be read."""
 
 _KEY_BYTES = 32
-#: Folders of a call's other end, and of a second video.
-_FOLDERS = ("", "far", "second")
+#: Folders of a call's other end and of a room's other parties, and of a second video.
+_FOLDERS = ("", "far", *(f"far-{party}" for party in range(3, 9)), "second")
 #: Versions of Debian's packages, which nobody's machine has named; of anything else the numbers, or a digest.
 _PACKAGE = ("guest ", "caddy", "chromium", "iperf3", "irtt", "iproute2", "tcpdump", "ffmpeg")
 _REVISION = re.compile(r"(?:\d+:)?[\d.]+[-+~\w.]*")

@@ -63,6 +63,8 @@ _WORDS = frozenset(
         *("waiting", "playing", "pause", "ended", "seeking", "seeked", "stalled", "ratechange", "resize", "error"),
         *("spoken", "heard"),  # captures/sound.js
         *("decision", "latency", *(part for name in PLAYERS for part in name.split("-"))),
+        # apps/standins/room/room.js, and the set-up of a room.
+        *("tile", "joining", "joined", "published", "reconnecting", "reconnected", "room", "simulcast", "svc"),
         *("qualitychange", "ad", "camera", "unknown", "auto", "tiny", "small", "medium", "large", "highres"),
         *(f"hd{lines}" for lines in (720, 1080, 1440, 2160)),
         *("not", "ect", "ect0", "ce", "true", "false"),

@@ -247,6 +247,10 @@ _RULES = (
         "the origin of a broadcast with low latency has HTTP/1.1; omit --origin-protocol or --target-latency",
     ),
     _Rule(
+        "service", lambda it: "parties" in it.takes and it.lab != "sim",
+        "a room needs more processors than a lab in real time has; use --lab=sim, or --service=call",
+    ),
+    _Rule(
         "max-quality", lambda it: it.raw["ladder"] and it.raw["max-quality"],
         "--ladder already sets the highest quality; omit --max-quality or --ladder",
     ),

@@ -251,6 +251,60 @@ def far_table(scores: Scores) -> Grid:
     return _phase_table("The call as seen at the other end (upward direction).", scores, scores.far)
 
 
+_PARTY_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
+    ("phase", lambda p: p.name),
+    ("Mbit/s", lambda p: number(p.victim_mbps)),
+    ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
+    ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
+    ("mean lines", lambda p: number(p.mean_height)),
+    ("drops", lambda p: number(p.drops)),
+    ("frames/s", lambda p: number(p.fps)),
+    ("freezes", lambda p: number(p.freezes)),
+    ("frozen s", lambda p: number(p.freeze_s)),
+    ("camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
+    ("camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
+    ("within 0.4 s", lambda p: _percent(p.frames_in_time)),
+    ("never shown", lambda p: _percent(p.frame_loss)),
+]
+
+
+def party_name(party: int) -> str:
+    """Return the name of a room's party in tables and charts."""
+    return "1 (client, seen at party 2)" if party == 1 else str(party)
+
+
+def room_table(scores: Scores) -> Grid:
+    """Return one row per party of a room and phase; no rows for any other victim."""
+    grid = Grid(
+        "The picture of every party: the client's as party 2 saw it, the others on the client's screen. First picture: "
+        "from the moment when the client joins."
+    )
+    grid.heads = ["party", "first picture s", *(head for head, _ in _PARTY_COLUMNS)]
+    for one in scores.parties:
+        for number_of_phase, phase in enumerate(one.phases):
+            joined = number(one.first_picture_s) if not number_of_phase else ""
+            name = "" if number_of_phase else party_name(one.party)
+            cells = [cell(phase) for _, cell in _PARTY_COLUMNS]
+            grid.rows.append(Row([name, joined, *cells], bool(phase.contender)))
+    return grid
+
+
+def layer_steps_table(scores: Scores) -> Grid:
+    """Return how every party's picture followed the steps of the bottleneck's rate; no rows without steps."""
+    grid = Grid(
+        "Layers after every step of the bottleneck's rate, until the next: the time until a picture first lost lines, "
+        "and until it kept its best height for 5 s and more."
+    )
+    grid.heads = ["step", "party", "first drop after s", "lowest", "full again after s"]
+    steps = sorted(((step, one.party) for one in scores.parties for step in one.steps), key=lambda it: (it[0].t, it[1]))
+    for step, party in steps:
+        to = f"{step.t:.1f} s: {step.direction} {step.mbps:g} Mbit/s"
+        lowest = f"{step.lowest_height}p" if step.lowest_height else "–"
+        full = number(step.full_after_s, NOT_REACHED)
+        grid.rows.append(Row([to, party_name(party), number(step.first_drop_s), lowest, full]))
+    return grid
+
+
 def other_contenders_table(scores: Scores) -> Grid:
     """Return the results of contenders other than bulk flows; no rows without them."""
     own = [p for p in scores.phases if any(cell(p) != "–" for *_, cell in _OTHER_ROWS)]

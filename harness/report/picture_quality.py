@@ -45,6 +45,8 @@ def measure(run: Path, every_s: float | None, progress: Callable[[float], None])
         raise QualityError(f"{run}: {error}") from error
     if lab.get("screening"):
         raise QualityError(f"{run}: its screen was not recorded; repeat it with --recorder=ffmpeg")
+    if lab.get("room"):
+        raise QualityError(f"{run}: several pictures share the screen of a room; only a single one can be judged")
     clip = lab.get("clip")
     if scores.picture != "strip" or not clip:
         raise QualityError(f"{run}: it did not show Sojourn's film, so there is no reference to compare with")

@@ -16,9 +16,11 @@ from sojourn.harness.report.grids import (
     far_table,
     harm_table,
     lab_table,
+    layer_steps_table,
     other_contenders_table,
     phase_table,
     quality_table,
+    room_table,
 )
 from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
 from sojourn.harness.report.published_tables import services_table
@@ -40,6 +42,9 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
         console.print(_table(table))
     if scores.far:
         console.print(_table(far_table(scores)))
+    for table in (room_table(scores), layer_steps_table(scores)):
+        if table.rows:
+            console.print(_table(table))
     if scores.harm:
         console.print(_table(harm_table(scores)))
     if lab := lab_table(scores):

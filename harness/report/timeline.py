@@ -122,7 +122,7 @@ def panels(view: RunSeries) -> list[Panel]:
     drawn = {kind for kind, *_ in quality.spans}
     names = {"stall": "stall of 0.5 s or more", "freeze": "other freeze"}
     quality.names = {kind: name for kind, name in names.items() if kind in drawn}
-    strips = [goodput, quality]
+    strips = [goodput, _room(view, quality) if view.parties else quality]
     for probe in view.rtts:
         of = f"probe ({probe.name}), ms" if probe.name else "probe (ms)"
         kind = who(probe.name or "c")
@@ -150,6 +150,23 @@ def panels(view: RunSeries) -> list[Panel]:
         highest = _top(*(line.points for line in counted))
         strips.append(Panel(f"marks and drops of {queue.kind} per second", 100, highest, lines=counted))
     return strips
+
+
+def _room(view: RunSeries, quality: Panel) -> Panel:
+    """Return the panel of a room: a band for each party, in which its picture rises with its height.
+
+    Freezes are those of any picture on the client's screen, as in the panel `quality`.
+    """
+    heights = sorted({height for shown in view.parties.values() for _, _, height in shown})
+    rungs = {height: n + 1 for n, height in enumerate(heights)}
+    bands = {party: n * (len(rungs) + 1) for n, party in enumerate(sorted(view.parties, reverse=True))}
+    panel = Panel("picture of each party", 24 + 46 * len(bands), (len(rungs) + 1) * len(bands))
+    panel.labels = [(band + n, f"{party}: {height}p") for party, band in bands.items() for height, n in rungs.items()]
+    for party, shown in view.parties.items():
+        points: Points = [(t, bands[party] + rungs[height]) for start, end, height in shown for t in (start, end)]
+        panel.lines.append(Line("who-quality", points))
+    panel.spans, panel.names = quality.spans, quality.names
+    return panel
 
 
 def _during(view: RunSeries, points: Points, contender: str) -> Points:

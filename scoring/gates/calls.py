@@ -15,6 +15,7 @@ from sojourn.scoring.schema import records
 from sojourn.scoring.validity import Gate
 
 if TYPE_CHECKING:
+    from sojourn.scoring.picture.shown import Picture
     from sojourn.scoring.run_evidence import RunEvidence
 
 
@@ -46,6 +47,25 @@ def call(run: RunEvidence) -> Iterable[Gate]:
             yield marked("call-marked", "call", end, ecn_fields(packets, span), call["ecn"], run.limits)
     for end, log in run.marks.items():
         yield call_feedback(end, marks_within(log, [span])["ccfb_received"] if log is not None else None)
+
+
+@gate_of_runs("room-complete")
+def room(run: RunEvidence) -> Iterable[Gate]:
+    """Every party of a room must be shown, with its number, before the first phase."""
+    if run.setting.room and run.far_picture:
+        first = {party: _first_frame(seen) for party, seen in ((1, run.far_picture), *run.tiles.items())}
+        yield room_complete(first, run.setting.span[0])
+
+
+def _first_frame(seen: Picture) -> float | None:
+    return None if seen.changes is None or not seen.changes.height else float(seen.changes["onset"][0])
+
+
+def room_complete(first: Mapping[int, float | None], begin: float) -> Gate:
+    """The first frame of each party with a known number (Unix s, None: never) must be shown before `begin`."""
+    late = [str(party) for party, t in first.items() if t is None or t > begin]
+    measured = f"{len(first) - len(late)} of {len(first)} parties" + (f", not {' and '.join(late)}" if late else "")
+    return gate("room-complete", "room complete", not late, measured, "all shown before the first phase")
 
 
 def media(packets: pl.DataFrame) -> pl.DataFrame:

@@ -25,23 +25,31 @@ def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None
     strip, rendition the ladder index, both -1 if no strip could be read (page not loaded, covered, torn).
     `box` is the strip's area in the recording; by default it is searched. Raises RecordingError.
     """
-    times = frame_times(video)
     width, height = picture_size(video)
     place = box or find_box(video, width, height) or strip.Box.bottom(width, height)
-    # Only the strip's rows leave ffmpeg: 1/60 of the picture goes through the pipe.
-    crop = f"format=gray,crop={place.width}:{place.height}:{place.x}:{place.y}:exact=1"
-    inner = strip.Box(0, 0, place.width, place.height)
-    numbers = np.full((len(times), 2), UNREAD, np.int64)
+    return read_strips(video, start, [place])[0]
+
+
+def read_strips(video: Path, start: float, boxes: Sequence[strip.Box]) -> list[pl.DataFrame]:
+    """Return every recorded frame as `read_recording` does, for every strip in `boxes`. Raises RecordingError."""
+    times = frame_times(video)
+    # Only the strips' rows leave ffmpeg: of a single strip, 1/60 of the picture goes through the pipe.
+    left, top = min(box.x for box in boxes), min(box.y for box in boxes)
+    width = max(box.x + box.width for box in boxes) - left
+    height = max(box.y + box.height for box in boxes) - top
+    crop = f"format=gray,crop={width}:{height}:{left}:{top}:exact=1"
+    inner = [strip.Box(box.x - left, box.y - top, box.width, box.height) for box in boxes]
+    numbers = np.full((len(boxes), len(times), 2), UNREAD, np.int64)
     count = 0
-    for count, image in enumerate(decode(video, crop, place.width, place.height), 1):
-        if count <= len(times) and (reading := strip.read(image, inner)) is not None:
-            numbers[count - 1] = reading
+    for count, image in enumerate(decode(video, crop, width, height), 1):
+        for which, box in enumerate(inner):
+            if count <= len(times) and (reading := strip.read(image, box)) is not None:
+                numbers[which, count - 1] = reading
     if count != len(times):
         raise RecordingError(f"{video}: {len(times)} frames are listed, {count} were decoded")
-    return pl.DataFrame(
-        {"t": np.array(times) + start, "frame": numbers[:, 0], "rendition": numbers[:, 1]},
-        schema={"t": pl.Float64, "frame": pl.Int64, "rendition": pl.Int64},
-    )
+    schema = {"t": pl.Float64, "frame": pl.Int64, "rendition": pl.Int64}
+    at = np.array(times) + start
+    return [pl.DataFrame({"t": at, "frame": read[:, 0], "rendition": read[:, 1]}, schema=schema) for read in numbers]
 
 
 def held(shown: pl.DataFrame) -> pl.DataFrame:

@@ -46,6 +46,7 @@ class Picture:
     sampled: Sequence[float] = ()  # times of the player's samples, Unix s
     positions: Sequence[float] = ()  # of the film in these samples, s
     unread: float | None = None  # share of frames (or of time) in the timeline with an unreadable strip
+    tiles: int = 1  # pictures that it consists of, as in a room
 
 
 def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Picture:
@@ -86,17 +87,13 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
             seen.segments = rendition.from_recording(shown, heights)
         else:
             seen.segments = rendition.from_player(samples)
-        if other is not None:
-            camera = glass_to_glass.camera_log(other.lines("player.jsonl", records.PLAYER), facts["frames"])
-            shown = glass_to_glass.shown_frames(shown, camera, facts["frames"] / fps)
-            # A slower recorder could miss a frame between two grabs.
-            often = on_change or (screen is not None and screen.get("fps", 0) >= GRABS_A_FRAME * fps)
-            seen.delays = glass_to_glass.frame_delays(shown, camera if often else None, on_change=on_change)
+        if other is not None and screen is not None:
+            add_frames(seen, shown, other, setting, screen)
         else:
-            shown = shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
-        seen.frames = shown
-        _add_motion(seen, fps)
-        seen.unread = frames.unread_share(shown.filter(pl.col("t").is_between(*setting.span)))
+            seen.frames = shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
+            _add_motion(seen, fps)
+        assert seen.frames is not None
+        seen.unread = frames.unread_share(seen.frames.filter(pl.col("t").is_between(*setting.span)))
     elif setting.live:
         # Only a live picture has no strip: a stand-in's picture always takes precedence over its player.
         if samples:
@@ -107,6 +104,23 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
                 seen.source, seen.stalls, seen.webrtc = "blind", watched.stalls, watched.webrtc
                 seen.blind = _blind(watched, seen.segments, setting.span)
     return seen
+
+
+def add_frames(
+    seen: Picture, shown: pl.DataFrame, other: RawFiles, setting: Setting, screen: Mapping[str, Any]
+) -> None:
+    """Add frames, delays, changes and freezes to the picture of a camera.
+
+    `shown` is the recording (`sojourn.scoring.picture.frames.held`), `other` the files of the camera's end. `screen` is
+    in screen.json.
+    """
+    loop, fps, on_change = (setting.clip or {})["frames"], setting.clip_fps, screen.get("on_change", False)
+    camera = glass_to_glass.camera_log(other.lines("player.jsonl", records.PLAYER), loop)
+    seen.frames = glass_to_glass.shown_frames(shown, camera, loop / fps)
+    # A slower recorder could miss a frame between two grabs.
+    often = on_change or screen.get("fps", 0) >= GRABS_A_FRAME * fps
+    seen.delays = glass_to_glass.frame_delays(seen.frames, camera if often else None, on_change=on_change)
+    _add_motion(seen, fps)
 
 
 def _add_motion(seen: Picture, fps: float) -> None:

@@ -103,6 +103,21 @@ class CallRecord(_Record):
     far: NotRequired[EndRecord]
 
 
+_Party = Annotated[int, Field(ge=1, le=8)]
+_Pixels = Annotated[int, Field(ge=0, le=8192)]
+
+
+class TilePlace(_Record):
+    party: _Party
+    place: tuple[_Pixels, _Pixels, _Pixels, _Pixels]
+
+
+class RoomRecord(_Record):
+    layers: Literal["simulcast", "svc"]
+    heights: Annotated[list[int], Field(min_length=1, max_length=16)]
+    tiles: Annotated[list[TilePlace], Field(min_length=1, max_length=8)]
+
+
 def _known(queue: str) -> str:
     parse_qdisc(queue, "queue")
     return queue
@@ -140,6 +155,7 @@ class LabRecord(_Record):
     interfaces: NotRequired[dict[str, str]]
     clip: NotRequired[ClipRecord | None]
     call: NotRequired[CallRecord | None]
+    room: NotRequired[RoomRecord]
     delay_down_ms: NotRequired[float]
     path_varies_ms: NotRequired[Annotated[float, Field(ge=0)]]
     path_loss: NotRequired[Annotated[float, Field(ge=0, le=1)]]
@@ -285,7 +301,12 @@ class NetEqRecord(_Record):
     jitterBufferEmittedCount: NotRequired[_Counter]
 
 
+class TileRecord(_Record):
+    bytesReceived: NotRequired[_Counter]
+
+
 class CallSecond(_Record):
+    tiles: NotRequired[dict[Literal["1", "2", "3", "4", "5", "6", "7", "8"], TileRecord]]
     path: NotRequired[PathRecord | None]
     marks: NotRequired[MarksRecord]
     sound: NotRequired[NetEqRecord]
@@ -328,6 +349,7 @@ DETAILS: dict[str, Any] = {
     "heard": TapSecond,
     "latency": LatencySample,
     "spoken": TapSecond,
+    "tile": tuple[_Party, Annotated[int, Field(ge=0, le=100_000)]],
     "frame": tuple[
         Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)],
         Annotated[int, Field(ge=0, le=100_000)],
@@ -335,9 +357,10 @@ DETAILS: dict[str, Any] = {
     ],
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
-its camera and, in cells, of the other end's (captures/call.js); a segment that a player requests, and its latency
-(apps/standins/players/watch.js); the times of a call's sound, and excerpts of it (captures/sound.js); position (s),
-height (lines) and number of a presented frame (captures/frames.js)."""
+its camera and, in cells, of the other end's (captures/call.js); party and height (lines) of a room's tile from then on
+(apps/standins/room/room.js); a segment that a player requests, and its latency (apps/standins/players/watch.js); the
+times of a call's sound, and excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented
+frame (captures/frames.js)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 

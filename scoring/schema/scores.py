@@ -378,6 +378,36 @@ class Host(BaseModel):
     stall_worst_ms: Number
 
 
+class LayerStep(BaseModel):
+    """How a party's picture followed a step of the bottleneck's rate, to `mbps`, until the next step in that direction.
+
+    `first_drop_s` is the time from the step until the picture first lost lines, None if it did not. `full_after_s` is
+    that until it kept its best height of the run for `sojourn.scoring.recovery.HELD_S`, infinite if it did not.
+    """
+
+    t: Number
+    direction: Literal["down", "up"]
+    mbps: Number
+    first_drop_s: Number | None
+    lowest_height: int | None
+    full_after_s: Number | None
+
+
+class PartyScores(BaseModel):
+    """The picture of one party of a room: party 1 is the client, as the other end saw it; the client saw all others.
+
+    `first_picture_s` is the time from when the client began to join to the first frame of the picture. `phases` have
+    its figures alone; `victim_mbps` is that of its RTP payload as the browser counts it, of party 1 as captured.
+    """
+
+    party: int
+    first_picture_s: Number | None
+    phases: list[PhaseScores]
+    renditions: list[RenditionChange]
+    freezes: list[FreezeEntry]
+    steps: list[LayerStep]
+
+
 class Scores(BaseModel):
     """scores.json. `harm` is empty for an invalid run, which has reasons instead."""
 
@@ -412,6 +442,9 @@ class Scores(BaseModel):
     )
     blind: Blind | None = Field(None, description="of a picture without a strip")
     far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
+    parties: Annotated[list[PartyScores], Field(exclude_if=lambda parties: not parties)] = Field(
+        [], description="of a room: the picture of every party"
+    )
 
 
 def rate_steps(lab: Mapping[str, Any]) -> list[tuple[float, float]]:

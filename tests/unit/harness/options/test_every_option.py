@@ -25,7 +25,7 @@ VALUES: dict[str, Any] = {
     "buffer": "7", "max-quality": "480p", "clip": "FOLDER/film.mp4", "ladder": "240p:200k,480p:900k",
     "origin-cc": "reno", "origin-protocol": "h3", "origin-server": "noq", "call-bitrate": "700kbit",
     "call-cc": "scream", "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit",
-    "rtt": "33ms", "call-sound": "off", "player": "shaka", "target-latency": "3",
+    "rtt": "33ms", "call-sound": "off", "player": "shaka", "target-latency": "3", "parties": "6", "layers": "svc",
     "ip-version": "6", "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms", "exact": True,
     "timeline": "solo:5,reno:7",
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",

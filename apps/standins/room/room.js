@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// One party of a room: publishes its camera in layers, and shows the parties in ?tiles, each in its place on the screen:
+// {"2": [x, y, width, height]} in px. captures/call.js tells of the connection; this page of joining, and of each tile's
+// first picture and changes of height.
+'use strict';
+
+(async () => {
+  const { Room, RoomEvent, Track, VideoPreset } = LivekitClient;
+  const query = new URLSearchParams(location.search);
+  const given = (name) => JSON.parse(query.get(name));
+  const places = given('tiles');
+  const layers = given('layers').map((layer) => new VideoPreset(...layer)); // width, height, bit/s, frames/s; best last
+  const best = layers.at(-1);
+  const svc = given('svc');
+
+  const now = () => performance.timeOrigin + performance.now(); // ms
+  const keep = (event, detail, at = now()) => window.__sojourn.keep({ t: Math.round(at * 1e3) / 1e6, event, detail });
+  const fail = (reason) => keep('failed', reason);
+  window.addEventListener('unhandledrejection', ({ reason }) => fail(String(reason)));
+
+  const heights = {}; // of the pictures shown, by party
+  const tracks = {}; // party by track, for captures/call.js
+  window.__sojourn.tiles = { heights, tracks };
+
+  function show(track, party) {
+    const video = track.attach();
+    const [left, top, width, height] = places[party].map((length) => `${length}px`);
+    Object.assign(video.style, { left, top, width, height });
+    document.body.append(video);
+    tracks[track.mediaStreamTrack.id] = party;
+    const note = (_, { expectedDisplayTime, height: lines }) => {
+      if (lines !== heights[party]) {
+        heights[party] = lines;
+        keep('tile', [Number(party), lines], performance.timeOrigin + expectedDisplayTime);
+      }
+      video.requestVideoFrameCallback(note);
+    };
+    video.requestVideoFrameCallback(note);
+  }
+
+  const camera = await navigator.mediaDevices.getUserMedia({
+    video: { width: { exact: best.width }, height: { exact: best.height } },
+  });
+  const [picture] = camera.getVideoTracks();
+  picture.onended = () => fail('the camera has ended');
+
+  const room = new Room();
+  const subscribe = (publication, { identity }) => { if (identity in places) publication.setSubscribed(true); };
+  room.on(RoomEvent.TrackPublished, subscribe);
+  room.on(RoomEvent.TrackSubscribed, (track, _, { identity }) => show(track, identity));
+  room.on(RoomEvent.TrackUnsubscribed, (track, _, { identity }) => {
+    for (const video of track.detach()) video.remove();
+    keep('tile', [Number(identity), 0]);
+    delete heights[identity];
+  });
+  room.on(RoomEvent.Reconnecting, () => keep('reconnecting'));
+  room.on(RoomEvent.Reconnected, () => keep('reconnected'));
+  room.on(RoomEvent.Disconnected, (reason) => fail(`the room's server has gone, reason ${reason}`));
+
+  keep('joining');
+  await room.connect(`wss://${location.host}`, query.get('token'), { autoSubscribe: false, rtcConfig: { iceServers: [] } });
+  keep('joined');
+  for (const party of room.remoteParticipants.values()) {
+    for (const publication of party.trackPublications.values()) subscribe(publication, party);
+  }
+  await room.localParticipant.publishTrack(picture, {
+    source: Track.Source.Camera,
+    videoEncoding: best.encoding,
+    backupCodec: false,
+    ...(svc ? { videoCodec: 'vp9', scalabilityMode: 'L3T3_KEY' } : { videoSimulcastLayers: layers.slice(0, -1) }),
+  });
+  keep('published');
+})();

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A room on its report: a row and a band of the timeline for each party, and how layers followed the rate."""
+
+from __future__ import annotations
+
+from io import StringIO
+from math import inf
+from pathlib import Path
+
+from rich.console import Console
+
+from sojourn.harness.report.grids import layer_steps_table, room_table
+from sojourn.harness.report.run_page import page
+from sojourn.harness.report.terminal import print_scores
+from sojourn.harness.report.timeline import panels
+from sojourn.scoring.schema.scores import LayerStep, PartyScores, RenditionChange, Scores
+from sojourn.scoring.time_series import run_series
+
+
+def with_parties(scores: Scores) -> Scores:
+    """Return a room of two: the client's picture keeps 720 lines, the other falls to 180 for 10 s."""
+    steps = [
+        LayerStep(t=5, direction="down", mbps=1.5, first_drop_s=2, lowest_height=180, full_after_s=inf),
+        LayerStep(t=15, direction="down", mbps=8, first_drop_s=None, lowest_height=180, full_after_s=3.5),
+    ]
+    changes = [
+        RenditionChange(t=t, before=a, after=b, drop=a > b, phase=None) for t, a, b in ((7, 720, 180), (17, 180, 720))
+    ]
+    phases = [phase.model_copy(update={"dominant_height": 720}) for phase in scores.phases]
+    parts = [
+        PartyScores(party=1, first_picture_s=0.4, phases=phases, renditions=[], freezes=[], steps=[]),
+        PartyScores(party=2, first_picture_s=0.25, phases=phases, renditions=changes, freezes=[], steps=steps),
+    ]
+    return scores.model_copy(update={"parties": parts})
+
+
+def test_every_party_has_a_row_per_phase_with_its_first_picture(scores: Scores) -> None:
+    grid = room_table(with_parties(scores))
+    assert len(grid.rows) == 2 * len(scores.phases)
+    assert grid.rows[0].cells[:3] == ["1 (client, seen at party 2)", "0.40", scores.phases[0].name]
+    assert [row.cells[0] for row in grid.rows[len(scores.phases) :]] == ["2", *[""] * (len(scores.phases) - 1)]
+    assert room_table(scores).rows == layer_steps_table(scores).rows == []
+
+
+def test_steps_are_in_order_with_their_times(scores: Scores) -> None:
+    fall, climb = layer_steps_table(with_parties(scores)).rows
+    assert fall.cells == ["5.0 s: down 1.5 Mbit/s", "2", "2", "180p", "not reached"]
+    assert climb.cells == ["15.0 s: down 8 Mbit/s", "2", "–", "180p", "3.50"]
+
+
+def test_the_timeline_has_a_band_for_each_party(scores: Scores, tmp_path: Path) -> None:
+    panel = panels(run_series(with_parties(scores), tmp_path))[1]
+    assert panel.title == "picture of each party" and panel.labels is not None
+    assert sorted(text for _, text in panel.labels) == ["1: 180p", "1: 720p", "2: 180p", "2: 720p"]
+    still, falling = ([value for _, value in line.points] for line in panel.lines)
+    assert len({*still}) == 1 and min(still) > max(value for value in falling if value is not None)
+    names = dict(panel.labels)
+    assert [names[value] for value in falling[::2] if value is not None] == ["2: 720p", "2: 180p", "2: 720p"]
+    assert panels(run_series(scores, tmp_path))[1].title == "quality shown"
+
+
+def test_page_and_terminal_show_it(scores: Scores, tmp_path: Path) -> None:
+    shown, out = with_parties(scores), StringIO()
+    text = page(tmp_path, shown)
+    assert "<h2>Room</h2>" in text and "1.5 Mbit/s" in text and "<h2>Room</h2>" not in page(tmp_path, scores)
+    print_scores(shown, tmp_path, Console(file=out, width=200))
+    assert "first picture" in out.getvalue() and "full again" in out.getvalue()

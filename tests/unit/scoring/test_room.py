@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A room by party: its first picture, its layers after steps of the rate, and what arrived of it."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from sojourn.scoring.baseline import solo
+from sojourn.scoring.evidence import RecordedPhase, Setting, needed
+from sojourn.scoring.gates.calls import room_complete
+from sojourn.scoring.picture.rendition import Segment
+from sojourn.scoring.picture.shown import Picture
+from sojourn.scoring.room import first_picture_s, layer_steps, rate_mbps, received
+
+ROOM = {
+    "room": {"tiles": [{"party": party, "place": [0, 0, 640, 360]} for party in (2, 3, 4)]},
+    "call": {"width": 1280},
+}  # fmt: skip
+
+
+def setting(*steps: tuple[float, str, float]) -> Setting:
+    rates = tuple({"t": 100 + t, "direction": way, "rate_bps": mbps * 1e6} for t, way, mbps in steps)
+    return Setting((RecordedPhase("alone", None, 100.0, 160.0),), ROOM, rates)
+
+
+def test_layers_fall_after_a_step_and_climb_after_the_next() -> None:
+    seen = Picture(
+        segments=[Segment(90, 122, 720), Segment(122, 125, 360), Segment(125, 147, 180), Segment(147, 160, 720)]
+    )
+    fall, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8), (30, "up", 1)), seen, "down")
+    assert (fall.t, fall.mbps, fall.first_drop_s, fall.lowest_height, fall.full_after_s) == (20, 1.5, 2, 180, inf)
+    assert (climb.t, climb.first_drop_s, climb.lowest_height, climb.full_after_s) == (40, None, 180, 7)
+
+
+def test_a_picture_that_keeps_its_layers_neither_falls_nor_has_to_recover() -> None:
+    (step,) = layer_steps(setting((20, "down", 6)), Picture(segments=[Segment(90, 160, 720)]), "down")
+    assert (step.first_drop_s, step.lowest_height, step.full_after_s) == (None, 720, 0)
+    (unseen,) = layer_steps(setting((20, "down", 6)), Picture(), "down")
+    assert (unseen.first_drop_s, unseen.lowest_height, unseen.full_after_s) == (None, None, None)
+
+
+def test_the_first_picture_of_a_party_counts_from_the_clients_joining() -> None:
+    lines = [{"t": 7.0, "event": "tile", "detail": [3, 180]}, {"t": 8.5, "event": "tile", "detail": [2, 180]}]
+    assert first_picture_s(6.5, lines, 3) == 0.5 and first_picture_s(6.5, lines, 2) == 2.0
+    assert first_picture_s(6.5, lines, 4) is None and first_picture_s(None, lines, 3) is None
+
+
+def test_the_baseline_of_a_room_ends_at_the_first_step_of_the_rate() -> None:
+    assert solo(setting((20, "down", 1.5), (40, "down", 8)), None, 20) == ([(100, 120)], [(100, 120)])
+    assert solo(setting((0, "down", 1.5)), None, 20) == ([], [])
+    assert solo(setting(), None, 20) == ([(100, 160)], [(100, 160)])
+    call = Setting(setting().phases, {"call": {}}, setting((20, "down", 1.5)).rates)
+    assert solo(call, None, 20) == ([(100, 160)], [(100, 160)])
+
+
+def second(t: float, **bytes_of: int) -> dict[str, Any]:
+    return {"t": t, "event": "call", "detail": {"tiles": {p[1:]: {"bytesReceived": n} for p, n in bytes_of.items()}}}
+
+
+def test_the_rate_of_a_tile_is_that_of_the_bytes_counted_within_the_phase() -> None:
+    lines = [second(t, _2=250_000 * t, _3=0) for t in range(10)] + [{"t": 4.0, "event": "call", "detail": {}}]
+    assert rate_mbps(list(received(lines, 2)), (2, 6)) == pytest.approx(2.0)
+    assert rate_mbps(list(received(lines, 3)), (2, 6)) == 0
+    assert rate_mbps(list(received(lines, 4)), (2, 6)) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "ok", "named"),
+    [
+        ({1: 9.0, 2: 9.5}, True, "2 of 2"),
+        ({1: 9.0, 2: 10.5}, False, "not 2"),
+        ({1: None, 2: 9.0, 3: None}, False, "not 1 and 3"),
+    ],
+)
+def test_a_party_that_is_not_shown_in_time_makes_a_room_invalid(
+    first: dict[int, float | None], ok: bool, named: str
+) -> None:
+    judged = room_complete(first, 10.0)
+    assert (judged.code, judged.ok) == ("room-complete", ok) and named in judged.measured
+
+
+def test_a_valid_room_has_the_records_of_every_party() -> None:
+    names = [file for names in needed(setting()) for file in names]
+    assert {"far/player.jsonl", "far-3/player.jsonl", "far-4/player.jsonl", "far/screen.mp4"} <= {*names}
+    assert "far-3/screen.mp4" not in names and "far-2/player.jsonl" not in names
