@@ -54,8 +54,7 @@
   // The last frames too: the end of a run is no full second.
   const { drain } = player;
   player.drain = () => {
-    if (seen.length) tell('camera', seen);
-    seen = [];
+    for (const [name, came] of Object.entries(frames)) if (came.length) tell(name, came.splice(0));
     return drain();
   };
 
@@ -142,7 +141,6 @@
   // Reports when each frame of a track came, from now on: [number from its strip, its own time stamp (us), arrival here
   // (Unix ms)]. That of the camera's track is the camera's clock.
   async function watch(name, track) {
-    tell(name, frames[name].splice(0));
     if (!track || track === watched[name]) return;
     watched[name] = track;
     const reader = new MediaStreamTrackProcessor({ track, maxBufferSize: 10 }).readable.getReader();

@@ -16,9 +16,10 @@ from sojourn.harness.experiment.simulated import encoder
 pytestmark = pytest.mark.lab
 
 
-def written(tree: Path) -> dict[Path, tuple[int, int]]:
-    """Return when the kernel last changed each file's content or attributes, and its size."""
-    return {path: (path.lstat().st_ctime_ns, path.lstat().st_size) for path in (tree, *tree.rglob("*"))}
+def written(tree: Path) -> dict[Path, tuple[int, int, int]]:
+    """Return when each file's content last changed, its size and mode. Another userland may link to it meanwhile."""
+    every = ((path, path.lstat()) for path in (tree, *tree.rglob("*")))
+    return {path: (it.st_mtime_ns, it.st_size, it.st_mode) for path, it in every}
 
 
 def test_compiling_sources_for_it_writes_nothing_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

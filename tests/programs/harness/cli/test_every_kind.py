@@ -205,7 +205,7 @@ def test_each_reader_accepts_each_kind_or_refuses_it_with_a_reason(
 def test_a_cells_page_is_in_its_manifest(place: Path) -> None:
     run = cells_run(place, None, 1)
     page = renew_run_page(run, stored_object(run / "scores.json"))
-    assert "cubic 20 ms" in page.read_text() and page.name in read_manifest(run).files
+    assert "CUBIC 20 ms" in page.read_text() and page.name in read_manifest(run).files
 
 
 def test_the_figures_of_cells_are_in_one_summary(place: Path) -> None:
