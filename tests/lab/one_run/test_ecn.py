@@ -23,8 +23,8 @@ def test_the_receiver_echoes_the_queues_marks_and_the_sender_counts_them(harm_ru
     sockets = [json.loads(line) for line in (harm_run / "ss.jsonl").read_text().splitlines()]
     assert any(row.negotiated == "AccECN" for row in bulk)
     for row in (row for row in bulk if row.negotiated == "AccECN"):
-        # What is under way when a flow ends is never acknowledged: at most a window of this queue.
-        assert row.sent.startswith("ECT(1)") and row.echoed is not None and 0 <= row.marked - row.echoed <= 10
+        # What is under way when a flow ends is never acknowledged: at most 10 Mbit/s for 20 ms, 17 packets.
+        assert row.sent.startswith("ECT(1)") and row.echoed is not None and 0 <= row.marked - row.echoed <= 17
         port = row.flow.split()[0].split(":")[1]
         counted = [it["delivered_ce"] for it in sockets if f":{port}>" in it["flow"]]
         assert 0 < max(counted) <= row.echoed  # the last sample is before the flow's end

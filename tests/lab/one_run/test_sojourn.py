@@ -42,7 +42,7 @@ def check(found: pl.DataFrame) -> None:
     """Where there was a queue most samples agree: a packet may be lost, or stand between the queue and the capture."""
     busy = found.filter(pl.max_horizontal("sojourn_ms", "by_packets_ms") > 0)
     apart = (busy["sojourn_ms"] - busy["by_packets_ms"]).abs()
-    assert busy.height >= 10 and apart.quantile(0.75) < AGREE_MS, busy
+    assert busy.height >= 8 and apart.quantile(0.75) < AGREE_MS, busy
 
 
 @pytest.mark.parametrize("contender", ["cubic", "prague"])

@@ -191,8 +191,8 @@ def test_a_changed_record_is_refused_or_says_what_the_command_line_could(
     changed = altered(record, part if field is None else [field], to)
     if isinstance(got := tried(run, changed), Options):
         assert json.loads(json.dumps(got.record())) == changed
-        again = [f"--{name}={text}" for name, text in words(changed).items()]
-        assert again and parse_options({}, SERVICES, words(changed)).replace(results=got.results) == got
+        again = [f"--{name}={text}" for name, text in words(changed, SERVICES).items()]
+        assert again and parse_options({}, SERVICES, words(changed, SERVICES)).replace(results=got.results) == got
 
 
 @pytest.mark.parametrize(
