@@ -40,7 +40,7 @@ def media_phases(
     program = bool(cell.flows) and cell.flows[0].contender in PROGRAMS
     others = list(enumerate(cell.flows))[program:]
     begins = min((flow.start_s for _, flow in others), default=cell.seconds)
-    if sent is None or not (program or "talk" in sent.columns) or begins <= SETTLING_S:
+    if sent is None or not (program or (cell.call and "talk" in sent.columns)) or begins <= SETTLING_S:
         return []
     media = _of_program(cell, sent) if program else sent.filter(pl.col("talk") == 0)
     frames = None if pictures is None else pictures.filter(pl.col("talk") == 0)
