@@ -56,7 +56,7 @@ def run(asked: Cell, folder: Path, seed: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
+def added_ms(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[float]]:
     """What sound is late in excess of NetEq's count, ms, in each direction of calls over a path."""
     folder = tmp_path_factory.mktemp("late")
 
@@ -72,16 +72,16 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[flo
 
 @pytest.mark.parametrize("one_way_ms", [20, 100, 300])
 def test_it_is_as_late_as_the_path_the_ends_and_neteq_make_it(
-    beside: Callable[[int], list[float]], one_way_ms: int
+    added_ms: Callable[[int], list[float]], one_way_ms: int
 ) -> None:
-    for late_ms in beside(one_way_ms):
+    for late_ms in added_ms(one_way_ms):
         assert ENDS_MS - 2 < late_ms - one_way_ms < ENDS_MS + UNCOUNTED_MS + 2
 
 
 @pytest.mark.parametrize("one_way_ms", [100, 300])
-def test_a_longer_path_is_heard_as_much_later(beside: Callable[[int], list[float]], one_way_ms: int) -> None:
+def test_a_longer_path_is_heard_as_much_later(added_ms: Callable[[int], list[float]], one_way_ms: int) -> None:
     """What NetEq does not count differs by 2 ms from call to call (standard deviation), the mean of four by 1."""
-    assert fmean(beside(one_way_ms)) - fmean(beside(20)) == pytest.approx(one_way_ms - 20, abs=4)
+    assert fmean(added_ms(one_way_ms)) - fmean(added_ms(20)) == pytest.approx(one_way_ms - 20, abs=4)
 
 
 @pytest.mark.parametrize("loss_percent", [1, 5])

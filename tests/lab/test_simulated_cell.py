@@ -84,14 +84,14 @@ def test_media_alone_and_with_a_flow_has_its_time_in_the_queue_and_its_frames(tm
     cubic = Flow(contender="cubic-noecn", rtt_us=20_000, start_s=7)
     cell = Cell(name="media", flows=(cubic,), hops=(dumbbell.bottleneck(6, "pfifo"),), seconds=14, call=call)
     simulated_call.run_cell(cell, tmp_path, seed=1)
-    alone, beside = scored(cell, tmp_path)["media"]
-    print(alone, beside)
-    assert (alone["contender"], beside["contender"]) == (None, "cubic-noecn")
+    alone, loaded = scored(cell, tmp_path)["media"]
+    print(alone, loaded)
+    assert (alone["contender"], loaded["contender"]) == (None, "cubic-noecn")
     # A packet of 1200 bytes takes 1.7 ms, and a frame's packets leave together; CUBIC fills 1000 packets.
     assert 1 < alone["queue_p99_ms"] < 10 and alone["loss"] == 0 and 0.5 < alone["mbps"] < 1.3
-    assert beside["queue_p50_ms"] > 100 and beside["contender_mbps"] > 3
+    assert loaded["queue_p50_ms"] > 100 and loaded["contender_mbps"] > 3
     # Of the camera's 31 frames per second, in the 2 s that are scored.
     assert alone["frames"] == pytest.approx(62, abs=4) and alone["frames_in_time"] > 0.9
-    assert 10 < alone["frame_p50_ms"] < 100 < beside["frame_p50_ms"]
+    assert 10 < alone["frame_p50_ms"] < 100 < loaded["frame_p50_ms"]
     ways = pl.read_csv(tmp_path / "pictures.csv").group_by("talk").len().sort("talk")
     assert ways["len"].to_list() == pytest.approx([14 * 31] * 2, rel=0.25)

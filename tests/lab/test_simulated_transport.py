@@ -534,8 +534,8 @@ def test_ledbat_plus_plus_keeps_the_queue_at_its_target_and_yields_to_cubic(tmp_
     late = pl.read_csv(alone / "packets.csv").filter(pl.col("t_s").is_between(10, 29))["delay_us"] - RTT / 2
     assert 20_000 < late.median() < 65_000 and late.quantile(0.99) < 90_000 and late.null_count() == 0
     assert goodput(alone, 0, 10, 30) > 0.75 * 10
-    beside = cell("quic-ledbatpp", "cubic-noecn", hops=[hop], seconds=30, per_packet=True)
-    folder = run(beside, tmp_path, "beside")
+    shared = cell("quic-ledbatpp", "cubic-noecn", hops=[hop], seconds=30, per_packet=True)
+    folder = run(shared, tmp_path, "shared")
     ours, cubics = (goodput(folder, n, 10, 30) for n in range(2))
     assert ours < 0.1 * cubics and cubics > 8
 

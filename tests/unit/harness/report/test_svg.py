@@ -71,7 +71,7 @@ def test_quality_is_drawn_in_steps() -> None:
 
 
 @pytest.mark.parametrize("top", [0.9, 4.3, 43.0, 411.0, 431.5])
-def test_an_axis_has_a_value_besides_zero(top: float) -> None:
+def test_an_axis_has_a_value_other_than_zero(top: float) -> None:
     panel = Panel("round-trip time", 80, top, lines=[Line("who-c", [(0, 0), (10, top)])])
     drawn = re.findall(r'<text class="tick y"[^>]*>([^<]*)', time_plot([panel], [("solo", "solo", 0, 10)], "x"))
     assert drawn[-1] == "0" and len(drawn) > 1 and float(drawn[0]) <= top
