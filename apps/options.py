@@ -36,8 +36,6 @@ LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
 """Those that play a broadcast with low latency."""
 SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
-_BUFFER_S = (2, 120)
-_LATENCY_S = (1, 10)
 _PARTIES = (2, 8)
 
 
@@ -90,26 +88,19 @@ class Option:
         return f"SOJOURN_{self.name.replace('-', '_').upper()}"
 
 
-def buffer_seconds(text: str) -> float:
-    """Return the seconds of `12` or `12s`. Raises BadValue."""
-    try:
-        seconds = float(text.removesuffix("s"))
-    except ValueError:
-        raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give 2 to 120") from None
-    if not _BUFFER_S[0] <= seconds <= _BUFFER_S[1]:
-        raise BadValue("out-of-range", f"{text!r} is out of range; give 2 to 120 seconds")
-    return seconds
+def seconds_within(low: int, high: int) -> Callable[[str], float]:
+    """Return a parser for a number of seconds, `12` or `12s`, in these limits; it raises BadValue."""
 
+    def parse(text: str) -> float:
+        try:
+            seconds = float(text.removesuffix("s"))
+        except ValueError:
+            raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give {low} to {high}") from None
+        if not low <= seconds <= high:
+            raise BadValue("out-of-range", f"{text!r} is out of range; give {low} to {high} seconds")
+        return seconds
 
-def latency_seconds(text: str) -> float:
-    """Return a target latency in s: 3, 1.5s. Raises BadValue."""
-    try:
-        seconds = float(text.removesuffix("s"))
-    except ValueError:
-        raise BadValue("invalid-value", f"{text!r} is not a number of seconds; give 1 to 10") from None
-    if not _LATENCY_S[0] <= seconds <= _LATENCY_S[1]:
-        raise BadValue("out-of-range", f"{text!r} is out of range; give 1 to 10 seconds")
-    return seconds
+    return parse
 
 
 def party_count(text: str) -> int:
@@ -201,7 +192,7 @@ class ServiceOptions(BaseModel):
     buffer_s: Annotated[
         float,
         Option("victim", "what", "Seconds of video that the stand-in's player buffers", "12", "buffer",
-               buffer_seconds),
+               seconds_within(2, 120)),
     ]  # fmt: skip
     player: Annotated[
         str | None,
@@ -219,7 +210,7 @@ class ServiceOptions(BaseModel):
             "victim", "what",
             "Television: broadcast with low latency, in chunks (LL-DASH, LL-HLS); seconds that --player aims to be "
             "behind",
-            name="target-latency", parse=latency_seconds, word="{:g}".format,
+            name="target-latency", parse=seconds_within(1, 10), word="{:g}".format,
         ),
         Field(exclude_if=lambda seconds: seconds is None),  # as in the records of earlier versions
     ] = None  # fmt: skip
