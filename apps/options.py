@@ -375,3 +375,8 @@ class ServiceOptions(BaseModel):
     def seconds(self) -> float:
         """Total length of all phases."""
         raise NotImplementedError
+
+    @property
+    def page_seed(self) -> int:
+        """The seed of what a service draws."""
+        raise NotImplementedError

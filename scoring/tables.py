@@ -173,6 +173,14 @@ def _decisions(run: Path, _: Setting) -> pl.DataFrame | None:
     return from_rows(rows, TABLES["decisions"].columns) if rows else None
 
 
+def _loads(run: Path, setting: Setting) -> pl.DataFrame | None:
+    if not setting.web:
+        return None
+    lines = records.read_lines(run / "player.jsonl", records.PLAYER)
+    rows = [{"start": line["t"], **line["detail"]} for line in lines if line.get("event") == "load"]
+    return from_rows(rows, TABLES["loads"].columns)
+
+
 def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
     file = run / "qdisc.jsonl"
     if not file.exists():
@@ -359,6 +367,12 @@ TABLES: Mapping[str, Table] = {
         Columns({"t": _PLAYER["t"], **columns_of(records.Decision)}),
         (*_SETTING, "player.jsonl"),
         _of_victim(_decisions),
+    ),
+    "loads": Table(
+        "a load of a web page, from the start of its navigation",
+        Columns({"start": TableColumn(pl.Float64, "Unix s"), **columns_of(records.LoadRecord)}),
+        (*_SETTING, "player.jsonl"),
+        _of_victim(_loads),
     ),
     "queue": Table(
         "a qdisc of the router in a sample of `tc -s`, ten per second",
