@@ -45,7 +45,7 @@ class Web(Service):
 
     name = "web"
     watched = "Web page"
-    brand = "Web"
+    brand = "Web page"
     defaults: ClassVar[Mapping[str, str]] = {"origin-cc": "cubic"}
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         "url": ("own",),

@@ -36,53 +36,53 @@ class HarError(CodedError):
     """A file that is not a HAR with a page in it; one line that names it."""
 
 
-class _Record(TypedDict):
+class _HarRecord(TypedDict):
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
 
-class _Content(_Record):
+class _HarContent(_HarRecord):
     size: NotRequired[int | None]
     mimeType: NotRequired[str | None]
 
 
-class _Header(_Record):
+class _HarHeader(_HarRecord):
     name: str
     value: str
 
 
-class _Request(_Record):
+class _HarRequest(_HarRecord):
     url: str
-    headers: NotRequired[list[_Header]]
+    headers: NotRequired[list[_HarHeader]]
 
 
-class _Response(_Record):
+class _HarResponse(_HarRecord):
     status: int
-    content: NotRequired[_Content]
+    content: NotRequired[_HarContent]
     bodySize: NotRequired[int | None]
 
 
-class _Entry(_Record):
+class _HarEntry(_HarRecord):
     pageref: NotRequired[str | None]
     startedDateTime: NotRequired[str]
-    request: _Request
-    response: _Response
+    request: _HarRequest
+    response: _HarResponse
 
 
-class _Page(_Record):
+class _HarPage(_HarRecord):
     id: str
 
 
-class _Log(_Record):
+class _HarLog(_HarRecord):
     version: NotRequired[str]
-    pages: NotRequired[list[_Page] | None]
-    entries: Annotated[list[_Entry], Field(max_length=MOST_REQUESTS)]
+    pages: NotRequired[list[_HarPage] | None]
+    entries: Annotated[list[_HarEntry], Field(max_length=MOST_REQUESTS)]
 
 
-class _Har(_Record):
-    log: _Log
+class _HarFile(_HarRecord):
+    log: _HarLog
 
 
-_SHAPE: TypeAdapter[_Har] = TypeAdapter(_Har)
+_SHAPE: TypeAdapter[_HarFile] = TypeAdapter(_HarFile)
 
 
 def read_har(file: Path) -> list[WebPage]:
