@@ -173,12 +173,13 @@ def _decisions(run: Path, _: Setting) -> pl.DataFrame | None:
     return from_rows(rows, TABLES["decisions"].columns) if rows else None
 
 
-def _loads(run: Path, setting: Setting) -> pl.DataFrame | None:
-    if not setting.web:
+def _loads(run: Path, _: Setting) -> pl.DataFrame | None:
+    file = run / "player.jsonl"
+    if not file.exists():
         return None
-    lines = records.read_lines(run / "player.jsonl", records.PLAYER)
+    lines = records.read_lines(file, records.PLAYER)
     rows = [{"start": line["t"], **line["detail"]} for line in lines if line.get("event") == "load"]
-    return from_rows(rows, TABLES["loads"].columns)
+    return from_rows(rows, TABLES["loads"].columns) if rows else None
 
 
 def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
