@@ -101,8 +101,8 @@ def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
         lines = records.read_lines(run / "player.jsonl", records.PLAYER)
         return frames.presented(lines, setting.clip_fps).select("t", "frame", pl.col("height").cast(pl.Int32))
     screen, video = run / "screen.json", run / "screen.mp4"
-    # A row is one frame of one picture; the screen of a room has several.
-    if setting.room or not screen.exists() or not video.exists():
+    # A row is one frame of one picture; the screen of a room has several, and that of a web page none.
+    if setting.room or setting.web or not screen.exists() or not video.exists():
         return None
     shown = frames.read_recording(video, records.read(screen, records.SCREEN)["start"])
     facts = setting.clip or {}

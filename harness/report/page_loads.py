@@ -61,7 +61,7 @@ def loads_panel(loads: Sequence[PageLoad]) -> Panel:
     panel = Panel("page loads: time since the navigation began (s)", _HEIGHT, top * 1.05 or 1.0)
     looks = {
         "fcp": ("who-c bold", "until FCP"), "lcp": ("who-quality", "until LCP"),
-        "load": ("who-victim bold", _LOADED), "cut": ("who-drops bold", "cut off by the phase's end"),
+        "load": ("who-victim bold", _LOADED), "cut": ("who-drops bold", "cut off"),
     }  # fmt: skip
     panel.lines = [Line(kind, parts[name], words) for name, (kind, words) in looks.items() if parts[name]]
     return panel

@@ -55,7 +55,7 @@ def test_a_load_is_a_line_that_rises_with_time() -> None:
     lines = {line.name: [point for point in line.points if point[1] is not None] for line in loads_panel(LOADS).lines}
     assert lines["until FCP"] == [(1, 0), (1.25, 0.25), (12, 0), (12.4, 0.4)]
     assert lines["until LCP"] == [(1.25, 0.25), (1.9, 0.9)] and lines["until loaded"] == [(1.9, 0.9), (2.5, 1.5)]
-    (_, cut) = lines["cut off by the phase's end"][:2]
+    (_, cut) = lines["cut off"][:2]
     assert cut == (20, 8)
 
 
