@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any page with a video: at an address, or in the user's folder, which the lab's origin serves. And web pages.
-
-Web pages (`Web`) are declared here and defined in `sojourn.apps.standins.web.service`: every run imports all modules of
-`apps`, and a further one would shift the simulated time of all of them.
-"""
+"""Any page with a video: at an address, or in the user's folder, which the lab's origin serves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from sojourn.apps.base import Mode, Service, ServiceError, Stage
+from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.browser import Browser, BrowserError
 from sojourn.apps.iptv import PLAY, asking, is_address, port_of
 from sojourn.apps.options import ServiceOptions
@@ -119,27 +115,3 @@ def wait_playing(browser: Browser, script: str, timeout: float = 60) -> None:
             raise ServiceError(f"--script: {thrown}", code="script-failed")
     shown = "a video that does not play" if state.get("video") else "no video"
     raise ServiceError(f"no picture after {timeout:g} s: the page has {shown}{said}", code="no-picture")
-
-
-class Web(Service):
-    """Pages drawn from the Web Almanac's percentiles, or those of the user's HAR file."""
-
-    name = "web"
-    watched = "Web page"
-    brand = "Web page"
-    defaults: ClassVar[Mapping[str, str]] = {"origin-cc": "cubic"}
-    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
-        "url": ("own",),
-        "origin-cc": ("stand-in", "own"),
-        "origin-protocol": ("stand-in", "own"),
-        "origin-server": ("stand-in", "own"),
-    }
-    loads_pages = True
-    ladder: tuple[str, ...] = ()
-
-    @classmethod
-    def from_options(cls, options: ServiceOptions) -> Self:
-        from sojourn.apps.standins.web.service import WebPages
-
-        pages: Any = WebPages.from_options(options)
-        return pages  # type: ignore[no-any-return]

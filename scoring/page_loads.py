@@ -30,7 +30,7 @@ def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window],
     A load belongs to the phase in which it began, and has the milestones that it reached by that phase's end. Until a
     page has loaded, a larger content may yet be painted.
     """
-    found = []
+    loads = []
     for line in lines:
         if line.get("event") != "load":
             continue
@@ -40,7 +40,7 @@ def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window],
         times = {f"{it}_ms": ms for it in MILESTONES if (ms := detail[f"{it}_ms"]) is not None and ms <= 1e3 * had}
         if "load_ms" not in times:
             times.pop("lcp_ms", None)
-        found.append(
+        loads.append(
             PageLoad(
                 t=round(start - t0, 6),
                 phase=name,
@@ -55,7 +55,7 @@ def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window],
                 **times,
             )
         )
-    return found
+    return loads
 
 
 def load_fields(loads: Sequence[PageLoad], windows: Sequence[Window]) -> dict[str, Any]:

@@ -75,9 +75,9 @@ def test_the_requests_of_a_har_come_out(tmp_path: Path) -> None:
     assert whole and {load.requests for load in whole} == {len(page.resources)}
     assert {load.bytes for load in whole} == {page.bytes}
     lines = [json.loads(line) for line in (path / "origin.jsonl").read_text().splitlines()]
-    asked = Counter((line["request"]["host"], line["size"]) for line in lines if line["status"] == 200)
+    requested = Counter((line["request"]["host"], line["size"]) for line in lines if line["status"] == 200)
     visits = max(sum(line["request"]["uri"] == "/p1/0.html" for line in lines), 1)
     # The last visit may be cut off.
     for request, number in Counter((it.host, it.bytes) for it in page.resources).items():
-        assert (visits - 1) * number <= asked[request] <= visits * number, request
-    assert not asked.keys() - {(it.host, it.bytes) for it in page.resources}
+        assert (visits - 1) * number <= requested[request] <= visits * number, request
+    assert not requested.keys() - {(it.host, it.bytes) for it in page.resources}

@@ -172,24 +172,24 @@ def _is_whole(entry: Mapping[str, Any]) -> bool:
 
 
 def _bytes(entry: Mapping[str, Any]) -> int:
-    """Return the bytes of a body on the wire; of browsers that do not tell, those of the transfer or of the content."""
+    """Return the bytes of a body on the wire; without a report of them, those of the transfer or of the content."""
     response = entry["response"]
     known = (response.get("bodySize"), response.get("_transferSize"), response.get("content", {}).get("size"))
     return min(next((size for size in known if isinstance(size, int) and size > 0), 0), _LARGEST_BODY)
 
 
 def _kind(entry: Mapping[str, Any]) -> Kind:
-    told = str(entry["response"].get("content", {}).get("mimeType") or "").partition(";")[0].strip().lower()
+    mime = str(entry["response"].get("content", {}).get("mimeType") or "").partition(";")[0].strip().lower()
     suffix = urlsplit(entry["request"]["url"]).path.rpartition(".")[2].lower()
-    if told in ("text/html", "application/xhtml+xml"):
+    if mime in ("text/html", "application/xhtml+xml"):
         return "html" if entry.get("_resourceType", "document") in ("document", "subdocument") else "data"
-    if told == "text/css":
+    if mime == "text/css":
         return "css"
-    if "javascript" in told or "ecmascript" in told:
+    if "javascript" in mime or "ecmascript" in mime:
         return "js"
-    if told.startswith("image/"):
+    if mime.startswith("image/"):
         return "image"
-    if told.startswith("font/") or "font-" in told or suffix in ("woff", "woff2", "ttf", "otf"):
+    if mime.startswith("font/") or "font-" in mime or suffix in ("woff", "woff2", "ttf", "otf"):
         return "font"
     return "data"
 

@@ -142,7 +142,7 @@ def quantile(percentiles: Sequence[float], rank: float) -> float:
 
 def weights(draw: random.Random, rank: float) -> dict[Kind, tuple[int, int]]:
     """Return requests and bytes of every kind of a page that is heavier than the share `rank` of all, by its kinds."""
-    common, found = _score(rank), dict[Kind, tuple[int, int]]()
+    common, drawn = _score(rank), dict[Kind, tuple[int, int]]()
     for kind in (*COUNTS, _REST):
         of_counts, of_kb = (COUNTS[kind], BYTES[kind]) if kind != _REST else (_REST_COUNTS, _REST_KB)
         counted = _like(draw, common)
@@ -150,8 +150,8 @@ def weights(draw: random.Random, rank: float) -> dict[Kind, tuple[int, int]]:
         # Number and bytes of a kind belong together, but not exactly.
         kb = quantile(of_kb, _NORMAL.cdf(_like(draw, counted)))
         count = max(count, 1) if kind in ("html", "css", "js") else count
-        found[kind] = count, max(round(KB * kb), count * LEAST_BYTES[kind]) if count else 0
-    return found
+        drawn[kind] = count, max(round(KB * kb), count * LEAST_BYTES[kind]) if count else 0
+    return drawn
 
 
 def _score(rank: float) -> float:

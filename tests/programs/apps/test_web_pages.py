@@ -36,11 +36,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn: list[WebPage]) 
 
 def load(tab: Tab, site: WebSite, page: SitePage, missing: str = "") -> tuple[Counter[str], dict[str, Any]]:
     """Return how often each address without its scheme was requested, and what the page reports."""
-    asked = Counter[str]()
+    requested = Counter[str]()
 
     def answer(route: Route) -> None:
         url = urlsplit(route.request.url)
-        asked[f"{url.netloc}{url.path}"] += 1
+        requested[f"{url.netloc}{url.path}"] += 1
         kind = TYPES.get(url.path.rpartition(".")[2], "application/octet-stream")
         if url.path == missing:
             route.fulfill(status=404, headers=HEADERS)
@@ -52,21 +52,21 @@ def load(tab: Tab, site: WebSite, page: SitePage, missing: str = "") -> tuple[Co
     tab.page.goto(f"https://{page.host}{page.path}", wait_until="load")
     tab.page.wait_for_function("() => __sojournLoad().load && __sojournLoad().lcp")
     tab.page.wait_for_load_state("networkidle")
-    return asked, tab.evaluate("() => __sojournLoad()")
+    return requested, tab.evaluate("() => __sojournLoad()")
 
 
 def test_every_resource_is_requested_once_and_used(tab: Tab, site: WebSite, drawn: list[WebPage]) -> None:
     for number, (page, its) in enumerate(zip(site.pages, drawn, strict=True), 1):
-        asked, told = load(tab, site, page)
+        requested, reported = load(tab, site, page)
         hosts = [resource.host for resource in its.resources]
-        assert asked == Counter(f"{host}{path}" for host, path in zip(hosts, page.sizes, strict=True)), number
-        assert told["errors"] == 0
-        assert 0 < told["ttfb"] <= told["fcp"] <= told["lcp"] and told["dcl"] <= told["load"]
+        assert requested == Counter(f"{host}{path}" for host, path in zip(hosts, page.sizes, strict=True)), number
+        assert reported["errors"] == 0
+        assert 0 < reported["ttfb"] <= reported["fcp"] <= reported["lcp"] and reported["dcl"] <= reported["load"]
         assert all(tab.evaluate(IMAGES)) and set(tab.evaluate(FONTS)) <= {"loaded"}
-        assert {*told["done"], *page.unseen} == {*page.sizes}
+        assert {*reported["done"], *page.unseen} == {*page.sizes}
 
 
 def test_a_missing_resource_is_an_error(tab: Tab, site: WebSite) -> None:
     picture = next(path for path in site.pages[0].sizes if path.endswith(".png"))
-    _, told = load(tab, site, site.pages[0], picture)
-    assert told["errors"] == 1
+    _, reported = load(tab, site, site.pages[0], picture)
+    assert reported["errors"] == 1

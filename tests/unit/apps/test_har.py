@@ -14,8 +14,8 @@ import pytest
 from sojourn.apps.base import ServiceError
 from sojourn.apps.standins.web.har import HarError, read_har
 from sojourn.apps.standins.web.pages import Resource, WebPage, drawn_pages
-from sojourn.apps.standins.web.service import WebPages
 from sojourn.apps.standins.web.site import PageFiles
+from sojourn.apps.web import Web
 from tests.refusals import refusal
 
 TYPES = {
@@ -145,7 +145,7 @@ def test_a_broken_file_is_one_line_before_anything_starts(
     with refusal(HarError, code, file, mentioned):
         read_har(file)
     with refusal(ServiceError, code, "--url=", file, mentioned):
-        WebPages(har=file).prepare()
+        Web(har=file).prepare()
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

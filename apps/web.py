@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service `web`: a user opens one page after the other, and reads each for a while, over the whole timeline."""
+"""Web pages: a user opens one after the other, and reads each for a while, over the whole timeline.
+
+The pages are drawn from the Web Almanac's percentiles, or have the requests of the user's HAR file.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from sojourn.apps.base import Service, ServiceError, Stage
+from sojourn.apps.base import Mode, Service, ServiceError, Stage
 from sojourn.apps.browsers.browser import Browser, BrowserError, flags
 from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.browsers.shown import kept_as
@@ -22,28 +25,34 @@ from sojourn.apps.standins.origin import (
     set_congestion_control,
     set_ecn_of,
 )
-from sojourn.apps.standins.web.har import HarError, read_har
-from sojourn.apps.standins.web.pages import drawn_pages
-from sojourn.apps.standins.web.session import SCRIPT, PageVisits
-from sojourn.apps.standins.web.site import WebSite, certificates, ensure_site, start_caddy, start_noq
 from sojourn.captures.player import PlayerSample
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import CommandError
 from sojourn.hardware.machine.process import Process, ProcessError
 
+if TYPE_CHECKING:
+    from sojourn.apps.standins.web.session import PageVisits
+    from sojourn.apps.standins.web.site import WebSite
+
 PAGES = 8
 """Pages of a run, which a user visits in order and, if there is time, again."""
 _FIRST_LOAD_S = 60.0
 
 
-class WebPages(Service):
-    """What `sojourn.apps.own_page.Web` declares.
-
-    Every page begins with new connections and an empty cache, as HTTP Archive measures pages.
-    """
+class Web(Service):
+    """Every page begins with new connections and an empty cache, as HTTP Archive measures pages."""
 
     name = "web"
+    watched = "Web page"
+    brand = "Web page"
+    defaults: ClassVar[Mapping[str, str]] = {"origin-cc": "cubic"}
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        "url": ("own",),
+        "origin-cc": ("stand-in", "own"),
+        "origin-protocol": ("stand-in", "own"),
+        "origin-server": ("stand-in", "own"),
+    }
     loads_pages = True
     ladder: tuple[str, ...] = ()
 
@@ -85,6 +94,10 @@ class WebPages(Service):
         )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
+        from sojourn.apps.standins.web.har import HarError, read_har
+        from sojourn.apps.standins.web.pages import drawn_pages
+        from sojourn.apps.standins.web.site import ensure_site
+
         try:
             pages = read_har(self._har) if self._har else drawn_pages(self.seed, PAGES)
             self._site = ensure_site(pages, self.seed)
@@ -102,10 +115,14 @@ class WebPages(Service):
         return {"site": self._site.folder} | ({"program": self._program} if self._program else {})
 
     def take(self, prepared: Mapping[str, Any]) -> None:
+        from sojourn.apps.standins.web.site import WebSite
+
         self._site = WebSite.read(Path(prepared["site"]))
         self._program = Path(prepared["program"]) if "program" in prepared else None
 
     def start(self, stage: Stage) -> None:
+        from sojourn.apps.standins.web import session
+
         self._stage = stage
         try:
             if not self._site:
@@ -113,8 +130,10 @@ class WebPages(Service):
             assert self._site
             trusted = self._serve(stage, self._site)
             arguments = flags(width=stage.width, height=stage.height, **trusted)
-            self._browser = self._driver(stage.client, stage.display, arguments, scripts=[SCRIPT], program=self.browser)
-            self._visits = PageVisits(self._browser, self._site, stage.run, self.seed)
+            self._browser = self._driver(
+                stage.client, stage.display, arguments, scripts=[session.SCRIPT], program=self.browser
+            )
+            self._visits = session.PageVisits(self._browser, self._site, stage.run, self.seed)
             self._visits.warm_up(_FIRST_LOAD_S)
             if self.http == "h2" and self.congestion_control:
                 self._check_congestion_control(stage)
@@ -129,17 +148,19 @@ class WebPages(Service):
 
     def _serve(self, stage: Stage, site: WebSite) -> dict[str, Any]:
         """Start the origin; return how the browser trusts it, as for `flags`."""
+        from sojourn.apps.standins.web import site as sites
+
         if self.congestion_control and self.server == "caddy":
             set_congestion_control(stage.server, self.congestion_control, version=ip_version(stage.address))
             if self.http == "h2":
                 set_ecn_of(self.congestion_control, stage.server, stage.client)
         if self.server == "noq":
             assert self._program and self.congestion_control
-            self._origin = start_noq(stage, site, self._program, self.congestion_control)
+            self._origin = sites.start_noq(stage, site, self._program, self.congestion_control)
             keys = [ensure_certificate().spki]
         else:
-            self._origin = start_caddy(stage, site, self.http)
-            keys = [its.spki for its in certificates(site).values()]
+            self._origin = sites.start_caddy(stage, site, self.http)
+            keys = [its.spki for its in sites.certificates(site).values()]
         trusted: dict[str, Any] = {"hosts": dict.fromkeys(site.hosts, stage.address), "spki": ",".join(keys)}
         if self.http == "h3":
             trusted["quic"] = ",".join(f"{host}:{stage.port}" for host in site.hosts)
