@@ -133,7 +133,12 @@ class PageVisits:
         """Open a page and return its timings once it has loaded, cannot be loaded, `over`, or the user leaves it."""
         begun, known = time.time(), dict[str, Any]()
         deadline = time.monotonic() + PATIENCE_S
-        self._browser.evaluate(_OPEN.format(url=json.dumps(self._url(page))))
+        try:
+            self._browser.evaluate(_OPEN.format(url=json.dumps(self._url(page))))
+        except BrowserEndedError:
+            raise
+        except BrowserError:  # the navigation was faster than the answer
+            pass
         while time.monotonic() < deadline and not over():
             known = self._state() or known
             if known.get("failed") or (known.get("load") and known["now"] - known["load"] >= 1000 * _SETTLED_S):
