@@ -288,12 +288,12 @@ def loads_table(scores: Scores) -> Grid:
         "(DCL) and load event, in ms from the start of the navigation, as the browser reports them. Cut off: the phase "
         "ended before the page had loaded, after the time in brackets."
     )
-    grid.heads = ["at s", "phase", "page", "requests", "KB", *(head for head, _ in _MILESTONES), "load ms"]
+    grid.heads = ["start", "phase", "page", "requests", "KB", *(head for head, _ in _MILESTONES), "load ms"]
     contended = {phase.name for phase in scores.phases if phase.contender}
     for load in scores.loads:
         loaded = number(load.load_ms) if load.finished else f"cut off ({load.had_ms:.0f})"
         cells = [
-            f"{load.t:.1f}", load.phase or "between phases", f"{load.page}: {load.url.removeprefix('https://')}",
+            f"{load.t:.1f} s", load.phase or "between phases", f"{load.page}: {load.url.removeprefix('https://')}",
             number(load.requests), number(load.bytes / 1024),
             *(number(getattr(load, f"{name}_ms")) for _, name in _MILESTONES), load.failed or loaded,
         ]  # fmt: skip

@@ -45,7 +45,7 @@ def of_pages(scores: Scores) -> Scores:
 
 def test_every_load_has_a_row_and_none_is_dropped(of_pages: Scores, scores: Scores) -> None:
     first, cut, failed = loads_table(of_pages).rows
-    assert first.cells[:5] == ["1.0", "solo", "1: www.site1.test/p1/0.html", "70", "2"] and first.cells[-1] == "1500"
+    assert first.cells[:5] == ["1.0 s", "solo", "1: www.site1.test/p1/0.html", "70", "2"] and first.cells[-1] == "1500"
     assert cut.cells[-1] == "cut off (8000)" and cut.hurt and cut.contended and not first.contended
     assert failed.cells[1] == "between phases" and failed.cells[-1] == "no answer"
     assert not loads_table(scores).rows
