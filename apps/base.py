@@ -58,6 +58,8 @@ class Service(ABC):
     published: ClassVar[Mapping[str, str]] = {}
     #: The options that only some victims support: which apply to this one, and the mode that each selects.
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {}
+    #: Whether it loads pages, whose timings the browser itself reports: its figures need no recording of the screen.
+    loads_pages: ClassVar[bool] = False
     #: Names of the qualities, lowest first.
     ladder: tuple[str, ...]
     #: Seconds of video that its player buffers.

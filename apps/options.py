@@ -153,7 +153,8 @@ class ServiceOptions(BaseModel):
         Option(
             "victim", "content",
             "Television: an HLS or DASH stream, or with --live the channel's page. page: any page with a video. With "
-            "--live: a meeting's link. The lab's origin serves a file on this machine, with its whole folder",
+            "--live: a meeting's link. The lab's origin serves a file on this machine, with its whole folder. web: a "
+            "HAR file, whose requests it replays",
             guest=False,
         ),
     ] = ""  # fmt: skip
@@ -241,7 +242,7 @@ class ServiceOptions(BaseModel):
         str,
         Option(
             "victim", "what",
-            "Congestion control of the video's origin: of TCP, or of QUIC with --origin-protocol=h3 (bbr3, cubic, "
+            "Congestion control of the victim's origin: of TCP, or of QUIC with --origin-protocol=h3 (bbr3, cubic, "
             "newreno; docs/services.md)",
             "bbr", choices=("bbr", "bbr3", "cubic", "newreno", "prague", "reno"),
         ),
@@ -255,7 +256,7 @@ class ServiceOptions(BaseModel):
         Literal["caddy", "noq"],
         Option(
             "victim", "what",
-            "Program of the video's origin: caddy, or noq, which serves HTTP/3 with the congestion control of "
+            "Program of the victim's origin: caddy, or noq, which serves HTTP/3 with the congestion control of "
             "--origin-cc (default: caddy; noq with both --origin-protocol=h3 and --origin-cc)",
             choices=("caddy", "noq"),
         ),
@@ -374,4 +375,9 @@ class ServiceOptions(BaseModel):
     @property
     def seconds(self) -> float:
         """Total length of all phases."""
+        raise NotImplementedError
+
+    @property
+    def page_seed(self) -> int:
+        """The seed of what a service draws."""
         raise NotImplementedError

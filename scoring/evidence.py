@@ -228,6 +228,11 @@ class Setting:
         return self.lab.get("room")
 
     @property
+    def web(self) -> Mapping[str, Any] | None:
+        """The pages that a user visits, if the service is one that loads pages."""
+        return self.lab.get("web")
+
+    @property
     def parties(self) -> list[int]:
         """The parties that the client of a room sees; empty for any other victim."""
         return [tile["party"] for tile in self.room["tiles"]] if self.room else []

@@ -13,8 +13,10 @@ from sojourn.scoring import responsiveness
 from sojourn.scoring.call_marks import marks_within
 from sojourn.scoring.live_latency import latency_within
 from sojourn.scoring.packets import latency, per_flow
+from sojourn.scoring.page_loads import load_fields
 from sojourn.scoring.picture import frames, freezes, rendition
 from sojourn.scoring.picture.shown import Picture
+from sojourn.scoring.schema.scores import PageLoad
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.sound.ear import Sound
 from sojourn.scoring.sound.neteq import neteq_within
@@ -45,6 +47,10 @@ class Observations:
     """A player's latency behind a broadcast, see `sojourn.scoring.live_latency.latency_log`."""
     connections: pl.DataFrame | None = None
     """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`."""
+    loads: Sequence[PageLoad] | None = None
+    """Loads of web pages; their times are from `start` on."""
+    start: float = 0.0
+    """Start of the first phase, Unix s."""
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return the fields of Metrics over all windows together."""
@@ -118,6 +124,8 @@ class Observations:
                     "frame_loss": delays["delay_ms"].null_count() / delays.height,
                     "frames_in_time": (delays["delay_ms"] <= IN_TIME_MS).sum() / delays.height,
                 }
+        if self.loads is not None:
+            values |= load_fields(self.loads, [(a - self.start, b - self.start) for a, b in windows])
         if self.sound is not None:
             values |= sound_fields(self.sound, self.picture.delays, windows)
         if self.neteq is not None:

@@ -19,10 +19,11 @@ from sojourn.scoring.evidence import FAR, RawFiles, RecordedCapture, Setting, Si
 from sojourn.scoring.live_latency import latency_log
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import latency
+from sojourn.scoring.page_loads import page_loads
 from sojourn.scoring.picture.shown import Picture, picture
 from sojourn.scoring.picture.tiles import tiles, together
 from sojourn.scoring.schema import records
-from sojourn.scoring.schema.scores import Jitter
+from sojourn.scoring.schema.scores import Jitter, PageLoad
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.sound.ear import SOUND, Sound, ear
 from sojourn.scoring.sound.neteq import neteq_log
@@ -248,7 +249,16 @@ class RunEvidence:
             self.neteq.get("client"),
             latency_log(self.files.lines("player.jsonl", records.PLAYER)),
             self.connections,
+            self.loads,
+            self.setting.span[0],
         )
+
+    @cached_property
+    def loads(self) -> list[PageLoad] | None:
+        """Every load of a web page; None for any other victim."""
+        if not self.setting.web:
+            return None
+        return page_loads(self.files.lines("player.jsonl", records.PLAYER), self.measured, self.setting.span[0])
 
     @cached_property
     def _alone(self) -> tuple[list[Window], list[Window]]:

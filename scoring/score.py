@@ -20,6 +20,7 @@ from sojourn.scoring.evidence import Setting, SideCapture
 from sojourn.scoring.gates.registry import judged
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import per_flow, queue_delay, sojourn
+from sojourn.scoring.page_loads import PRIMARY as PRIMARY_OF_PAGES
 from sojourn.scoring.picture.shown import freeze_entries, rendition_changes
 from sojourn.scoring.recovery import recovered
 from sojourn.scoring.room import parties
@@ -61,7 +62,8 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
     if baseline:
-        rows = recovered(rows, setting, evidence, baseline, windows)
+        if not setting.web:  # between two pages it gets nothing
+            rows = recovered(rows, setting, evidence, baseline, windows)
         rows, baseline = _with_fair_shares(rows, baseline, known, call=bool(setting.call))
     own = queue_delay.delays(inputs.queues_of("lan"))
     waits, wait_curves = (
@@ -73,7 +75,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         t0=t0,
         lab=known,
         picture=shown.source,
-        primary=PRIMARY["call" if setting.call else "video"],
+        primary=PRIMARY_OF_PAGES if setting.web else PRIMARY["call" if setting.call else "video"],
         own_kind=_own_kind(inputs),
         validity=verdict,
         jitter_ms=inputs.jitter,
@@ -96,6 +98,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         blind=shown.blind,
         far=far,
         parties=parties(inputs, far),
+        loads=inputs.loads or [],
     )
 
 

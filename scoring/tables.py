@@ -101,8 +101,8 @@ def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
         lines = records.read_lines(run / "player.jsonl", records.PLAYER)
         return frames.presented(lines, setting.clip_fps).select("t", "frame", pl.col("height").cast(pl.Int32))
     screen, video = run / "screen.json", run / "screen.mp4"
-    # A row is one frame of one picture; the screen of a room has several.
-    if setting.room or not screen.exists() or not video.exists():
+    # A row is one frame of one picture; the screen of a room has several, and that of a web page none.
+    if setting.room or setting.web or not screen.exists() or not video.exists():
         return None
     shown = frames.read_recording(video, records.read(screen, records.SCREEN)["start"])
     facts = setting.clip or {}
@@ -171,6 +171,15 @@ def _decisions(run: Path, _: Setting) -> pl.DataFrame | None:
     lines = records.read_lines(file, records.PLAYER)
     rows = [{"t": line["t"], **line["detail"]} for line in lines if line.get("event") == "decision"]
     return from_rows(rows, TABLES["decisions"].columns) if rows else None
+
+
+def _loads(run: Path, _: Setting) -> pl.DataFrame | None:
+    file = run / "player.jsonl"
+    if not file.exists():
+        return None
+    lines = records.read_lines(file, records.PLAYER)
+    rows = [{"start": line["t"], **line["detail"]} for line in lines if line.get("event") == "load"]
+    return from_rows(rows, TABLES["loads"].columns) if rows else None
 
 
 def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
@@ -359,6 +368,12 @@ TABLES: Mapping[str, Table] = {
         Columns({"t": _PLAYER["t"], **columns_of(records.Decision)}),
         (*_SETTING, "player.jsonl"),
         _of_victim(_decisions),
+    ),
+    "loads": Table(
+        "a load of a web page, from the start of its navigation",
+        Columns({"start": TableColumn(pl.Float64, "Unix s"), **columns_of(records.LoadRecord)}),
+        (*_SETTING, "player.jsonl"),
+        _of_victim(_loads),
     ),
     "queue": Table(
         "a qdisc of the router in a sample of `tc -s`, ten per second",

@@ -272,6 +272,11 @@ class Options(ServiceOptions):
         return sum(phase.seconds for phase in self.phases)
 
     @property
+    def page_seed(self) -> int:
+        """The seed of what a service draws."""
+        return self.seed
+
+    @property
     def bottleneck(self) -> Bottleneck:
         """The bottleneck that these options describe; the round-trip time is split evenly."""
         assert self.rtt_us is not None and self.rate_down_bps and self.rate_up_bps and self.qdisc_down and self.qdisc_up

@@ -143,8 +143,9 @@ class _Rule:
 
 
 def _seen_without_recording(raw: RawOptions) -> bool:
-    """Whether the player's log of frames can be the picture."""
-    return raw.lab == "sim" and raw.mode in raw.takes.get("clip", ())
+    """Whether the player's log of frames can be the picture, or the browser's timings of pages are the figures."""
+    pages = raw.services[raw.service].loads_pages
+    return raw.lab == "sim" and (raw.mode in raw.takes.get("clip", ()) or pages)
 
 
 _RULES = (

@@ -187,6 +187,14 @@ _PHASE_ROWS: list[_PhaseRow] = [
     ("Picture", "camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
     ("Picture", "camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
     ("Picture", "never shown", lambda p: _percent(p.frame_loss)),
+    ("Pages", "opened", lambda p: number(p.page_loads)),
+    ("Pages", "not loaded in time", lambda p: number(p.page_loads_unfinished)),
+    ("Pages", "FCP P50 ms", lambda p: _of(p, "fcp_p50_ms")),
+    ("Pages", "FCP P95 ms", lambda p: _of(p, "fcp_p95_ms")),
+    ("Pages", "LCP P50 ms", lambda p: _of(p, "lcp_p50_ms")),
+    ("Pages", "LCP P95 ms", lambda p: _of(p, "lcp_p95_ms")),
+    ("Pages", "load P50 ms", lambda p: _of(p, "load_p50_ms")),
+    ("Pages", "load P95 ms", lambda p: _of(p, "load_p95_ms")),
     ("Probes", "RTT (Not-ECT) P50 ms", lambda p: _of(p, "rtt_p50_ms")),
     ("Probes", "RTT (Not-ECT) P99 ms", lambda p: _of(p, "rtt_p99_ms")),
     ("Probes", "RTT (Not-ECT) max ms", lambda p: number(p.rtt_max_ms)),
@@ -271,6 +279,32 @@ _PARTY_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
 def party_name(party: int) -> str:
     """Return the name of a room's party in tables and charts."""
     return "1 (client, seen at party 2)" if party == 1 else str(party)
+
+
+def loads_table(scores: Scores) -> Grid:
+    """Return one row per load of a web page; no rows for any other victim."""
+    grid = Grid(
+        "Every load, in order: first byte (TTFB), First and Largest Contentful Paint (FCP, LCP), DOMContentLoaded "
+        "(DCL) and load event, in ms from the start of the navigation, as the browser reports them. Cut off: the phase "
+        "ended before the page had loaded, after the time in brackets."
+    )
+    grid.heads = ["start", "phase", "page", "requests", "KB", *(head for head, _ in _MILESTONES), "load ms"]
+    contended = {phase.name for phase in scores.phases if phase.contender}
+    for load in scores.loads:
+        loaded = number(load.load_ms) if load.finished else f"cut off ({load.had_ms:.0f})"
+        cells = [
+            f"{load.t:.1f} s", load.phase or "between phases", f"{load.page}: {load.url.removeprefix('https://')}",
+            number(load.requests), number(load.bytes / 1024),
+            *(number(getattr(load, f"{name}_ms")) for _, name in _MILESTONES), load.failed or loaded,
+        ]  # fmt: skip
+        # Cell 0 is the row's head.
+        row = Row(cells, load.phase in contended)
+        row.hurt = set() if load.finished else {len(cells) - 1}
+        grid.rows.append(row)
+    return grid
+
+
+_MILESTONES = ("TTFB ms", "ttfb"), ("FCP ms", "fcp"), ("LCP ms", "lcp"), ("DCL ms", "dcl")
 
 
 def room_table(scores: Scores) -> Grid:

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.harness.report.grids import alone_for, interval, milliseconds, percent, relevant_severity
+from sojourn.scoring.page_loads import PRIMARY as PRIMARY_OF_PAGES
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
@@ -28,13 +29,14 @@ CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}
 """The meaning of the badges' words."""
 
 
-_PICTURE = "a worse picture"
+_PICTURE, _SLOWER_PAGES = "a worse picture", "slower pages"
 #: What harm outside the primary metric does, and the metrics that show it, the most telling ones first.
 _EFFECTS = {
     "more delay": (
         "rtt_answered_p99_ms", "ect1_rtt_answered_p99_ms", "frame_shown_p99_ms", "rtt_p50_ms", "ect1_rtt_p50_ms",
         "rtt_in_time", "ect1_rtt_in_time",
     ),
+    _SLOWER_PAGES: ("load_p50_ms", "fcp_p50_ms", "load_p95_ms", "lcp_p95_ms", "fcp_p95_ms"),
     "less goodput": ("victim_mbps", "fair_share_met"),
     "more loss": ("answered_share", "ect1_answered_share"),
     _PICTURE: ("played_height", "mean_height", "played_share", "unfrozen_share", "fps", "frames_in_time"),
@@ -87,6 +89,11 @@ class VictimOutcome:
     freezes: float | None = None
     never_shown: float | None = None
     """Share of a call's frames that were never shown."""
+    load: float | None = None
+    """Median time until a page had loaded, ms."""
+    load_alone: float | None = None
+    loads: float | None = None
+    loads_unfinished: float | None = None
     effects: tuple[Effect, ...] = ()
     """Relevant harm outside the primary metric."""
 
@@ -226,6 +233,10 @@ def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> 
         "alone": alone.get(primary),
         "fps_alone": alone.get("fps"),
         "never_shown": with_it.get("frame_loss"),
+        "load": with_it.get("load_p50_ms"),
+        "load_alone": alone.get("load_p50_ms"),
+        "loads": with_it.get("page_loads"),
+        "loads_unfinished": with_it.get("page_loads_unfinished"),
         **{name: with_it.get(name) for name in own},
     }
 
@@ -245,6 +256,9 @@ def _height_at(scores: Scores, t: float) -> int | None:
 def phrase(outcome: VictimOutcome) -> str:
     """Return the outcome with a contender: the primary metric, then frames, stalls and resolution."""
     call = outcome.primary == PRIMARY["call"]
+    if outcome.primary == PRIMARY_OF_PAGES:
+        harm = [f"harm {interval(outcome.over_runs)}"] if outcome.over_runs else []
+        return "; ".join([*(part for part in (_unharmed(outcome, True), *_of_pages(outcome)) if part), *harm])
     parts = [part for part in (_unharmed(outcome, call), _of_call(outcome) if call else _of_video(outcome)) if part]
     if outcome.never_shown and outcome.never_shown >= _NEVER_SHOWN:
         parts.append(f"{percent(outcome.never_shown)} never shown")
@@ -276,11 +290,36 @@ def seen(outcome: VictimOutcome) -> str:
     """Return the primary metric with a contender and alone, for a table: `156 lines (720 alone)`."""
     if outcome.value is None:
         return "–"
+    if outcome.primary == PRIMARY_OF_PAGES:
+        return seconds_text(outcome.value) + (
+            "" if outcome.alone is None else f" ({seconds_text(outcome.alone)} alone)"
+        )
     share = outcome.primary == PRIMARY["call"]
     value, alone = (
         "" if it is None else percent(it) if share else f"{it:.0f}" for it in (outcome.value, outcome.alone)
     )
     return f"{value} {'in time' if share else 'lines'}" + (f" ({alone} alone)" if alone else "")
+
+
+def seconds_text(ms: float) -> str:
+    """Return a time of a page in s; never reached if it is infinite."""
+    return f"{ms / 1e3:.2f} s" if isfinite(ms) else "unfinished"
+
+
+def _of_pages(outcome: VictimOutcome) -> list[str]:
+    """Return what a user waits for, and how many pages did not load within the phase."""
+    if outcome.value is None:
+        return ["no page opened"]
+
+    def waited(name: str, value: float, alone: float | None) -> str:
+        return f"{name} {seconds_text(value)}" + ("" if alone is None else f" ({seconds_text(alone)} alone)")
+
+    parts = [waited("median LCP", outcome.value, outcome.alone)]
+    if outcome.load is not None:
+        parts.append(waited("load", outcome.load, outcome.load_alone))
+    if outcome.loads and outcome.loads_unfinished:
+        parts.append(f"{round(outcome.loads_unfinished, 1):g} of {_counted(outcome.loads, 'page')} not loaded in time")
+    return parts
 
 
 def _of_call(outcome: VictimOutcome) -> str:

@@ -20,6 +20,7 @@ from sojourn.harness.report.grids import (
     harm_table,
     lab_table,
     layer_steps_table,
+    loads_table,
     mbit,
     number,
     other_contenders_table,
@@ -30,6 +31,7 @@ from sojourn.harness.report.grids import (
 )
 from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
 from sojourn.harness.report.html import render
+from sojourn.harness.report.page_loads import pages_timeline
 from sojourn.harness.report.palette import looks, who
 from sojourn.harness.report.published_tables import published_table
 from sojourn.harness.report.svg import Points, ccdf_plot
@@ -99,7 +101,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "published": published_table(scores, service),
         "phases": phase_table(scores),
         "quality": Grid("") if judged is None else quality_table(judged, scores),
-        "timeline_svg": Markup(timeline(view)),
+        "timeline_svg": Markup(pages_timeline(view, scores) if scores.loads else timeline(view)),
         "video": video,
         "sound": "sound.flac" if video and scores.sound_begins is not None and (run / "sound.flac").exists() else "",
         "sound_offset": f"{scores.sound_begins or 0:.3f}",
@@ -120,6 +122,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "far": far_table(scores),
         "room": room_table(scores),
         "layer_steps": layer_steps_table(scores),
+        "loads": loads_table(scores),
         "frames_svg": Markup(ccdf_plot(frames, "CCDF of the frames' latency", axis=_FRAME_AXIS)),
         "frames_key": _key(frames),
         "sojourn": sojourn_table(scores),

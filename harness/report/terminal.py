@@ -17,6 +17,7 @@ from sojourn.harness.report.grids import (
     harm_table,
     lab_table,
     layer_steps_table,
+    loads_table,
     other_contenders_table,
     phase_table,
     quality_table,
@@ -45,6 +46,8 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     for table in (room_table(scores), layer_steps_table(scores)):
         if table.rows:
             console.print(_table(table))
+    if scores.loads:
+        console.print(_table(loads_table(scores)))
     if scores.harm:
         console.print(_table(harm_table(scores)))
     if lab := lab_table(scores):

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sojourn.scoring.gates.base import gate, gate_of_runs
 from sojourn.scoring.picture import freezes, rendition
@@ -23,6 +23,10 @@ def baselines(run: RunEvidence) -> Iterable[Gate]:
     setting, limits = run.setting, run.limits
     if setting.call:
         limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
+    if setting.web:
+        for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
+            yield pages_alone(code, run.evidence.metrics(windows) if windows else {})
+        return
     for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
         yield healthy(code, windows, run.evidence, not setting.live, limits, elsewhere=setting.elsewhere)
 
@@ -58,6 +62,20 @@ def healthy(
         code, evidence.clip_fps if strip else None, stalls, alone.get("fps"), alone.get("victim_mbps"), changes, limits,
         share,
     )  # fmt: skip
+
+
+def pages_alone(code: str, alone: Mapping[str, Any]) -> Gate:
+    """Judge the loads of pages alone, from the fields of their metrics: half of them must have finished."""
+    begun, unfinished = alone.get("page_loads", 0), alone.get("page_loads_unfinished", 0)
+    name, measured = code.replace("-", " "), f"{begun - unfinished} of {begun} pages loaded"
+    judged = gate(code, name, 0 < begun >= 2 * unfinished, measured, "at least half of them, and one")
+    return (
+        judged
+        if judged.ok
+        else judged.model_copy(
+            update={"reason": f"{name}: the baseline is disturbed: {measured}; give it more time, or a higher rate"}
+        )
+    )
 
 
 def undisturbed(

@@ -26,6 +26,12 @@ _PRESENTED_S = 0.1
 def recording(run: RunEvidence) -> Iterable[Gate]:
     """Judge the records of recorder, player and sound at every end; only simulated time requires every frame."""
     span, limits = run.setting.span, run.limits
+    if run.setting.web:  # what a page shows has no strip; its browser reports when
+        recorded = run.picture.recording
+        if not run.setting.screening:
+            yield recorder(None if recorded is None else recorded.screen, limits)
+            yield covers("recording-complete", "recording", None if recorded is None else recorded.times, span, limits)
+        return
     if run.setting.screening:
         yield covers("player-samples-complete", "player samples", run.picture.sampled, span, limits)
         yield every_frame_logged(run.picture.frames, run.picture.sampled, run.picture.positions)

@@ -74,7 +74,7 @@ def picture(files: RawFiles, other: RawFiles | None, setting: Setting) -> Pictur
         seen.source, seen.frames = "player", seen.presented
         seen.segments = rendition.from_player(seen.frames.to_dicts())
         _add_motion(seen, fps)
-    elif shown is not None and (shown["frame"] >= 0).any():
+    elif shown is not None and not setting.web and (shown["frame"] >= 0).any():  # pictures of pages may look like one
         seen.source = "strip"
         shown = frames.held(shown) if on_change else shown
         # A camera's strip has no rendition: only the player knows the encoder's output.

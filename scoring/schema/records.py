@@ -118,6 +118,17 @@ class RoomRecord(_Record):
     tiles: Annotated[list[TilePlace], Field(min_length=1, max_length=8)]
 
 
+class SitePageRecord(_Record):
+    requests: Annotated[int, Field(ge=1, le=100_000)]
+    bytes: Annotated[int, Field(ge=0, le=2**40)]
+    hosts: Annotated[int, Field(ge=1, le=100_000)]
+
+
+class SiteRecord(_Record):
+    pages: Annotated[list[SitePageRecord], Field(min_length=1, max_length=5000)]
+    digest: NotRequired[str]
+
+
 def _known(queue: str) -> str:
     parse_qdisc(queue, "queue")
     return queue
@@ -156,6 +167,7 @@ class LabRecord(_Record):
     clip: NotRequired[ClipRecord | None]
     call: NotRequired[CallRecord | None]
     room: NotRequired[RoomRecord]
+    web: NotRequired[SiteRecord]
     delay_down_ms: NotRequired[float]
     path_varies_ms: NotRequired[Annotated[float, Field(ge=0)]]
     path_loss: NotRequired[Annotated[float, Field(ge=0, le=1)]]
@@ -340,6 +352,24 @@ class LatencySample(_Record):
     rate: Annotated[float, Field(ge=0, le=16)]
 
 
+_Milestone = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None
+
+
+class LoadRecord(_Record):
+    page: Annotated[_Index, TableColumn(pl.UInt16, "number of the page, from 1 on")]
+    url: Annotated[str, TableColumn(pl.String, "address of its document")]
+    requests: Annotated[_Index, TableColumn(pl.UInt32, "complete responses")]
+    bytes: Annotated[_Index, TableColumn(pl.UInt64, "of their bodies")]
+    ttfb_ms: Annotated[_Milestone, TableColumn(pl.Float64, "first byte; this and what follows: ms from `start`")]
+    fcp_ms: Annotated[_Milestone, TableColumn(pl.Float64, "First Contentful Paint; null, here and below: not reached")]
+    lcp_ms: Annotated[_Milestone, TableColumn(pl.Float64, "Largest Contentful Paint so far")]
+    dcl_ms: Annotated[_Milestone, TableColumn(pl.Float64, "DOMContentLoaded")]
+    load_ms: Annotated[_Milestone, TableColumn(pl.Float64, "load event")]
+    until: Annotated[Time, TableColumn(pl.Float64, "Unix s when it had loaded, or the user left it")]
+    errors: Annotated[_Index, TableColumn(pl.UInt32, "resources that could not be used")]
+    failed: Annotated[str | None, TableColumn(pl.String, "why the page could not be loaded; null: it was")]
+
+
 DETAILS: dict[str, Any] = {
     "ad": bool,
     "call": CallSecond,
@@ -348,6 +378,7 @@ DETAILS: dict[str, Any] = {
     "delivered": list[tuple[int, float, float]],
     "heard": TapSecond,
     "latency": LatencySample,
+    "load": LoadRecord,
     "spoken": TapSecond,
     "tile": tuple[_Party, Annotated[int, Field(ge=0, le=100_000)]],
     "frame": tuple[
@@ -360,7 +391,7 @@ DETAILS: dict[str, Any] = {
 its camera and, in cells, of the other end's (captures/call.js); party and height (lines) of a room's tile from then on
 (apps/standins/room/room.js); a segment that a player requests, and its latency (apps/standins/players/watch.js); the
 times of a call's sound, and excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented
-frame (captures/frames.js)."""
+frame (captures/frames.js); a load of a web page (apps/standins/web/session.py)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 

@@ -40,6 +40,9 @@ class Metrics(BaseModel):
     `media_…` and `ccfb_received` are a SCReAM call's, as its browser counts them every second: RTP packets sent and
     received with these codepoints, those whose ECT(1) was cleared on the way, and the other end's RFC 8888 reports.
     `live_…`, `playback_rate` and `catch_up_share` are a broadcast's with low latency (`sojourn.scoring.live_latency`).
+    `page_loads` began within the windows; `fcp_…`, `lcp_…` and `load_…` are their times from the navigation's start
+    until something was painted, the largest content was, and everything had loaded (`sojourn.scoring.page_loads`).
+    Their percentiles are infinite if too many loads were cut off before.
     `ear_…` are a call's sound, every 20 ms of it (`sojourn.scoring.sound.ear`): delay from the other end's microphone
     to this end's ear, and as for frames, `ear_loss`, and the shares within the limits of ITU-T G.114. `ear_gap_share`
     and `ear_repeated_share` are of the time at the ear; `neteq_…` are NetEq's own counters, as shares of its samples,
@@ -180,6 +183,22 @@ class Metrics(BaseModel):
         Number | None, _SOME, Metric("wideband E-model's MOS", "more", alone=True, measured=False)
     ] = None
     e_model: Annotated[dict[str, Number] | None, _SOME] = None
+    page_loads: Annotated[int | None, _SOME, Metric("page loads", measured=False)] = None
+    page_loads_unfinished: Annotated[int | None, _SOME, Metric("page loads not finished", measured=False)] = None
+    fcp_p50_ms: Annotated[
+        Number | None, _SOME, Metric("First Contentful Paint, P50", "less", harm=True, alone=True)
+    ] = None
+    fcp_p95_ms: Annotated[
+        Number | None, _SOME, Metric("First Contentful Paint, P95", "less", harm=True, alone=True)
+    ] = None
+    lcp_p50_ms: Annotated[
+        Number | None, _SOME, Metric("Largest Contentful Paint, P50", "less", harm=True, alone=True)
+    ] = None
+    lcp_p95_ms: Annotated[
+        Number | None, _SOME, Metric("Largest Contentful Paint, P95", "less", harm=True, alone=True)
+    ] = None
+    load_p50_ms: Annotated[Number | None, _SOME, Metric("page load, P50", "less", harm=True, alone=True)] = None
+    load_p95_ms: Annotated[Number | None, _SOME, Metric("page load, P95", "less", harm=True, alone=True)] = None
     media_sent_ect1: Annotated[int | None, _SOME, Metric("RTP packets sent as ECT(1)", measured=False)] = None
     media_received_ect1: Annotated[int | None, _SOME, Metric("RTP packets received as ECT(1)", measured=False)] = None
     media_received_ce: Annotated[int | None, _SOME, Metric("RTP packets received as CE", measured=False)] = None
@@ -408,6 +427,32 @@ class PartyScores(BaseModel):
     steps: list[LayerStep]
 
 
+class PageLoad(BaseModel):
+    """A load of a web page, from the start of its navigation at `t` (s from the start of the first phase).
+
+    Times in ms as the browser reports them, None for what was not reached by the phase's end: first byte, first and
+    largest contentful paint, DOMContentLoaded, load. `requests` and `bytes` are those of complete responses. `had_ms`
+    is the time from `t` until the phase ended, the user left the page, or it had loaded. `errors` are resources that
+    could not be used, `failed` why the page could not be loaded at all. `phase` is None if it began between two.
+    """
+
+    t: Number
+    phase: Text | None
+    page: int
+    url: Text
+    requests: int
+    bytes: int
+    ttfb_ms: Number | None = None
+    fcp_ms: Number | None = None
+    lcp_ms: Number | None = None
+    dcl_ms: Number | None = None
+    load_ms: Number | None = None
+    had_ms: Number
+    finished: bool
+    errors: int = 0
+    failed: Text | None = None
+
+
 class Scores(BaseModel):
     """scores.json. `harm` is empty for an invalid run, which has reasons instead."""
 
@@ -444,6 +489,9 @@ class Scores(BaseModel):
     far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
     parties: Annotated[list[PartyScores], Field(exclude_if=lambda parties: not parties)] = Field(
         [], description="of a room: the picture of every party"
+    )
+    loads: Annotated[list[PageLoad], Field(exclude_if=lambda loads: not loads)] = Field(
+        [], description="of web pages: every load"
     )
 
 

@@ -37,7 +37,7 @@ def formatted(value: float, spec: str, never: str = LOST) -> str:
 
 def never_came(metric: str) -> str:
     """Return the displayed text for an infinite metric of scores or of a cell, if no more is known."""
-    if metric.startswith(("web_fct", "short.")):
+    if metric.startswith(("web_fct", "short.", "fcp_", "lcp_", "load_")):
         return UNFINISHED
     return NOT_REACHED if metric.endswith(("convergence_s", "recovery_s")) else LOST
 

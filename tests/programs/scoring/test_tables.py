@@ -29,8 +29,11 @@ def test_a_table_has_its_columns_and_rows(run: Path, name: str) -> None:
     bulk["flows"].append({"contender": "rpm", "phase": "prague", "probes": [probe]})
     (run / "bulk.json").write_text(json.dumps(bulk))
     decision = {"segment": 1, "height": 240, "rate_bps": 298224, "buffer_s": 0, "throughput_bps": None, "stalls": 0}
+    times = dict.fromkeys(("ttfb_ms", "fcp_ms", "lcp_ms", "dcl_ms", "load_ms"))
+    load = {"page": 1, "url": "https://a.test/", "requests": 1, "bytes": 9, "until": 1.8e9, "errors": 0, "failed": None}
     with (run / "player.jsonl").open("a") as log:
-        log.write(json.dumps({"t": 1.8e9, "event": "decision", "detail": decision}) + "\n")
+        for event, detail in (("decision", decision), ("load", {**load, **times})):
+            log.write(json.dumps({"t": 1.8e9, "event": event, "detail": detail}) + "\n")
     (run / QUALITY).write_text("t,phase,height,frame,ssim,vmaf\n0.5,solo-1,720,15,0.97,\n")
     table = TABLES[name].of(run)
     assert table.schema == TABLES[name].columns

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads of web pages: in which phase each began, whether it ended in it, and how long pages took to load.
+
+A load that its phase's end cuts off is neither dropped nor counted as endless: it is a censored observation, which
+lasted at least as long as it had. Percentiles are those of the Kaplan-Meier estimate (Kaplan and Meier, "Nonparametric
+Estimation from Incomplete Observations", J. Am. Stat. Assoc. 53, 1958), which are ordinary percentiles (nearest rank)
+where every load ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+from sojourn.scoring.schema.scores import PageLoad
+from sojourn.scoring.schema.windows import Window
+
+PRIMARY = "lcp_p50_ms"
+"""The metric by which a page is judged: the median Largest Contentful Paint, the time until it looks loaded."""
+MILESTONES = "ttfb", "fcp", "lcp", "dcl", "load"
+"""First byte, first and largest contentful paint, DOMContentLoaded, load; from the start of the navigation."""
+_PERCENTS = 50, 95
+_SCORED = "fcp", "lcp", "load"
+
+
+def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window], t0: float) -> list[PageLoad]:
+    """Return every load of a run, in order of time; `phases` are Unix s by name, `t0` is the zero of the scores' times.
+
+    A load belongs to the phase in which it began, and has the milestones that it reached by that phase's end. Until a
+    page has loaded, a larger content may yet be painted.
+    """
+    loads = []
+    for line in lines:
+        if line.get("event") != "load":
+            continue
+        start, detail = line["t"], line["detail"]
+        name = next((name for name, (a, b) in phases.items() if a <= start < b), None)
+        had = min(phases[name][1] if name else inf, detail["until"]) - start
+        times = {f"{it}_ms": ms for it in MILESTONES if (ms := detail[f"{it}_ms"]) is not None and ms <= 1e3 * had}
+        if "load_ms" not in times:
+            times.pop("lcp_ms", None)
+        loads.append(
+            PageLoad(
+                t=round(start - t0, 6),
+                phase=name,
+                page=detail["page"],
+                url=detail["url"],
+                bytes=detail["bytes"],
+                requests=detail["requests"],
+                errors=detail["errors"],
+                failed=detail["failed"],
+                had_ms=round(1e3 * had, 3),
+                finished="load_ms" in times,
+                **times,
+            )
+        )
+    return loads
+
+
+def load_fields(loads: Sequence[PageLoad], windows: Sequence[Window]) -> dict[str, Any]:
+    """Return the fields of `Metrics` over the loads that began within these windows, both by the scores' zero (s)."""
+    inside = [load for load in loads if any(a <= load.t < b for a, b in windows)]
+    values: dict[str, Any] = {
+        "page_loads": len(inside),
+        "page_loads_unfinished": sum(not load.finished for load in inside),
+    }
+    for name in _SCORED:
+        seen = [observed(load, name) for load in inside]
+        values |= {f"{name}_p{percent}_ms": percentile(seen, percent) for percent in _PERCENTS}
+    return values
+
+
+def observed(load: PageLoad, milestone: str) -> tuple[float, bool]:
+    """Return the time in ms until a load reached a milestone, and True; or the time that it had for it, and False.
+
+    A page that could not be loaded never reaches it.
+    """
+    reached: float | None = getattr(load, f"{milestone}_ms")
+    if reached is not None:
+        return reached, True
+    return (inf if load.failed else load.had_ms), False
+
+
+def percentile(seen: Sequence[tuple[float, bool]], percent: float) -> float | None:
+    """Return a percentile of times of which some were not reached, see above; None without any.
+
+    Infinite if the estimate does not fall that far: too many loads were cut off before.
+    """
+    share, left = 1.0, len(seen)
+    if not left:
+        return None
+    # Of equal times, those that were reached come first.
+    for time, reached in sorted(seen, key=lambda it: (it[0], not it[1])):
+        if reached:
+            share *= 1 - 1 / left
+            if share <= 1 - percent / 100 + 1e-12:
+                return round(time, 3)
+        left -= 1
+    return inf

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load is scored in the phase in which it began, by what it reached until that phase's end."""
+
+from __future__ import annotations
+
+import random
+from math import inf
+from typing import Any
+
+from sojourn.scoring.page_loads import load_fields, page_loads, percentile
+from sojourn.scoring.statistics.numbers import nearest_rank
+
+PHASES = {"solo": (100.0, 110.0), "cubic": (110.5, 120.0)}
+
+
+def line(t: float, load_s: float | None, lcp_s: float | None = 0.5, until: float | None = None, **more: Any) -> Any:
+    """Return what a run records of a load that began at `t` and loaded after `load_s`."""
+    times = {
+        "ttfb_ms": 60,
+        "fcp_ms": 250.04,
+        "lcp_ms": lcp_s and 1e3 * lcp_s,
+        "dcl_ms": 240,
+        "load_ms": load_s and 1e3 * load_s,
+    }
+    detail = {
+        "page": 1,
+        "url": "https://www.site1.test/p1/0.html",
+        "requests": 7,
+        "bytes": 900,
+        "errors": 0,
+        "failed": None,
+    }
+    return {"t": t, "event": "load", "detail": detail | times | {"until": until or t + (load_s or 20) + 0.3} | more}
+
+
+def test_a_load_belongs_to_the_phase_in_which_it_began() -> None:
+    lines = [{"t": 101.0, "event": "playing"}, line(99, 1), line(101, 1.25), line(110.2, 1), line(112, 2)]
+    loads = page_loads(lines, PHASES, 100.0)
+    assert [(it.t, it.phase) for it in loads] == [(-1, None), (1, "solo"), (10.2, None), (12, "cubic")]
+    assert loads[1].load_ms == 1250 and loads[1].fcp_ms == 250.04 and loads[1].finished and loads[1].had_ms == 1550
+    assert loads[1].requests == 7 and loads[1].bytes == 900 and loads[1].url.startswith("https://")
+
+
+def test_the_phases_end_cuts_a_load_off() -> None:
+    """It has loaded, but after the phase: what it reached in time stays, and its largest paint is not final."""
+    (load,) = page_loads([line(109.7, 0.9, 0.2)], PHASES, 100.0)
+    assert not load.finished and load.load_ms is None and load.lcp_ms is None
+    assert load.fcp_ms == 250.04 and load.had_ms == 300
+    (load,) = page_loads([line(109.9, 0.9)], PHASES, 100.0)
+    assert load.fcp_ms is None and load.ttfb_ms == 60 and load.had_ms == 100
+
+
+def test_a_page_that_the_user_left_had_the_time_until_then() -> None:
+    (load,) = page_loads([line(101, None, 0.5, until=104)], PHASES, 100.0)
+    assert not load.finished and load.had_ms == 3000 and load.load_ms is None
+
+
+def test_percentiles_without_cut_loads_are_the_ordinary_ones() -> None:
+    draw = random.Random(1)
+    for number in range(1, 60):
+        times = [round(draw.lognormvariate(6, 1), 3) for _ in range(number)]
+        for percent in (5, 50, 95):
+            assert percentile([(time, True) for time in times], percent) == nearest_rank(times, percent)
+    assert percentile([], 50) is None
+
+
+def test_a_load_cut_off_early_says_nothing_and_one_cut_off_late_counts() -> None:
+    # Kaplan and Meier's own estimate: 1 - 1/4 = 0.75, cut off, 0.75 (1 - 1/2) = 0.375, then 0.
+    seen = [(10.0, True), (20.0, False), (30.0, True), (40.0, True)]
+    assert [percentile(seen, percent) for percent in (20, 25, 50, 62, 63, 95)] == [10, 10, 30, 30, 40, 40]
+    whole = [(10.0, True), (30.0, True), (40.0, True)]
+    assert percentile([*whole, (1.0, False)], 50) == percentile(whole, 50) == 30
+    # All that outlasted the others were cut off: the median was not reached.
+    assert percentile([(10.0, True), (50.0, False), (60.0, False)], 50) == inf
+
+
+def test_equal_times_of_which_one_was_cut_off() -> None:
+    assert percentile([(10.0, False), (10.0, True)], 50) == 10
+
+
+def test_the_fields_of_a_window() -> None:
+    lines = [line(101, 1, 0.4), line(103, 3, 0.6), line(109, 9), line(111, 2, 1.5), line(113, 4, 2.5)]
+    loads = page_loads(lines, PHASES, 100.0)
+    alone, contended = load_fields(loads, [(0, 10)]), load_fields(loads, [(10.5, 20)])
+    assert (alone["page_loads"], alone["page_loads_unfinished"]) == (3, 1)
+    assert (alone["lcp_p50_ms"], alone["load_p50_ms"], alone["load_p95_ms"]) == (600, 3000, 3000)
+    assert (
+        contended["page_loads_unfinished"] == 0
+        and contended["lcp_p95_ms"] == 2500
+        and contended["fcp_p50_ms"] == 250.04
+    )
+    assert load_fields(loads, [(0, 10), (10.5, 20)])["page_loads"] == 5
+    assert load_fields(loads, [(50, 60)])["load_p50_ms"] is None
+
+
+def test_a_page_that_failed_is_never_reached() -> None:
+    loads = page_loads([line(101, 1), line(103, None, None, 103.1, fcp_ms=None, failed="no answer")], PHASES, 100.0)
+    fields = load_fields(loads, [(0, 10)])
+    assert fields["load_p50_ms"] == 1000 and fields["load_p95_ms"] == fields["fcp_p95_ms"] == inf
