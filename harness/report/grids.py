@@ -172,6 +172,18 @@ _PHASE_ROWS: list[_PhaseRow] = [
     ("Goodput", "contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
     ("Goodput", "contender's uploads Mbit/s", lambda p: number(p.contender_up_mbps) if p.contender else "–"),
     ("Goodput", "goodput recovers after s", lambda p: number(p.goodput_recovery_s, NOT_REACHED)),
+    ("Game", "ticks later than 16 ms", lambda p: _later(p.tick_in_16ms)),
+    ("Game", "ticks later than 50 ms", lambda p: _later(p.tick_in_50ms)),
+    ("Game", "ticks later than 100 ms", lambda p: _later(p.tick_in_100ms)),
+    ("Game", "ticks lost", lambda p: _percent(p.tick_loss)),
+    ("Game", "delay of ticks (down) P50 ms", lambda p: _of(p, "tick_p50_ms")),
+    ("Game", "delay of ticks (down) P99 ms", lambda p: _of(p, "tick_p99_ms")),
+    ("Game", "jitter of ticks ms", lambda p: number(p.tick_jitter_ms)),
+    ("Game", "inputs later than 50 ms", lambda p: _later(p.input_in_50ms)),
+    ("Game", "inputs lost", lambda p: _percent(p.input_loss)),
+    ("Game", "delay of inputs (up) P50 ms", lambda p: _of(p, "input_p50_ms")),
+    ("Game", "delay of inputs (up) P99 ms", lambda p: _of(p, "input_p99_ms")),
+    ("Game", "jitter of inputs ms", lambda p: number(p.input_jitter_ms)),
     ("Picture", "mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
     ("Picture", "lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
     ("Picture", "drops of resolution", lambda p: number(p.drops)),
@@ -232,10 +244,22 @@ _OTHER_ROWS: list[_PhaseRow] = [
     ("", "call down: P99 ms", lambda p: _of(p, "call_down_p99_ms")),
     ("", "call up: lost", lambda p: _percent(p.call_up_loss)),
     ("", "call up: P99 ms", lambda p: _of(p, "call_up_p99_ms")),
+    ("", "game: ticks later than 16 ms", lambda p: _later(p.game_in_16ms)),
+    ("", "game: ticks later than 50 ms", lambda p: _later(p.game_in_50ms)),
+    ("", "game: ticks later than 100 ms", lambda p: _later(p.game_in_100ms)),
+    ("", "game down: lost", lambda p: _percent(p.game_down_loss)),
+    ("", "game down: P99 ms", lambda p: _of(p, "game_down_p99_ms")),
+    ("", "game up: lost", lambda p: _percent(p.game_up_loss)),
+    ("", "game up: P99 ms", lambda p: _of(p, "game_up_p99_ms")),
     ("", "Responsiveness Test RPM", lambda p: _of(p, "test_rpm")),
     ("", "foreign RPM", lambda p: _of(p, "test_foreign_rpm")),
     ("", "self RPM", lambda p: _of(p, "test_self_rpm")),
 ]
+
+
+def _later(in_time: float | None) -> str:
+    """Return the share of packets later than a deadline, lost ones included, from the share in time."""
+    return _percent(None if in_time is None else 1 - in_time)
 
 
 def _percent(share: float | None) -> str:
@@ -477,6 +501,10 @@ _NEVER = {
     "ear": ("ear_loss", "never heard", "", ""),
     "call_down": ("call_down_loss", "lost", "", ""),
     "call_up": ("call_up_loss", "lost", "", ""),
+    "game_down": ("game_down_loss", "lost", "", ""),
+    "game_up": ("game_up_loss", "lost", "", ""),
+    "tick": ("tick_loss", "lost", "", ""),
+    "input": ("input_loss", "lost", "", ""),
 }
 _WEB = "web_fct"
 

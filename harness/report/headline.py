@@ -33,7 +33,7 @@ _PICTURE = "a worse picture"
 _EFFECTS = {
     "more delay": (
         "rtt_answered_p99_ms", "ect1_rtt_answered_p99_ms", "frame_shown_p99_ms", "rtt_p50_ms", "ect1_rtt_p50_ms",
-        "rtt_in_time", "ect1_rtt_in_time",
+        "rtt_in_time", "ect1_rtt_in_time", "tick_p99_ms", "input_p99_ms",
     ),
     "less goodput": ("victim_mbps", "fair_share_met"),
     "more loss": ("answered_share", "ect1_answered_share"),
@@ -42,6 +42,7 @@ _EFFECTS = {
 #: What a sentence calls a delay.
 _DELAYS = {
     "rtt_answered_p99_ms": "delay P99", "frame_shown_p99_ms": "delay P99 of the frames", "rtt_p50_ms": "median delay",
+    "tick_p99_ms": "delay P99 of the ticks", "input_p99_ms": "delay P99 of the inputs",
 }  # fmt: skip
 _ECT1 = "ect1_"
 
@@ -87,6 +88,10 @@ class VictimOutcome:
     freezes: float | None = None
     never_shown: float | None = None
     """Share of a call's frames that were never shown."""
+    in_16ms: float | None = None
+    in_100ms: float | None = None
+    """Shares of a game's ticks that were at most so late."""
+    ticks_lost: float | None = None
     effects: tuple[Effect, ...] = ()
     """Relevant harm outside the primary metric."""
 
@@ -226,6 +231,9 @@ def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> 
         "alone": alone.get(primary),
         "fps_alone": alone.get("fps"),
         "never_shown": with_it.get("frame_loss"),
+        "in_16ms": with_it.get("tick_in_16ms"),
+        "in_100ms": with_it.get("tick_in_100ms"),
+        "ticks_lost": with_it.get("tick_loss"),
         **{name: with_it.get(name) for name in own},
     }
 
@@ -244,6 +252,9 @@ def _height_at(scores: Scores, t: float) -> int | None:
 
 def phrase(outcome: VictimOutcome) -> str:
     """Return the outcome with a contender: the primary metric, then frames, stalls and resolution."""
+    if outcome.primary == PRIMARY["game"]:
+        parts = [part for part in (_unharmed(outcome, True), *_of_game(outcome)) if part]
+        return "; ".join(parts + ([f"harm {interval(outcome.over_runs)}"] if outcome.over_runs else []))
     call = outcome.primary == PRIMARY["call"]
     parts = [part for part in (_unharmed(outcome, call), _of_call(outcome) if call else _of_video(outcome)) if part]
     if outcome.never_shown and outcome.never_shown >= _NEVER_SHOWN:
@@ -276,7 +287,7 @@ def seen(outcome: VictimOutcome) -> str:
     """Return the primary metric with a contender and alone, for a table: `156 lines (720 alone)`."""
     if outcome.value is None:
         return "–"
-    share = outcome.primary == PRIMARY["call"]
+    share = outcome.primary in (PRIMARY["call"], PRIMARY["game"])
     value, alone = (
         "" if it is None else percent(it) if share else f"{it:.0f}" for it in (outcome.value, outcome.alone)
     )
@@ -288,6 +299,17 @@ def _of_call(outcome: VictimOutcome) -> str:
         return "delay of frames not measured"
     alone = "" if outcome.alone is None else f", {percent(outcome.alone)} alone"
     return f"{percent(outcome.value)} of frames within 0.4 s{alone}"
+
+
+def _of_game(outcome: VictimOutcome) -> list[str]:
+    if outcome.value is None:
+        return ["lateness of ticks not measured"]
+    late = {50: outcome.value, 16: outcome.in_16ms, 100: outcome.in_100ms}
+    shares = [f"{percent(1 - share)} later than {ms} ms" for ms, share in late.items() if share is not None]
+    alone = "" if outcome.alone is None else f" ({percent(1 - outcome.alone)} alone)"
+    first, *others = shares
+    lost = [f"{percent(outcome.ticks_lost)} lost"] if outcome.ticks_lost else []
+    return [f"{first.replace(' later', ' of ticks later')}{alone}", ", ".join(others), *lost]
 
 
 def _of_video(outcome: VictimOutcome) -> str:

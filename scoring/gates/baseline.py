@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sojourn.scoring.gates.base import gate, gate_of_runs
@@ -17,14 +17,34 @@ if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
 
+#: Share of a game's packets that must be in time when it is alone.
+_PUNCTUAL = 0.99
+
+
 @gate_of_runs("first-solo-phase", "solo-baseline")
 def baselines(run: RunEvidence) -> Iterable[Gate]:
     """Judge the first solo phase, and the baseline windows."""
     setting, limits = run.setting, run.limits
+    if setting.game:
+        for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
+            yield punctual(code, run.evidence.metrics(windows) if windows else {})
+        return
     if setting.call:
         limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
     for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
         yield healthy(code, windows, run.evidence, not setting.live, limits, elsewhere=setting.elsewhere)
+
+
+def punctual(code: str, alone: Mapping[str, float | None]) -> Gate:
+    """Judge a game alone by its Metrics: lost and late packets are rare, or harm has no baseline."""
+    name, shares = code.replace("-", " "), [alone.get(it) for it in ("tick_in_50ms", "input_in_50ms")]
+    ok = all(share is not None and share >= _PUNCTUAL for share in shares)
+    known = " and ".join("not recorded" if share is None else f"{share:.1%}" for share in shares)
+    limit = f"at least {_PUNCTUAL:.0%} of ticks and inputs at most 50 ms late"
+    judged = gate(code, name, ok, f"{known} of ticks and inputs at most 50 ms late", limit)
+    return (
+        judged if ok else judged.model_copy(update={"reason": f"{name}: the baseline is disturbed: {judged.measured}"})
+    )
 
 
 def healthy(

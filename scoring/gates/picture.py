@@ -26,6 +26,8 @@ _PRESENTED_S = 0.1
 def recording(run: RunEvidence) -> Iterable[Gate]:
     """Judge the records of recorder, player and sound at every end; only simulated time requires every frame."""
     span, limits = run.setting.span, run.limits
+    if run.setting.game:
+        return
     if run.setting.screening:
         yield covers("player-samples-complete", "player samples", run.picture.sampled, span, limits)
         yield every_frame_logged(run.picture.frames, run.picture.sampled, run.picture.positions)

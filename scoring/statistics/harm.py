@@ -14,7 +14,9 @@ from typing import Literal, Protocol
 Better = Literal["more", "less"]
 Window = tuple[float, float]
 
-PRIMARY: dict[Literal["video", "call"], str] = {"video": "played_height", "call": "frames_in_time"}
+PRIMARY: dict[Literal["video", "call", "game"], str] = {
+    "video": "played_height", "call": "frames_in_time", "game": "tick_in_50ms",
+}  # fmt: skip
 """The metric that decides for a victim; p-values of all others are corrected for their number (`holm`)."""
 
 
