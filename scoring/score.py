@@ -19,6 +19,7 @@ from sojourn.scoring.curves import ccdfs, goodput, over_time, sojourn_times
 from sojourn.scoring.evidence import Setting, SideCapture
 from sojourn.scoring.game import competing_fields
 from sojourn.scoring.gates.registry import judged
+from sojourn.scoring.home import home_figures
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import per_flow, queue_delay, sojourn
 from sojourn.scoring.picture.shown import freeze_entries, rendition_changes
@@ -97,6 +98,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         blind=shown.blind,
         far=far,
         parties=parties(inputs, far),
+        home=home_figures(rows, baseline, PRIMARY[setting.kind]) if baseline and verdict.valid else [],
     )
 
 

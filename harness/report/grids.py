@@ -19,6 +19,7 @@ from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
 from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.time_series import probe_names
+from sojourn.traffic.load import CALL, GAME, VIDEO, WEB
 from sojourn.traffic.probes import PROBES
 
 if TYPE_CHECKING:
@@ -121,10 +122,10 @@ def harm_table(scores: Scores) -> Grid:
     for metric in HARMED:
         cells = [labelled(label_of(metric), scores) + (PRIMARY if metric == scores.primary else "")]
         row = Row(cells)
+        # A phase may have no figure of it: with other loads than downloads, there is no fair share.
+        cells += [number(next((harm.solo for harm in scores.harm if harm.metric == metric), None))]
         for name in names:
             harm = by_key.get((metric, name))
-            if harm and len(cells) == 1:
-                cells.append(number(harm.solo))
             if harm is None:
                 cells += ["–", "–"]
                 continue
@@ -273,6 +274,34 @@ def phase_table(scores: Scores) -> Grid:
 def far_table(scores: Scores) -> Grid:
     """Return what the other end of a call saw; no rows without one."""
     return _phase_table("The call as seen at the other end (upward direction).", scores, scores.far)
+
+
+_MEMBERS = {"victim": "victim", WEB: "web user", CALL: "call", GAME: "game", VIDEO: "second video"}
+
+
+def home_table(scores: Scores) -> Grid:
+    """Return what bulk flows do to every member of a home; no rows for any other run."""
+    grid = Grid(
+        "The home: the update's harm to each of its members, by itself and together with all others. Alone: without "
+        "the update; the victim plays throughout."
+    )
+    updates = dict.fromkeys(it.update for it in scores.home)
+    grid.heads = ["", "figure", "alone", "with the update", "harm", "with all", "harm"]
+    phases = {phase.name: phase for phase in scores.phases}
+    for it in scores.home:
+        row = Row([_MEMBERS[it.member], label_of(it.metric), number(it.alone)])
+        for phase, value, harmed in (
+            (it.update_phase, it.with_update, it.update_harm),
+            (it.all_phase, it.with_all, it.all_harm),
+        ):
+            shown = _of(phases[phase], it.metric) if phase else "–"
+            row.cells += [shown, "–" if harmed is None else two_decimals(harmed)]
+            word = "none" if harmed is None else relevant_severity(it.metric, harmed, it.alone, value)
+            marked = {"none": set(), "some": row.some, "severe": row.hurt}[word]
+            marked |= {len(row.cells) - 2, len(row.cells) - 1}
+        row.group = f"update: {it.update}" if len(updates) > 1 else ""
+        grid.rows.append(row)
+    return grid
 
 
 _PARTY_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [

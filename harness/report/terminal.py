@@ -15,6 +15,7 @@ from sojourn.harness.report.grids import (
     Row,
     far_table,
     harm_table,
+    home_table,
     lab_table,
     layer_steps_table,
     other_contenders_table,
@@ -45,6 +46,8 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     for table in (room_table(scores), layer_steps_table(scores)):
         if table.rows:
             console.print(_table(table))
+    if (table := home_table(scores)).rows:
+        console.print(_table(table))
     if scores.harm:
         console.print(_table(harm_table(scores)))
     if lab := lab_table(scores):

@@ -54,7 +54,9 @@ def application_proven(
         talk = pl.col("dport") == ports.TALK, pl.col("dport") == ports.TALK + 1
         game = pl.col("sport") == ports.GAME, pl.col("dport") == ports.GAME
         ways = zip(("down", "up"), (before.contender, behind.upload), game if contender == GAME else talk, strict=True)
-        sent = {way: table.filter(own) for way, table, own in ways}
+        # It may compete in other phases too.
+        begin, end = record.get("start", window[0]) - limits.gap_s, record.get("end", window[1]) + limits.gap_s
+        sent = {way: table.filter(own, (pl.col("t_ns") / 1e9).is_between(begin, end)) for way, table, own in ways}
         there = {way: (table["t_ns"] / 1e9).to_list() for way, table in sent.items()}
         ok, counted = True, ""
     seen = {what: covers(CODE, what, times, window, limits) for what, times in there.items()}

@@ -446,6 +446,28 @@ class PartyScores(BaseModel):
     steps: list[LayerStep]
 
 
+class HomeFigure(BaseModel):
+    """A figure of a member of a home, and its harm by bulk flows, the `update`, alone and with all other members.
+
+    `member` is "victim" or an application's name in a load. `alone` is the figure in `alone_phase`, without bulk flows
+    and with the fewest other applications; the victim's is its baseline. `update_phase` and `all_phase` are the
+    phases of the other two; None: the timeline has no such phase.
+    """
+
+    member: Text
+    metric: Text
+    better: Better
+    update: Text
+    alone_phase: Text
+    alone: Number
+    update_phase: Text | None
+    with_update: Number | None
+    update_harm: Number | None
+    all_phase: Text | None
+    with_all: Number | None
+    all_harm: Number | None
+
+
 class Scores(BaseModel):
     """scores.json. `harm` is empty for an invalid run, which has reasons instead."""
 
@@ -482,6 +504,9 @@ class Scores(BaseModel):
     far: list[PhaseScores] = Field([], description="of a call: what its other end saw, `victim_mbps` upwards")
     parties: Annotated[list[PartyScores], Field(exclude_if=lambda parties: not parties)] = Field(
         [], description="of a room: the picture of every party"
+    )
+    home: Annotated[list[HomeFigure], Field(exclude_if=lambda home: not home)] = Field(
+        [], description="of a victim with several applications next to it: the harm to each of them"
     )
 
 
