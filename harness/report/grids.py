@@ -276,7 +276,8 @@ def far_table(scores: Scores) -> Grid:
     return _phase_table("The call as seen at the other end (upward direction).", scores, scores.far)
 
 
-_MEMBERS = {"victim": "victim", WEB: "web user", CALL: "call", GAME: "game", VIDEO: "second video"}
+MEMBERS = {"victim": "victim", WEB: "web user", CALL: "call", GAME: "game", VIDEO: "second video"}
+"""Names of a home's members in tables and sentences."""
 
 
 def home_table(scores: Scores) -> Grid:
@@ -289,7 +290,7 @@ def home_table(scores: Scores) -> Grid:
     grid.heads = ["", "figure", "alone", "with the update", "harm", "with all", "harm"]
     phases = {phase.name: phase for phase in scores.phases}
     for it in scores.home:
-        row = Row([_MEMBERS[it.member], label_of(it.metric), number(it.alone)])
+        row = Row([MEMBERS[it.member], label_of(it.metric), number(it.alone)])
         for phase, value, harmed in (
             (it.update_phase, it.with_update, it.update_harm),
             (it.all_phase, it.with_all, it.all_harm),

@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sojourn.harness.report.grids import alone_for, interval, milliseconds, percent, relevant_severity
-from sojourn.scoring.schema.scores import Scores
+from sojourn.harness.report.grids import (
+    MEMBERS,
+    alone_for,
+    interval,
+    milliseconds,
+    number,
+    percent,
+    relevant_severity,
+    value_text,
+)
+from sojourn.scoring.schema.metric import unit_of
+from sojourn.scoring.schema.scores import METRICS, HomeFigure, Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 
@@ -26,6 +36,10 @@ _SLOWER = 0.05
 _NEVER_SHOWN = 0.005
 CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}, severe from {SEVERE:g}."
 """The meaning of the badges' words."""
+HOME_CUT_OFFS = (
+    f"Harm of a member by its most harmed figure: none below {SOME:g}, some from {SOME:g}, severe from {SEVERE:g}."
+)
+"""The same for a home."""
 
 
 _PICTURE = "a worse picture"
@@ -373,9 +387,67 @@ def sureness(runs: int, baseline_s: float | None) -> str:
     return counted + (f"; alone for {short}" if short else "") + "."
 
 
+def home_outcomes(scores: Scores) -> list[tuple[str, Badge, str]]:
+    """Return name, badge and sentence of every member of a home with every update, by its most harmed figure."""
+    members: dict[tuple[str, str], list[HomeFigure]] = {}
+    for it in scores.home:
+        members.setdefault((it.member, it.update), []).append(it)
+    made = []
+    for (member, update), figures in members.items():
+        worst = max(figures, key=lambda it: max(_home_harms(it)))
+        words = [_home_severity(it) for it in figures]
+        word = next((severe for severe in ("severe", "some") if severe in words), "none")
+        named = MEMBERS[member]
+        made.append(
+            (
+                named,
+                Badge("harm", word, f"harm: {word}"),
+                f"{named.capitalize()}, update {update}: {_home(worst, scores)}.",
+            )
+        )
+    return made
+
+
+def _home_harms(it: HomeFigure) -> list[float]:
+    return [harmed for harmed in (it.update_harm, it.all_harm) if harmed is not None] or [0.0]
+
+
+def _home_severity(it: HomeFigure) -> str:
+    pairs = ((it.with_update, it.update_harm), (it.with_all, it.all_harm))
+    words = [relevant_severity(it.metric, harmed, it.alone, value) for value, harmed in pairs if harmed is not None]
+    return next((word for word in ("severe", "some") if word in words), "none")
+
+
+def _home(it: HomeFigure, scores: Scores) -> str:
+    """Return a figure of a home alone, with the update and with all other members."""
+    phases, unit = {phase.name: phase for phase in scores.phases}, unit_of(it.metric)
+
+    def shown(value: float, phase: str | None) -> str:
+        if not unit:
+            return percent(value)
+        known = phases.get(phase or "")
+        text = number(value) if known is None else value_text(it.metric, lambda name: getattr(known, name))
+        return f"{text} {unit}" if isfinite(value) else text
+
+    parts = [f"{shown(it.alone, None)} alone"]
+    parts += [f"{shown(it.with_update, it.update_phase)} with it"] if it.with_update is not None else []
+    parts += [f"{shown(it.with_all, it.all_phase)} with all"] if it.with_all is not None else []
+    return f"{METRICS[it.metric].label.replace(' its ', ' the ')}: {', '.join(parts)}"
+
+
+def home_title(scores: Scores) -> str:
+    """Return the worst harm in a home and whom it hits: `severe harm to web user and game`."""
+    had = home_outcomes(scores)
+    for word in ("severe", "some"):
+        if names := dict.fromkeys(name for name, badge, _ in had if badge.word == word):
+            return f"{word} harm to {enumerated([*names])}"
+    return "no harm to any member"
+
+
 def headline(scores: Scores, service: str = "") -> str:
     """Return the outcome of a valid run: one sentence per contender, then how reliable it is."""
-    sentences = [sentence(outcome, service) for outcome in outcomes(scores)]
+    sentences = [words for *_, words in home_outcomes(scores)]
+    sentences = sentences or [sentence(outcome, service) for outcome in outcomes(scores)]
     if not sentences:
         return "No contender competed."
     return " ".join([*sentences, sureness(1, scores.baseline.seconds if scores.baseline else None)])
