@@ -42,7 +42,7 @@ def home_figures(rows: Sequence[PhaseScores], baseline: Metrics, primary: str) -
     `baseline` are the victim's figures alone, `primary` is its primary metric.
     """
     loads = [_load_of(row) for row in rows]
-    members = list(dict.fromkeys(it for load in loads for it in sorted(load.applications)))
+    members = [it for it in APPLICATIONS if any(it in load.applications for load in loads)]
     if len(members) < _LEAST_APPLICATIONS:
         return []
     found: list[HomeFigure] = []
