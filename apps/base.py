@@ -42,6 +42,8 @@ class Stage:
     on_time: tuple[str, ...] = ()
     #: Whether the lab's clock is the host's.
     real_time: bool = True
+    #: The run's seed.
+    seed: int = 1
 
 
 class Service(ABC):
@@ -66,6 +68,8 @@ class Service(ABC):
     buffer: float = 0.0
     #: The part of the screen that it fills, from the upper left corner, in px, once started; None: all.
     fills: tuple[int, int] | None = None
+    #: Whether it shows a picture on the client's screen, which is recorded.
+    screen: ClassVar[bool] = True
     #: What encodes its film.
     encoder = Encoder()
 

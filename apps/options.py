@@ -37,6 +37,7 @@ LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
 SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
 _PARTIES = (2, 8)
+_HIGHEST_DSCP = 63
 
 
 class BadValue(ValueError):
@@ -109,6 +110,15 @@ def party_count(text: str) -> int:
         raise BadValue("invalid-value", f"{text!r} is not a number of parties; give {_PARTIES[0]} to {_PARTIES[1]}")
     if not _PARTIES[0] <= int(text) <= _PARTIES[1]:
         raise BadValue("out-of-range", f"{text!r} is out of range; give {_PARTIES[0]} to {_PARTIES[1]} parties")
+    return int(text)
+
+
+def dscp(text: str) -> int:
+    """Return a differentiated services codepoint (RFC 2474). Raises BadValue."""
+    if not text.isdecimal():
+        raise BadValue("invalid-value", f"{text!r} is not a DSCP; give 0 to {_HIGHEST_DSCP}, such as 45 (NQB)")
+    if int(text) > _HIGHEST_DSCP:
+        raise BadValue("out-of-range", f"{text!r} is out of range; give 0 to {_HIGHEST_DSCP}")
     return int(text)
 
 
@@ -314,6 +324,16 @@ class ServiceOptions(BaseModel):
         ),
         Field(exclude_if=lambda layers: layers == "simulcast"),  # as in the records of earlier versions
     ] = "simulcast"  # fmt: skip
+    game_dscp: Annotated[
+        int,
+        Option(
+            "victim", "what",
+            "DSCP of a game's packets in both directions: 45 is NQB, which `dualpi2 nqb` sends to its L queue "
+            "(docs/game.md)",
+            "0", parse=dscp,
+        ),
+        Field(exclude_if=lambda codepoint: codepoint == 0),  # as in the records of earlier versions
+    ] = 0  # fmt: skip
     driver: Annotated[
         str,
         Option("recording", "how", "Library that drives the browser", "playwright", choices=DRIVERS),

@@ -110,11 +110,20 @@ def over_time(evidence: Observations, span: Window, step: float) -> TimeSeries:
         tones, ear = ([latency.within(table, [bin_]) for bin_ in bins] for table in evidence.sound)
         series.ear_ms = [_median(part["delay_ms"]) for part in tones]
         series.ear_gap_s = [int(part["gap"].sum()) / 1e3 for part in ear]
+    if evidence.game is not None:
+        bins = list(pairwise(bounds))
+        ticks, inputs = ([latency.within(way, [bin_])["late_ms"] for bin_ in bins] for way in evidence.game)
+        series.tick_late_ms = [_median(late) for late in ticks]
+        series.tick_latest_ms, series.input_latest_ms = ([_most(late) for late in way] for way in (ticks, inputs))
     return TimeSeries(**series.model_dump())
 
 
 def _median(values: pl.Series) -> float | None:
     return values.median()  # type: ignore[return-value]
+
+
+def _most(values: pl.Series) -> float | None:
+    return values.max()  # type: ignore[return-value]
 
 
 def ccdfs(

@@ -14,12 +14,14 @@ import polars as pl
 from pydantic import TypeAdapter
 
 from sojourn.scoring.coverage import Coverage
+from sojourn.scoring.game import CLIENT, SERVER
 from sojourn.scoring.packets import latency, pcapng, per_flow
 from sojourn.scoring.picture.recording import RecordingError
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.statistics.harm import Victim
 from sojourn.scoring.validity import SIMULATED, Limits
-from sojourn.traffic.load import CALL, VIDEO, parse_load
+from sojourn.traffic.load import CALL, GAME, VIDEO, parse_load
 from sojourn.traffic.probes import PROBES
 
 FAR, SECOND = "far", "second"
@@ -213,9 +215,9 @@ class Setting:
 
     @property
     def uploads(self) -> bool:
-        """Whether any contender sends upwards; a call does."""
+        """Whether any contender sends upwards; a call and a game do."""
         parts = (part for phase in self.phases if phase.contender for part in parse_load(phase.contender))
-        return any(part.up or part.contender == CALL for part in parts)
+        return any(part.up or part.contender in (CALL, GAME) for part in parts)
 
     @property
     def call(self) -> Mapping[str, Any] | None:
@@ -231,6 +233,16 @@ class Setting:
     def web(self) -> Mapping[str, Any] | None:
         """The pages that a user visits, if the service is one that loads pages."""
         return self.lab.get("web")
+
+    @property
+    def game(self) -> Mapping[str, Any] | None:
+        """The tick rate and DSCP of a game, if the service is one: it has no picture."""
+        return self.lab.get("game")
+
+    @property
+    def kind(self) -> Victim:
+        """The kind of the victim, which decides its primary metric."""
+        return "call" if self.call else "game" if self.game else "web" if self.web else "video"
 
     @property
     def parties(self) -> list[int]:
@@ -256,7 +268,8 @@ def needed(setting: Setting) -> list[tuple[str, ...]]:
     wanted = {
         "timeline.json": True,
         "lab.json": True,
-        **{f"{end}{name}": True for end in ends for name in (*of_screen, "player.jsonl")},
+        **{f"{end}{name}": not setting.game for end in ends for name in (*of_screen, "player.jsonl")},
+        **{name: setting.game is not None for name in (CLIENT, SERVER)},
         **{f"{party_folder(party)}/player.jsonl": True for party in setting.parties},
         **{f"{end}sound.flac": setting.sound for end in ends},
         "bulk.json": bool(parts),

@@ -11,6 +11,7 @@ import polars as pl
 
 from sojourn.scoring import responsiveness
 from sojourn.scoring.call_marks import marks_within
+from sojourn.scoring.game import Game, game_fields
 from sojourn.scoring.live_latency import latency_within
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.page_loads import load_fields
@@ -51,6 +52,7 @@ class Observations:
     """Loads of web pages; their times are from `start` on."""
     start: float = 0.0
     """Start of the first phase, Unix s."""
+    game: Game | None = None
 
     def metrics(self, windows: Sequence[Window]) -> dict[str, Any]:
         """Return the fields of Metrics over all windows together."""
@@ -111,6 +113,8 @@ class Observations:
                 values[f"{prefix}rtt_in_time"] = (probes["rtt_ms"] <= ANSWER_IN_TIME_MS).sum() / probes.height
         if self.connections is not None:
             values |= responsiveness.foreign_fields(latency.within(self.connections, list(windows)))
+        if self.game is not None:
+            values |= game_fields(self.game, windows)
         if self.live is not None:
             values |= latency_within(self.live, windows)
         if self.picture.delays is not None:

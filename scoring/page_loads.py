@@ -16,8 +16,6 @@ from typing import Any
 from sojourn.scoring.schema.scores import PageLoad
 from sojourn.scoring.schema.windows import Window
 
-PRIMARY = "lcp_p50_ms"
-"""The metric by which a page is judged: the median Largest Contentful Paint, the time until it looks loaded."""
 MILESTONES = "ttfb", "fcp", "lcp", "dcl", "load"
 """First byte, first and largest contentful paint, DOMContentLoaded, load; from the start of the navigation."""
 _PERCENTS = 50, 95

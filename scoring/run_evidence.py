@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from sojourn.scoring import responsiveness
+from sojourn.scoring import game, responsiveness
 from sojourn.scoring.baseline import solo
 from sojourn.scoring.call_marks import marks_log
 from sojourn.scoring.contenders import Contending, contenders
@@ -201,6 +201,14 @@ class RunEvidence:
         return responsiveness.frame(self.files.lines(PROBES_FILE, records.RPM)) if self.options.get("rpm") else None
 
     @cached_property
+    def game(self) -> game.Game | None:
+        """The packets of a game that is the victim; None for any other victim."""
+        if not self.setting.game:
+            return None
+        client, server = (self.files.lines(name, records.GAME) for name in (game.CLIENT, game.SERVER))
+        return game.game_of([(client, server)])
+
+    @cached_property
     def unshaped(self) -> pl.DataFrame | None:
         """The unshaped probe; a black box has none."""
         return None if self.setting.box else self.files.probes("irtt-unshaped.json")
@@ -251,6 +259,7 @@ class RunEvidence:
             self.connections,
             self.loads,
             self.setting.span[0],
+            self.game,
         )
 
     @cached_property

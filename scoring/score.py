@@ -17,10 +17,11 @@ from sojourn.scoring import responsiveness
 from sojourn.scoring.baseline import harms
 from sojourn.scoring.curves import ccdfs, goodput, over_time, sojourn_times
 from sojourn.scoring.evidence import Setting, SideCapture
+from sojourn.scoring.game import competing_fields
 from sojourn.scoring.gates.registry import judged
+from sojourn.scoring.home import home_figures
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import per_flow, queue_delay, sojourn
-from sojourn.scoring.page_loads import PRIMARY as PRIMARY_OF_PAGES
 from sojourn.scoring.picture.shown import freeze_entries, rendition_changes
 from sojourn.scoring.recovery import recovered
 from sojourn.scoring.room import parties
@@ -30,7 +31,7 @@ from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.statistics.harm import PRIMARY
 from sojourn.scoring.transport import applications, demand
 from sojourn.scoring.validity import Limits, Validity
-from sojourn.traffic.load import CALL, TESTS, parse_load
+from sojourn.traffic.load import CALL, GAME, TESTS, parse_load
 from sojourn.traffic.probes import PROBES
 from sojourn.traffic.user_program import PREFIX
 
@@ -64,18 +65,18 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     if baseline:
         if not setting.web:  # between two pages it gets nothing
             rows = recovered(rows, setting, evidence, baseline, windows)
-        rows, baseline = _with_fair_shares(rows, baseline, known, call=bool(setting.call))
+        rows, baseline = _with_fair_shares(rows, baseline, known, call=setting.kind in ("call", "game"))
     own = queue_delay.delays(inputs.queues_of("lan"))
     waits, wait_curves = (
         sojourn_times(before.all, behind.all, own, lab, measured, windows) if before and behind else ([], [])
     )
     verdict = Validity.of(judged(inputs))
-    harm = harms(rows, baseline, demand.capacity_mbps(known), call=bool(setting.call)) if baseline else []
+    harm = harms(rows, baseline, demand.capacity_mbps(known), call=setting.kind in ("call", "game")) if baseline else []
     return Scores(
         t0=t0,
         lab=known,
         picture=shown.source,
-        primary=PRIMARY_OF_PAGES if setting.web else PRIMARY["call" if setting.call else "video"],
+        primary=PRIMARY[setting.kind],
         own_kind=_own_kind(inputs),
         validity=verdict,
         jitter_ms=inputs.jitter,
@@ -99,6 +100,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         far=far,
         parties=parties(inputs, far),
         loads=inputs.loads or [],
+        home=home_figures(rows, baseline, PRIMARY[setting.kind]) if baseline and verdict.valid else [],
     )
 
 
@@ -109,6 +111,8 @@ def _own_kind(evidence: RunEvidence) -> str | None:
     """
     if evidence.setting.call:
         return CALL
+    if evidence.setting.game:
+        return GAME
     control: str | None = evidence.options.get("origin_cc")
     if evidence.setting.elsewhere or not control:
         return None
@@ -153,6 +157,7 @@ def _besides_bulk(evidence: RunEvidence) -> dict[str, dict[str, Any]]:
     return {
         name: applications.phase_fields(records, evidence.second_player, evidence.measured[name])
         | responsiveness.result_fields(records)
+        | competing_fields(evidence.bulk, name, evidence.measured[name])
         for name, records in of_phase.items()
     }
 

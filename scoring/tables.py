@@ -15,6 +15,7 @@ import polars as pl
 from sojourn.bottleneck.qdiscs import marks, sce_marks
 from sojourn.scoring.curves import crossings_down
 from sojourn.scoring.evidence import FAR, Setting, capture_file, first_of, read_capture
+from sojourn.scoring.game import CLIENT, SERVER, game_of
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.packets.pcapng import CODEPOINTS
 from sojourn.scoring.picture import frames, rendition
@@ -125,6 +126,15 @@ def _sound(run: Path, setting: Setting) -> pl.DataFrame | None:
     }
     parts = [it.tones.with_columns(listener=pl.lit(end)) for end, it in heard.items() if it is not None]
     return pl.concat(parts) if parts else None
+
+
+def _game(run: Path, _: Setting) -> pl.DataFrame | None:
+    if not all((run / name).exists() for name in (CLIENT, SERVER)):
+        return None
+    client, server = (records.read_lines(run / name, records.GAME) for name in (CLIENT, SERVER))
+    game = game_of([(client, server)])
+    ways = (("down", game.ticks), ("up", game.inputs))
+    return pl.concat([table.select(pl.lit(way).alias("way"), "t", "delay_ms", "late_ms") for way, table in ways])
 
 
 def _pictures(run: Path) -> pl.DataFrame | None:
@@ -325,6 +335,19 @@ TABLES: Mapping[str, Table] = {
         ),
         (*_SETTING, "sound.flac", "player.jsonl"),
         _of_victim(_sound),
+    ),
+    "game": Table(
+        "a packet of a game that is the victim, in order of sending: ticks down, then inputs up",
+        Columns(
+            {
+                "way": TableColumn(pl.String, "`down` (a tick) or `up` (an input)"),
+                "t": TableColumn(pl.Float64, "Unix s when it was sent"),
+                "delay_ms": TableColumn(pl.Float64, "one-way delay; null: lost"),
+                "late_ms": TableColumn(pl.Float64, "the delay above the least one of the run in this direction"),
+            }
+        ),
+        (*_SETTING, CLIENT, SERVER),
+        _of_victim(_game),
     ),
     "probes": Table(
         "a packet of a latency probe (irtt); every probe through the bottleneck sends 50 per second",

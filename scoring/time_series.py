@@ -66,6 +66,11 @@ class RunSeries:
     """Median mouth-to-ear delay of a call's sound per step, ms."""
     gaps: Points = field(default_factory=list)
     """Gaps in the sound at the ear per step, ms."""
+    late: Points = field(default_factory=list)
+    """Median lateness of a game's ticks per step, ms."""
+    latest: Points = field(default_factory=list)
+    inputs_latest: Points = field(default_factory=list)
+    """The largest lateness of its ticks and inputs per step, ms."""
     parties: dict[int, list[tuple[float, float, int]]] = field(default_factory=dict)
     """Start, end and height of every party's picture in a room."""
     rates: list[tuple[float, float, float]] = field(default_factory=list)
@@ -114,6 +119,9 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         parties={one.party: _quality(one, one.phases[0], end) for one in scores.parties},
         rates=_rates(scores, end),
         ear=_middles(scores, "ear_ms"),
+        late=_middles(scores, "tick_late_ms"),
+        latest=_middles(scores, "tick_latest_ms"),
+        inputs_latest=_middles(scores, "input_latest_ms"),
         gaps=[(t, None if gap is None else 1e3 * gap) for t, gap in _middles(scores, "ear_gap_s")],
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contenders other than bulk flows, as programs between client and server: a web user, and a call."""
+"""Contenders other than bulk flows, as programs between client and server: a web user, a call, and a game."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.traffic import call_traffic, ports, web
-from sojourn.traffic.load import CALL, WEB
+from sojourn.traffic.load import CALL, GAME, WEB
 
 #: A call that is not stopped ends by itself a day after any timeline could.
 _TALK_S = 8 * 86_400
@@ -157,6 +157,40 @@ class CallPrograms(Programs):
         heard = next(iter(self._lines(f"hear-{way}")), {})
         summary: dict[str, Any] = heard.get("summary", {})
         return {name: value for name, value in summary.items() if not (remote and name.startswith("delay"))}
+
+
+class GamePrograms(Programs):
+    """An online game by `sojourn.traffic.game`: its player at the client, its server at the server."""
+
+    contender = GAME
+
+    def __init__(self, ends: Ends, folder: Path, name: str, *, port: int, seed: str, dscp: int = 0) -> None:
+        """`port` is the server's; `seed` decides sizes and when in a tick's interval each end sends."""
+        super().__init__(ends, folder, name)
+        self._port, self._options = port, (f"--seed={seed}", f"--dscp={dscp}")
+
+    def begin(self, stack: ExitStack) -> None:
+        # Loaded here, so that the start of all other runs reads the same files at the same simulated times.
+        from sojourn.traffic import game
+
+        stack.callback(self._end)
+        at = self._ends.server_address, str(self._port), *self._options
+        self._run("server", self._ends.server, game, "serve", *at, ready="listening")
+        self._run("client", self._ends.client, game, "play", *at, ready="playing")
+
+    def _end(self) -> None:
+        """Let both ends receive what is under way, at the same time."""
+        for process in self._running.values():
+            if process.alive():
+                process.send(signal.SIGINT)
+        for process in self._running.values():
+            process.stop()
+
+    def result_record(self) -> dict[str, Any]:
+        return {
+            "sender": self._ends.server_address, "sender_port": self._port, "receiver": self._ends.client_address,
+            "packets": {end: self._lines(end) for end in ("client", "server")},
+        }  # fmt: skip
 
 
 def _let_end(listener: Process) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load of one phase: bulk flows to or from the client, web users, a second video, a call, a test."""
+"""The load of one phase: bulk flows to or from the client, web users, a second video, a call, a game, a test."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from sojourn.traffic.user_program import is_user_program
 
 MOST_FLOWS = 64
 """Limit of one load: every flow is an iperf3 or another program at both ends."""
-WEB, VIDEO, CALL, RPM = "web", "video", "call", "rpm"
+WEB, VIDEO, CALL, GAME, RPM = "web", "video", "call", "game", "rpm"
 APPLICATIONS = {
     WEB: "a web user, who downloads pages",
     VIDEO: "a second video on the client, which is a download",
     CALL: "a call between client and server, in both directions at once",
+    GAME: "an online game between client and server, in both directions at once",
 }
 """Contenders between client and server."""
 TESTS = {RPM: "a Responsiveness Test, which is a number of downloads"}
@@ -72,6 +73,6 @@ def parse_load(text: str) -> tuple[LoadFlow, ...]:
         if len(flows) + (count := int(match["count"] or 1)) > MOST_FLOWS:
             raise ValueError(f"{text!r} has {len(flows) + count} or more flows; at most {MOST_FLOWS} are allowed")
         flows += [LoadFlow(name, bool(match["up"]))] * count
-    if twice := next((name for name in (VIDEO, CALL, RPM) if flows.count(LoadFlow(name)) > 1), None):
+    if twice := next((name for name in (VIDEO, CALL, GAME, RPM) if flows.count(LoadFlow(name)) > 1), None):
         raise ValueError(f"{text!r}: {twice} is {_NO_UPLOADS[twice]}; only one can compete at a time")
     return tuple(flows)

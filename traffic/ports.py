@@ -31,6 +31,8 @@ RPM = 8444
 """
 TALK = 5150
 """UDP: the listeners of a simulated call and of a competing call, down and up."""
+GAME = 5160
+"""UDP: the server of a competing game; a game that is the victim has the origin's port."""
 SECOND = 8443
 """TCP: the origin of a second video."""
 ROOM = 7882

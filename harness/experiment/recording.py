@@ -31,9 +31,9 @@ from sojourn.harness.lab.under_test import BlackBox, ManagedRouter, PathUnderTes
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.timeline import Phase
 from sojourn.traffic import iperf3, irtt, nstat, ports, ss
-from sojourn.traffic.applications import Application, CallPrograms, Ends, WebUser
+from sojourn.traffic.applications import Application, CallPrograms, Ends, GamePrograms, WebUser
 from sojourn.traffic.iperf3 import BulkFlow
-from sojourn.traffic.load import CALL, VIDEO, WEB
+from sojourn.traffic.load import CALL, GAME, VIDEO, WEB
 from sojourn.traffic.probes import INTERVAL_MS, PROBES
 
 #: Interval of the unshaped probe; long in simulated time: no host is late there, and every packet costs time.
@@ -139,7 +139,8 @@ class _Recording:
         lab, folder, options = self.lab, self.folder, self.options
         self.progress.say("starting probes, player and captures")
         parts = self.instruments
-        display = parts.screen(log_file(folder, "xvfb"))
+        watched = self.service.screen
+        display = parts.screen(log_file(folder, "xvfb")) if watched or options.second_video else None
         parts.capture(folder, elsewhere=options.elsewhere)
         parts.echo(log_file(folder, "irtt-server"))
         seconds = sum(phase.seconds + _LONGER_S * phase.at_least for phase in options.phases)
@@ -157,10 +158,13 @@ class _Recording:
         if lab.real_time:
             host = HostWatch.start(folder, wrap=lab.realtime)
             parts.keep("the host watch", host.process.last_words, host.stop)
-        self.stage = parts.play(self.service, display, folder)
+        self.stage = parts.play(self.service, display, folder, options.seed)
+        if not watched:
+            return
         self._warm_up()
         if options.screening:
             return
+        assert display
         recorder = RECORDERS[options.recorder]
         strip = bool(self.service.facts.get("clip"))
         quantiser = QUANTISER if strip else FINE_QUANTISER
@@ -247,7 +251,7 @@ class _Recording:
             sample = self.service.sample()
             self._held.height = sample.height if sample else 0
         # The rate's steps are at fixed times of the timeline.
-        if phase.at_least and not (self.options.rate_steps or self.options.rate_up_steps):
+        if phase.at_least and self.service.screen and not (self.options.rate_steps or self.options.rate_up_steps):
             while (until := self._held.until(end)) > clock():
                 self._watch(until)
 
@@ -260,6 +264,9 @@ class _Recording:
                 yield SecondViewer(second_service(self.options), self.stage)
             elif flow_spec.contender == CALL:
                 yield CallPrograms(ends, logs, f"call-{len(self.phases)}")
+            elif flow_spec.contender == GAME:
+                name, draw = f"game-{len(self.phases)}", f"{self.options.seed}-{len(self.phases)}"
+                yield GamePrograms(ends, logs, name, port=ports.GAME, seed=draw, dscp=self.options.game_dscp)
             elif flow_spec.contender == WEB:
                 draw = f"{self.options.seed}-{len(self.phases)}-{users}"
                 yield WebUser(ends, logs, f"web-{len(self.phases)}-{users}", number=users, seed=draw)

@@ -123,13 +123,13 @@ class Instruments:
         self.keep("the screen (Xvfb)", display.process.last_words, display.stop)
         return display
 
-    def play(self, service: Service, display: Display, folder: Path) -> Stage:
-        """Start a service on a screen, with `folder` for its files. Raises ServiceError."""
+    def play(self, service: Service, display: Display | None, folder: Path, seed: int = 1) -> Stage:
+        """Start a service on a screen, if it has one, with `folder` for its files. Raises ServiceError."""
         lab = self.lab
         stage = Stage(
             client=lab.client, server=lab.server, address=lab.addresses.server, run=folder,
-            display=display.name, port=ports.ORIGIN, width=SIZE[0], height=SIZE[1], all_cores=lab.all_cores,
-            on_time=lab.on_time, real_time=lab.real_time,
+            display=display.name if display else "", port=ports.ORIGIN, width=SIZE[0], height=SIZE[1],
+            all_cores=lab.all_cores, on_time=lab.on_time, real_time=lab.real_time, seed=seed,
         )  # fmt: skip
         self.stack.callback(service.stop)
         service.start(stage)

@@ -19,7 +19,7 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import combined, read_scenario
 from sojourn.harness.options.timeline import Phase
-from sojourn.traffic.load import CALL, RPM, VIDEO, WEB
+from sojourn.traffic.load import CALL, GAME, RPM, VIDEO, WEB
 from sojourn.traffic.probes import INTERVAL_MS, PROBES, LatencyProbe
 from sojourn.traffic.spec import Call, Flow, Probe, ShortFlows
 from sojourn.traffic.web import MEAN_GAP_S
@@ -122,6 +122,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     missing = {
         "a player for its second video": VIDEO in programs,
         "a second call": len(calls) > 1,
+        "a game": GAME in programs,
         "a Responsiveness Test": RPM in programs,
     }
     return Cell(

@@ -161,7 +161,7 @@ class Options(ServiceOptions):
         Option(
             "contenders", "how",
             "TOML file with options of victim, path and contenders, or an included one by its name: access-line, "
-            "household, household-short; options on the command line override it (docs/options.md)",
+            "evening, household, household-short; options on the command line override it (docs/options.md)",
             stored=False,
         ),
     ] = None  # fmt: skip

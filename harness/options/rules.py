@@ -24,7 +24,7 @@ from sojourn.harness.options.model import BY_NAME, ELSEWHERE, FORMER, NO_VIDEO, 
 from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
-from sojourn.traffic.load import parse_load
+from sojourn.traffic.load import GAME, parse_load
 from sojourn.traffic.user_program import OPTION, UserProgram, UserProgramError, defined, read_user_program
 
 T = TypeVar("T")
@@ -353,7 +353,8 @@ def reset_inapplicable(raw: RawOptions) -> None:
     """Reset options without effect on the victim to their defaults. Raises OptionsError if the user set one."""
     for name in sorted({name for service in raw.services.values() for name in service.takes}):
         relayed = name == _RELAYED and raw.lab == "virtual" and raw.mode in ("stream", "live")
-        if raw.mode not in raw.takes.get(name, ()) and not relayed:
+        competes = name == "game-dscp" and re.search(rf"\b{GAME}\b", str(raw.raw[_of_loads(raw)]))
+        if raw.mode not in raw.takes.get(name, ()) and not relayed and not competes:
             if name in raw.named and raw.named[name] is not False:
                 why = _without_effect(name, raw)
                 raise OptionsError(f"{raw.where(name)}: {why}", code="no-effect", option=name)

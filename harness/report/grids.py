@@ -19,6 +19,7 @@ from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
 from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.time_series import probe_names
+from sojourn.traffic.load import CALL, GAME, VIDEO, WEB
 from sojourn.traffic.probes import PROBES
 
 if TYPE_CHECKING:
@@ -121,10 +122,10 @@ def harm_table(scores: Scores) -> Grid:
     for metric in HARMED:
         cells = [labelled(label_of(metric), scores) + (PRIMARY if metric == scores.primary else "")]
         row = Row(cells)
+        # A phase may have no figure of it: with other loads than downloads, there is no fair share.
+        cells += [number(next((harm.solo for harm in scores.harm if harm.metric == metric), None))]
         for name in names:
             harm = by_key.get((metric, name))
-            if harm and len(cells) == 1:
-                cells.append(number(harm.solo))
             if harm is None:
                 cells += ["–", "–"]
                 continue
@@ -172,6 +173,18 @@ _PHASE_ROWS: list[_PhaseRow] = [
     ("Goodput", "contender Mbit/s", lambda p: number(p.contender_mbps) if p.contender else "–"),
     ("Goodput", "contender's uploads Mbit/s", lambda p: number(p.contender_up_mbps) if p.contender else "–"),
     ("Goodput", "goodput recovers after s", lambda p: number(p.goodput_recovery_s, NOT_REACHED)),
+    ("Game", "ticks later than 16 ms", lambda p: _later(p.tick_in_16ms)),
+    ("Game", "ticks later than 50 ms", lambda p: _later(p.tick_in_50ms)),
+    ("Game", "ticks later than 100 ms", lambda p: _later(p.tick_in_100ms)),
+    ("Game", "ticks lost", lambda p: _percent(p.tick_loss)),
+    ("Game", "delay of ticks (down) P50 ms", lambda p: _of(p, "tick_p50_ms")),
+    ("Game", "delay of ticks (down) P99 ms", lambda p: _of(p, "tick_p99_ms")),
+    ("Game", "jitter of ticks ms", lambda p: number(p.tick_jitter_ms)),
+    ("Game", "inputs later than 50 ms", lambda p: _later(p.input_in_50ms)),
+    ("Game", "inputs lost", lambda p: _percent(p.input_loss)),
+    ("Game", "delay of inputs (up) P50 ms", lambda p: _of(p, "input_p50_ms")),
+    ("Game", "delay of inputs (up) P99 ms", lambda p: _of(p, "input_p99_ms")),
+    ("Game", "jitter of inputs ms", lambda p: number(p.input_jitter_ms)),
     ("Picture", "mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
     ("Picture", "lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
     ("Picture", "drops of resolution", lambda p: number(p.drops)),
@@ -240,10 +253,22 @@ _OTHER_ROWS: list[_PhaseRow] = [
     ("", "call down: P99 ms", lambda p: _of(p, "call_down_p99_ms")),
     ("", "call up: lost", lambda p: _percent(p.call_up_loss)),
     ("", "call up: P99 ms", lambda p: _of(p, "call_up_p99_ms")),
+    ("", "game: ticks later than 16 ms", lambda p: _later(p.game_in_16ms)),
+    ("", "game: ticks later than 50 ms", lambda p: _later(p.game_in_50ms)),
+    ("", "game: ticks later than 100 ms", lambda p: _later(p.game_in_100ms)),
+    ("", "game down: lost", lambda p: _percent(p.game_down_loss)),
+    ("", "game down: P99 ms", lambda p: _of(p, "game_down_p99_ms")),
+    ("", "game up: lost", lambda p: _percent(p.game_up_loss)),
+    ("", "game up: P99 ms", lambda p: _of(p, "game_up_p99_ms")),
     ("", "Responsiveness Test RPM", lambda p: _of(p, "test_rpm")),
     ("", "foreign RPM", lambda p: _of(p, "test_foreign_rpm")),
     ("", "self RPM", lambda p: _of(p, "test_self_rpm")),
 ]
+
+
+def _later(in_time: float | None) -> str:
+    """Return the share of packets later than a deadline, lost ones included, from the share in time."""
+    return _percent(None if in_time is None else 1 - in_time)
 
 
 def _percent(share: float | None) -> str:
@@ -257,6 +282,35 @@ def phase_table(scores: Scores) -> Grid:
 def far_table(scores: Scores) -> Grid:
     """Return what the other end of a call saw; no rows without one."""
     return _phase_table("The call as seen at the other end (upward direction).", scores, scores.far)
+
+
+MEMBERS = {"victim": "victim", WEB: "web user", CALL: "call", GAME: "game", VIDEO: "second video"}
+"""Names of a home's members in tables and sentences."""
+
+
+def home_table(scores: Scores) -> Grid:
+    """Return what bulk flows do to every member of a home; no rows for any other run."""
+    grid = Grid(
+        "The home: the update's harm to each of its members, by itself and together with all others. Alone: without "
+        "the update; the victim plays throughout."
+    )
+    updates = dict.fromkeys(it.update for it in scores.home)
+    grid.heads = ["", "figure", "alone", "with the update", "harm", "with all", "harm"]
+    phases = {phase.name: phase for phase in scores.phases}
+    for it in scores.home:
+        row = Row([MEMBERS[it.member], label_of(it.metric), number(it.alone)])
+        for phase, value, harmed in (
+            (it.update_phase, it.with_update, it.update_harm),
+            (it.all_phase, it.with_all, it.all_harm),
+        ):
+            shown = _of(phases[phase], it.metric) if phase else "–"
+            row.cells += [shown, "–" if harmed is None else two_decimals(harmed)]
+            word = "none" if harmed is None else relevant_severity(it.metric, harmed, it.alone, value)
+            marked = {"none": set(), "some": row.some, "severe": row.hurt}[word]
+            marked |= {len(row.cells) - 2, len(row.cells) - 1}
+        row.group = f"update: {it.update}" if len(updates) > 1 else ""
+        grid.rows.append(row)
+    return grid
 
 
 _PARTY_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
@@ -511,6 +565,10 @@ _NEVER = {
     "ear": ("ear_loss", "never heard", "", ""),
     "call_down": ("call_down_loss", "lost", "", ""),
     "call_up": ("call_up_loss", "lost", "", ""),
+    "game_down": ("game_down_loss", "lost", "", ""),
+    "game_up": ("game_up_loss", "lost", "", ""),
+    "tick": ("tick_loss", "lost", "", ""),
+    "input": ("input_loss", "lost", "", ""),
 }
 _WEB = "web_fct"
 

@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sojourn.harness.report.grids import alone_for, interval, milliseconds, percent, relevant_severity
-from sojourn.scoring.page_loads import PRIMARY as PRIMARY_OF_PAGES
-from sojourn.scoring.schema.scores import Scores
+from sojourn.harness.report.grids import (
+    MEMBERS,
+    alone_for,
+    interval,
+    milliseconds,
+    number,
+    percent,
+    relevant_severity,
+    value_text,
+)
+from sojourn.scoring.schema.metric import unit_of
+from sojourn.scoring.schema.scores import METRICS, HomeFigure, Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 
@@ -27,6 +36,10 @@ _SLOWER = 0.05
 _NEVER_SHOWN = 0.005
 CUT_OFFS = f"Harm by the primary metric: none below {SOME:g}, some from {SOME:g}, severe from {SEVERE:g}."
 """The meaning of the badges' words."""
+HOME_CUT_OFFS = (
+    f"Harm of a member by its most harmed figure: none below {SOME:g}, some from {SOME:g}, severe from {SEVERE:g}."
+)
+"""The same for a home."""
 
 
 _PICTURE, _SLOWER_PAGES = "a worse picture", "slower pages"
@@ -34,7 +47,7 @@ _PICTURE, _SLOWER_PAGES = "a worse picture", "slower pages"
 _EFFECTS = {
     "more delay": (
         "rtt_answered_p99_ms", "ect1_rtt_answered_p99_ms", "frame_shown_p99_ms", "rtt_p50_ms", "ect1_rtt_p50_ms",
-        "rtt_in_time", "ect1_rtt_in_time",
+        "rtt_in_time", "ect1_rtt_in_time", "tick_p99_ms", "input_p99_ms",
     ),
     _SLOWER_PAGES: ("load_p50_ms", "fcp_p50_ms", "load_p95_ms", "lcp_p95_ms", "fcp_p95_ms"),
     "less goodput": ("victim_mbps", "fair_share_met"),
@@ -44,6 +57,7 @@ _EFFECTS = {
 #: What a sentence calls a delay.
 _DELAYS = {
     "rtt_answered_p99_ms": "delay P99", "frame_shown_p99_ms": "delay P99 of the frames", "rtt_p50_ms": "median delay",
+    "tick_p99_ms": "delay P99 of the ticks", "input_p99_ms": "delay P99 of the inputs",
 }  # fmt: skip
 _ECT1 = "ect1_"
 
@@ -94,6 +108,10 @@ class VictimOutcome:
     load_alone: float | None = None
     loads: float | None = None
     loads_unfinished: float | None = None
+    in_16ms: float | None = None
+    in_100ms: float | None = None
+    """Shares of a game's ticks that were at most so late."""
+    ticks_lost: float | None = None
     effects: tuple[Effect, ...] = ()
     """Relevant harm outside the primary metric."""
 
@@ -237,6 +255,9 @@ def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> 
         "load_alone": alone.get("load_p50_ms"),
         "loads": with_it.get("page_loads"),
         "loads_unfinished": with_it.get("page_loads_unfinished"),
+        "in_16ms": with_it.get("tick_in_16ms"),
+        "in_100ms": with_it.get("tick_in_100ms"),
+        "ticks_lost": with_it.get("tick_loss"),
         **{name: with_it.get(name) for name in own},
     }
 
@@ -255,8 +276,11 @@ def _height_at(scores: Scores, t: float) -> int | None:
 
 def phrase(outcome: VictimOutcome) -> str:
     """Return the outcome with a contender: the primary metric, then frames, stalls and resolution."""
+    if outcome.primary == PRIMARY["game"]:
+        parts = [part for part in (_unharmed(outcome, True), *_of_game(outcome)) if part]
+        return "; ".join(parts + ([f"harm {interval(outcome.over_runs)}"] if outcome.over_runs else []))
     call = outcome.primary == PRIMARY["call"]
-    if outcome.primary == PRIMARY_OF_PAGES:
+    if outcome.primary == PRIMARY["web"]:
         harm = [f"harm {interval(outcome.over_runs)}"] if outcome.over_runs else []
         return "; ".join([*(part for part in (_unharmed(outcome, True), *_of_pages(outcome)) if part), *harm])
     parts = [part for part in (_unharmed(outcome, call), _of_call(outcome) if call else _of_video(outcome)) if part]
@@ -290,11 +314,11 @@ def seen(outcome: VictimOutcome) -> str:
     """Return the primary metric with a contender and alone, for a table: `156 lines (720 alone)`."""
     if outcome.value is None:
         return "–"
-    if outcome.primary == PRIMARY_OF_PAGES:
+    if outcome.primary == PRIMARY["web"]:
         return seconds_text(outcome.value) + (
             "" if outcome.alone is None else f" ({seconds_text(outcome.alone)} alone)"
         )
-    share = outcome.primary == PRIMARY["call"]
+    share = outcome.primary in (PRIMARY["call"], PRIMARY["game"])
     value, alone = (
         "" if it is None else percent(it) if share else f"{it:.0f}" for it in (outcome.value, outcome.alone)
     )
@@ -327,6 +351,17 @@ def _of_call(outcome: VictimOutcome) -> str:
         return "delay of frames not measured"
     alone = "" if outcome.alone is None else f", {percent(outcome.alone)} alone"
     return f"{percent(outcome.value)} of frames within 0.4 s{alone}"
+
+
+def _of_game(outcome: VictimOutcome) -> list[str]:
+    if outcome.value is None:
+        return ["lateness of ticks not measured"]
+    late = {50: outcome.value, 16: outcome.in_16ms, 100: outcome.in_100ms}
+    shares = [f"{percent(1 - share)} later than {ms} ms" for ms, share in late.items() if share is not None]
+    alone = "" if outcome.alone is None else f" ({percent(1 - outcome.alone)} alone)"
+    first, *others = shares
+    lost = [f"{percent(outcome.ticks_lost)} lost"] if outcome.ticks_lost else []
+    return [f"{first.replace(' later', ' of ticks later')}{alone}", ", ".join(others), *lost]
 
 
 def _of_video(outcome: VictimOutcome) -> str:
@@ -390,9 +425,67 @@ def sureness(runs: int, baseline_s: float | None) -> str:
     return counted + (f"; alone for {short}" if short else "") + "."
 
 
+def home_outcomes(scores: Scores) -> list[tuple[str, Badge, str]]:
+    """Return name, badge and sentence of every member of a home with every update, by its most harmed figure."""
+    members: dict[tuple[str, str], list[HomeFigure]] = {}
+    for it in scores.home:
+        members.setdefault((it.member, it.update), []).append(it)
+    made = []
+    for (member, update), figures in members.items():
+        worst = max(figures, key=lambda it: max(_home_harms(it)))
+        words = [_home_severity(it) for it in figures]
+        word = next((severe for severe in ("severe", "some") if severe in words), "none")
+        named = MEMBERS[member]
+        made.append(
+            (
+                named,
+                Badge("harm", word, f"harm: {word}"),
+                f"{named.capitalize()}, update {update}: {_home(worst, scores)}.",
+            )
+        )
+    return made
+
+
+def _home_harms(it: HomeFigure) -> list[float]:
+    return [harmed for harmed in (it.update_harm, it.all_harm) if harmed is not None] or [0.0]
+
+
+def _home_severity(it: HomeFigure) -> str:
+    pairs = ((it.with_update, it.update_harm), (it.with_all, it.all_harm))
+    words = [relevant_severity(it.metric, harmed, it.alone, value) for value, harmed in pairs if harmed is not None]
+    return next((word for word in ("severe", "some") if word in words), "none")
+
+
+def _home(it: HomeFigure, scores: Scores) -> str:
+    """Return a figure of a home alone, with the update and with all other members."""
+    phases, unit = {phase.name: phase for phase in scores.phases}, unit_of(it.metric)
+
+    def shown(value: float, phase: str | None) -> str:
+        if not unit:
+            return percent(value)
+        known = phases.get(phase or "")
+        text = number(value) if known is None else value_text(it.metric, lambda name: getattr(known, name))
+        return f"{text} {unit}" if isfinite(value) else text
+
+    parts = [f"{shown(it.alone, None)} alone"]
+    parts += [f"{shown(it.with_update, it.update_phase)} with it"] if it.with_update is not None else []
+    parts += [f"{shown(it.with_all, it.all_phase)} with all"] if it.with_all is not None else []
+    return f"{METRICS[it.metric].label.replace(' its ', ' the ')}: {', '.join(parts)}"
+
+
+def home_title(scores: Scores) -> str:
+    """Return the worst harm in a home and whom it hits: `severe harm to web user and game`."""
+    had = home_outcomes(scores)
+    for word in ("severe", "some"):
+        if names := dict.fromkeys(name for name, badge, _ in had if badge.word == word):
+            return f"{word} harm to {enumerated([*names])}"
+    return "no harm to any member"
+
+
 def headline(scores: Scores, service: str = "") -> str:
     """Return the outcome of a valid run: one sentence per contender, then how reliable it is."""
-    sentences = [sentence(outcome, service) for outcome in outcomes(scores)]
+    sentences = [words for *_, words in home_outcomes(scores)]
+    sentences = sentences or [sentence(outcome, service) for outcome in outcomes(scores)]
     if not sentences:
         return "No contender competed."
     return " ".join([*sentences, sureness(1, scores.baseline.seconds if scores.baseline else None)])

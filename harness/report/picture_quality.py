@@ -40,9 +40,11 @@ def measure(run: Path, every_s: float | None, progress: Callable[[float], None])
     scores = valid(load_victim_run(run, "quality")).require_unaltered("screen.mp4", "screen.json").scores
     try:
         lab = json.loads((run / "lab.json").read_text())
-        screen = {} if lab.get("screening") else json.loads((run / "screen.json").read_text())
+        screen = {} if lab.get("screening") or lab.get("game") else json.loads((run / "screen.json").read_text())
     except (OSError, ValueError) as error:
         raise QualityError(f"{run}: {error}") from error
+    if lab.get("game"):
+        raise QualityError(f"{run}: a game has no picture; sojourn quality judges videos and calls")
     if lab.get("screening"):
         raise QualityError(f"{run}: its screen was not recorded; repeat it with --recorder=ffmpeg")
     if lab.get("room"):

@@ -18,6 +18,7 @@ from sojourn.harness.report.grids import (
     bottleneck,
     far_table,
     harm_table,
+    home_table,
     lab_table,
     layer_steps_table,
     loads_table,
@@ -29,7 +30,20 @@ from sojourn.harness.report.grids import (
     room_table,
     sojourn_table,
 )
-from sojourn.harness.report.headline import CUT_OFFS, harm_badge, measurement, outcomes, sentence, sureness, title
+from sojourn.harness.report.headline import (
+    CUT_OFFS,
+    HOME_CUT_OFFS,
+    Badge,
+    VictimOutcome,
+    harm_badge,
+    home_outcomes,
+    home_title,
+    measurement,
+    outcomes,
+    sentence,
+    sureness,
+    title,
+)
 from sojourn.harness.report.html import render
 from sojourn.harness.report.page_loads import pages_timeline
 from sojourn.harness.report.palette import looks, who
@@ -89,14 +103,14 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     video = "screen.mp4" if (run / "screen.mp4").exists() else ""
     strip, poster, poster_at = _strip(view, run / video, offset) if video else ([], "", "")
     return {
-        "title": f"{watched(scores, run)}: {title(had) if status == 'valid' else 'no harm reported'}",
+        "title": f"{watched(scores, run)}: {_harm_in_words(scores, had, status)}",
         "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}; run {manifest.run if manifest else run.name}",
         "status": status,
         "reasons": reasons,
         "measurement": measurement(status),
-        "outcomes": [(harm_badge(outcome), sentence(outcome, service)) for outcome in had],
+        "outcomes": _outcomes(scores, had, service),
         "sure": sureness(1, scores.baseline.seconds if scores.baseline else None) if had else "No contender competed.",
-        "cut_offs": CUT_OFFS if had else "",
+        "cut_offs": (HOME_CUT_OFFS if scores.home else CUT_OFFS) if had else "",
         "harm": harm_table(scores),
         "published": published_table(scores, service),
         "phases": phase_table(scores),
@@ -120,6 +134,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         ],
         "other_contenders": other_contenders_table(scores),
         "far": far_table(scores),
+        "home": home_table(scores),
         "room": room_table(scores),
         "layer_steps": layer_steps_table(scores),
         "loads": loads_table(scores),
@@ -133,6 +148,19 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "files": _raw_files(run, manifest),
         "command": shlex.join(manifest.command_line) if manifest else "",
     }
+
+
+def _harm_in_words(scores: Scores, had: Sequence[VictimOutcome], status: str) -> str:
+    if status != "valid":
+        return "no harm reported"
+    return f"a home, {home_title(scores)}" if scores.home else title(had)
+
+
+def _outcomes(scores: Scores, had: Sequence[VictimOutcome], service: str) -> list[tuple[Badge, str]]:
+    """Return badge and sentence of every contender; of a home, of every member."""
+    if had and scores.home:
+        return [(badge, words) for _, badge, words in home_outcomes(scores)]
+    return [(harm_badge(outcome), sentence(outcome, service)) for outcome in had]
 
 
 def _strip(view: RunSeries, video: Path, offset: float) -> tuple[list[dict[str, Any]], str, str]:

@@ -15,6 +15,7 @@ from sojourn.harness.report.grids import (
     Row,
     far_table,
     harm_table,
+    home_table,
     lab_table,
     layer_steps_table,
     loads_table,
@@ -23,7 +24,7 @@ from sojourn.harness.report.grids import (
     quality_table,
     room_table,
 )
-from sojourn.harness.report.headline import Badge, badges, headline, measurement, outcomes
+from sojourn.harness.report.headline import Badge, badges, headline, home_outcomes, measurement, outcomes
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.terminal import FittedTable
@@ -48,12 +49,15 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
             console.print(_table(table))
     if scores.loads:
         console.print(_table(loads_table(scores)))
+    if (table := home_table(scores)).rows:
+        console.print(_table(table))
     if scores.harm:
         console.print(_table(harm_table(scores)))
     if lab := lab_table(scores):
         console.print(Text("lab: " + "; ".join(f"{name}: {text}" for name, text in lab)), soft_wrap=True)
     if scores.validity.valid:
-        console.print(_badges([measurement("valid"), *badges(outcomes(scores))]))
+        home = [Badge(badge.kind, badge.word, f"{badge.text} to {name}") for name, badge, _ in home_outcomes(scores)]
+        console.print(_badges([measurement("valid"), *(home or badges(outcomes(scores)))]))
         service = str(stored_object(run / "options.json").get("service", ""))
         console.print(Text(headline(scores, service), style="bold"), soft_wrap=True)
     else:

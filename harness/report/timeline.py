@@ -122,7 +122,8 @@ def panels(view: RunSeries) -> list[Panel]:
     drawn = {kind for kind, *_ in quality.spans}
     names = {"stall": "stall of 0.5 s or more", "freeze": "other freeze"}
     quality.names = {kind: name for kind, name in names.items() if kind in drawn}
-    strips = [goodput, _room(view, quality) if view.parties else quality]
+    second = _lateness(view) if view.late else _room(view, quality) if view.parties else quality
+    strips = [goodput, second]
     for probe in view.rtts:
         of = f"probe ({probe.name}), ms" if probe.name else "probe (ms)"
         kind = who(probe.name or "c")
@@ -150,6 +151,16 @@ def panels(view: RunSeries) -> list[Panel]:
         highest = _top(*(line.points for line in counted))
         strips.append(Panel(f"marks and drops of {queue.kind} per second", 100, highest, lines=counted))
     return strips
+
+
+def _lateness(view: RunSeries) -> Panel:
+    """Return the panel of a game, which has no picture: how late its packets were."""
+    lines = [
+        Line("who-victim faint", view.latest, "latest tick per second"),
+        Line("who-victim bold", view.late, "median of the ticks"),
+        Line("who-published", view.inputs_latest, "latest input"),
+    ]
+    return Panel("lateness of the game's packets (ms)", 140, _top(view.latest, view.inputs_latest), lines=lines)
 
 
 def _room(view: RunSeries, quality: Panel) -> Panel:

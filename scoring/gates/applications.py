@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contenders other than bulk flows were active throughout their phase: web users, a second video, a call."""
+"""Contenders other than bulk flows were active throughout their phase: web users, a second video, a call, a game."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.scoring.packets import per_flow
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 from sojourn.traffic import ports
-from sojourn.traffic.load import VIDEO, WEB
+from sojourn.traffic.load import GAME, VIDEO, WEB
 from sojourn.traffic.web import arrivals
 
 if TYPE_CHECKING:
@@ -51,8 +51,12 @@ def application_proven(
         came = before.contender.filter(pl.col("sport") == ports.SECOND, inside).height
         ok, counted = came > 0, f"; {came} packets"
     else:
-        ways = (("down", before.contender), ("up", behind.upload))
-        sent = {way: table.filter(pl.col("dport") == ports.TALK + n) for n, (way, table) in enumerate(ways)}
+        talk = pl.col("dport") == ports.TALK, pl.col("dport") == ports.TALK + 1
+        game = pl.col("sport") == ports.GAME, pl.col("dport") == ports.GAME
+        ways = zip(("down", "up"), (before.contender, behind.upload), game if contender == GAME else talk, strict=True)
+        # It may compete in other phases too.
+        begin, end = record.get("start", window[0]) - limits.gap_s, record.get("end", window[1]) + limits.gap_s
+        sent = {way: table.filter(own, (pl.col("t_ns") / 1e9).is_between(begin, end)) for way, table, own in ways}
         there = {way: (table["t_ns"] / 1e9).to_list() for way, table in sent.items()}
         ok, counted = True, ""
     seen = {what: covers(CODE, what, times, window, limits) for what, times in there.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sojourn.scoring.gates.base import gate, gate_of_runs
 from sojourn.scoring.picture import freezes, rendition
@@ -17,18 +17,34 @@ if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
 
+#: Share of a game's packets that must be in time when it is alone.
+_PUNCTUAL = 0.99
+
+
 @gate_of_runs("first-solo-phase", "solo-baseline")
 def baselines(run: RunEvidence) -> Iterable[Gate]:
     """Judge the first solo phase, and the baseline windows."""
     setting, limits = run.setting, run.limits
     if setting.call:
         limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
-    if setting.web:
-        for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
-            yield pages_alone(code, run.evidence.metrics(windows) if windows else {})
-        return
     for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
-        yield healthy(code, windows, run.evidence, not setting.live, limits, elsewhere=setting.elsewhere)
+        if setting.game or setting.web:
+            alone = run.evidence.metrics(windows) if windows else {}
+            yield punctual(code, alone) if setting.game else pages_alone(code, alone)
+        else:
+            yield healthy(code, windows, run.evidence, not setting.live, limits, elsewhere=setting.elsewhere)
+
+
+def punctual(code: str, alone: Mapping[str, float | None]) -> Gate:
+    """Judge a game alone by its Metrics: lost and late packets are rare, or harm has no baseline."""
+    name, shares = code.replace("-", " "), [alone.get(it) for it in ("tick_in_50ms", "input_in_50ms")]
+    ok = all(share is not None and share >= _PUNCTUAL for share in shares)
+    known = " and ".join("not recorded" if share is None else f"{share:.1%}" for share in shares)
+    limit = f"at least {_PUNCTUAL:.0%} of ticks and inputs at most 50 ms late"
+    judged = gate(code, name, ok, f"{known} of ticks and inputs at most 50 ms late", limit)
+    return (
+        judged if ok else judged.model_copy(update={"reason": f"{name}: the baseline is disturbed: {judged.measured}"})
+    )
 
 
 def healthy(
@@ -64,9 +80,9 @@ def healthy(
     )  # fmt: skip
 
 
-def pages_alone(code: str, alone: Mapping[str, Any]) -> Gate:
+def pages_alone(code: str, alone: Mapping[str, float | None]) -> Gate:
     """Judge the loads of pages alone, from the fields of their metrics: half of them must have finished."""
-    begun, unfinished = alone.get("page_loads", 0), alone.get("page_loads_unfinished", 0)
+    begun, unfinished = (int(alone.get(it) or 0) for it in ("page_loads", "page_loads_unfinished"))
     name, measured = code.replace("-", " "), f"{begun - unfinished} of {begun} pages loaded"
     judged = gate(code, name, 0 < begun >= 2 * unfinished, measured, "at least half of them, and one")
     return (

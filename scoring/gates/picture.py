@@ -32,6 +32,8 @@ def recording(run: RunEvidence) -> Iterable[Gate]:
             yield recorder(None if recorded is None else recorded.screen, limits)
             yield covers("recording-complete", "recording", None if recorded is None else recorded.times, span, limits)
         return
+    if run.setting.game:
+        return
     if run.setting.screening:
         yield covers("player-samples-complete", "player samples", run.picture.sampled, span, limits)
         yield every_frame_logged(run.picture.frames, run.picture.sampled, run.picture.positions)

@@ -46,7 +46,7 @@ def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
     """Return the expressions for contenders' packets, down and up, from the `addresses` of the lab's hosts.
 
     Bulk flows go from sender to receiver, and their acknowledgements up; applications go from server to client, with
-    the ports of `sojourn.traffic.ports`, and a call also up.
+    the ports of `sojourn.traffic.ports`, and a call and a game also up.
     """
 
     def from_to(source: str, sink: str) -> pl.Expr:
@@ -56,7 +56,9 @@ def contending(addresses: Mapping[str, str]) -> tuple[pl.Expr, pl.Expr]:
     served = (pl.col("proto") == TCP) & (sport.is_between(ports.SHORT, ports.LAST_SHORT) | (sport == ports.SECOND))
     talk = (pl.col("proto") == UDP) & pl.col("dport").is_between(ports.TALK, ports.TALK + 1)
     down = from_to("sender", "receiver") | (from_to("server", "client") & (served | talk))
-    return down, from_to("receiver", "sender") | (from_to("client", "server") & talk)
+    game = (pl.col("proto") == UDP) & ((sport == ports.GAME) | (pl.col("dport") == ports.GAME))
+    down = down | (from_to("server", "client") & game)
+    return down, from_to("receiver", "sender") | (from_to("client", "server") & (talk | game))
 
 
 def with_advance(packets: pl.DataFrame) -> pl.DataFrame:

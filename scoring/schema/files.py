@@ -33,6 +33,8 @@ FILES: dict[str, RunFile] = {
     "screen.json": RunFile("time of the recording's first frame, frames missing"),
     "sound.flac": RunFile("the sound of a call as this end heard it"),
     "player.jsonl": RunFile("state of the page's player, sampled"),
+    "game-client.jsonl": RunFile("each packet that a game's player sent and received"),
+    "game-server.jsonl": RunFile("each packet that a game's server sent and received"),
     "irtt.json.gz": RunFile("round-trip times through the bottleneck, Not-ECT"),
     "irtt-ect1.json.gz": RunFile("round-trip times through the bottleneck, ECT(1)"),
     "irtt-unshaped.json.gz": RunFile("round-trip times around the bottleneck's queue"),

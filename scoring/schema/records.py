@@ -129,6 +129,11 @@ class SiteRecord(_Record):
     digest: NotRequired[str]
 
 
+class GameRecord(_Record):
+    tick_hz: Annotated[float, Field(gt=0, le=1000)]
+    dscp: Annotated[int, Field(ge=0, le=63)]
+
+
 def _known(queue: str) -> str:
     parse_qdisc(queue, "queue")
     return queue
@@ -168,6 +173,7 @@ class LabRecord(_Record):
     call: NotRequired[CallRecord | None]
     room: NotRequired[RoomRecord]
     web: NotRequired[SiteRecord]
+    game: NotRequired[GameRecord]
     delay_down_ms: NotRequired[float]
     path_varies_ms: NotRequired[Annotated[float, Field(ge=0)]]
     path_loss: NotRequired[Annotated[float, Field(ge=0, le=1)]]
@@ -215,6 +221,21 @@ class ResponsivenessRecord(_Record):
     confidence: dict[str, Literal["Low", "Medium", "High"]]
 
 
+_Ns = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+_Number = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class GameLine(_Record):
+    t_ns: _Ns
+    sent: NotRequired[_Number]
+    bytes: NotRequired[Annotated[int, Field(ge=0, le=65_535)]]
+    received: NotRequired[_Number]
+    sent_ns: NotRequired[_Ns]
+
+
+GameLines = Annotated[list[GameLine], Field(max_length=10_000_000)]
+
+
 class HeardRecord(_Record):
     loss: NotRequired[float | None]
     delay_p99_ms: NotRequired[float | None]
@@ -242,6 +263,7 @@ class FlowRecord(_Record):
     fetches: NotRequired[Annotated[list[FetchRecord], Field(max_length=1_000_000)]]
     responsiveness: NotRequired[ResponsivenessRecord | None]
     probes: NotRequired[Annotated[list[RpmProbe], Field(max_length=1_000_000)]]
+    packets: NotRequired[dict[Literal["client", "server"], GameLines]]
 
 
 class Bulk(_Record):
@@ -500,6 +522,7 @@ _MOST_VALUES = 1 << 24
 TIMELINE: TypeAdapter[TimelineRecord] = TypeAdapter(TimelineRecord)
 LAB: TypeAdapter[LabRecord] = TypeAdapter(Annotated[LabRecord, AfterValidator(_only_a_box_has_nulls)])
 BULK: TypeAdapter[Bulk] = TypeAdapter(Bulk)
+GAME: TypeAdapter[list[GameLine]] = TypeAdapter(list[GameLine])
 SCREEN: TypeAdapter[ScreenRecord] = TypeAdapter(ScreenRecord)
 OPTIONS: TypeAdapter[OptionsRecord] = TypeAdapter(OptionsRecord)
 HOST: TypeAdapter[list[HostSample]] = TypeAdapter(list[HostSample])

@@ -52,6 +52,8 @@ class Metrics(BaseModel):
     `r_factor` and `mos_cqe` are the E-model's (ITU-T G.107, `sojourn.scoring.sound.emodel`) of the inputs `e_model`:
     mean delay (`ta_ms`), loss in percent (`ppl`), its burst ratio, and what is assumed of the codec (`ie`, `bpl`); all
     others have their default values. `r_factor_wb` and `mos_cqe_wb` are those of G.107.1, for wideband speech.
+    `tick_…` are a game's packets down, `input_…` those up: one-way delay, loss, jitter, and the shares of all sent that
+    were at most so late (`sojourn.scoring.game`).
     """
 
     seconds: Number
@@ -176,6 +178,30 @@ class Metrics(BaseModel):
     lip_sync_in_limits: Annotated[
         Number | None, _SOME, Metric("pictures in sync with the sound", "more", harm=True, alone=True)
     ] = None
+    tick_in_16ms: Annotated[Number | None, _SOME, Metric("ticks at most 16 ms late", "more", harm=True, alone=True)] = (
+        None
+    )
+    tick_in_50ms: Annotated[Number | None, _SOME, Metric("ticks at most 50 ms late", "more", harm=True, alone=True)] = (
+        None
+    )
+    tick_in_100ms: Annotated[
+        Number | None, _SOME, Metric("ticks at most 100 ms late", "more", harm=True, alone=True)
+    ] = None
+    tick_p50_ms: Annotated[Number | None, _SOME, Metric("delay of ticks (down), P50", "less", alone=True)] = None
+    tick_p99_ms: Annotated[
+        Number | None, _SOME, Metric("delay of ticks (down), P99", "less", harm=True, alone=True)
+    ] = None
+    tick_jitter_ms: Annotated[Number | None, _SOME, Metric("jitter of ticks", "less", alone=True)] = None
+    tick_loss: Annotated[Number | None, _SOME, Metric("ticks lost", alone=True, measured=False)] = None
+    input_in_50ms: Annotated[
+        Number | None, _SOME, Metric("inputs at most 50 ms late", "more", harm=True, alone=True)
+    ] = None
+    input_p50_ms: Annotated[Number | None, _SOME, Metric("delay of inputs (up), P50", "less", alone=True)] = None
+    input_p99_ms: Annotated[
+        Number | None, _SOME, Metric("delay of inputs (up), P99", "less", harm=True, alone=True)
+    ] = None
+    input_jitter_ms: Annotated[Number | None, _SOME, Metric("jitter of inputs", "less", alone=True)] = None
+    input_loss: Annotated[Number | None, _SOME, Metric("inputs lost", alone=True, measured=False)] = None
     r_factor: Annotated[Number | None, _SOME, Metric("E-model's R", "more", alone=True)] = None
     mos_cqe: Annotated[Number | None, _SOME, Metric("E-model's MOS", "more", alone=True, measured=False)] = None
     r_factor_wb: Annotated[Number | None, _SOME, Metric("wideband E-model's R", "more", alone=True)] = None
@@ -214,8 +240,9 @@ class PhaseScores(Metrics):
     `recovery_s` and `goodput_recovery_s` are the times from the phase's end until the picture keeps its height
     alone, and until the victim gets its goodput alone (`sojourn.scoring.recovery`), infinite if the following solo
     phase does not contain them; None without one. `second_…`, the main height of a second video and its stall time
-    (s), from its player; `call_…`, loss share and one-way delay (ms) of a call in both directions; `test_…`, the result
-    of a Responsiveness Test: all, its foreign and its self probes.
+    (s), from its player; `call_…`, loss share and one-way delay (ms) of a call in both directions; `game_…`, those of a
+    game, with the shares of its ticks that were at most so late (`sojourn.scoring.game`); `test_…`, the result of a
+    Responsiveness Test: all, its foreign and its self probes.
     """
 
     name: Text
@@ -240,6 +267,13 @@ class PhaseScores(Metrics):
     call_down_p99_ms: Annotated[Number | None, Metric("delay of its call down, P99")] = None
     call_up_loss: Annotated[Number | None, Metric("loss of its call, up", measured=False)] = None
     call_up_p99_ms: Annotated[Number | None, Metric("delay of its call up, P99", measured=False)] = None
+    game_in_16ms: Annotated[Number | None, _SOME, Metric("ticks of its game at most 16 ms late")] = None
+    game_in_50ms: Annotated[Number | None, _SOME, Metric("ticks of its game at most 50 ms late")] = None
+    game_in_100ms: Annotated[Number | None, _SOME, Metric("ticks of its game at most 100 ms late")] = None
+    game_down_loss: Annotated[Number | None, _SOME, Metric("loss of its game, down", measured=False)] = None
+    game_down_p99_ms: Annotated[Number | None, _SOME, Metric("delay of its game down, P99")] = None
+    game_up_loss: Annotated[Number | None, _SOME, Metric("loss of its game, up", measured=False)] = None
+    game_up_p99_ms: Annotated[Number | None, _SOME, Metric("delay of its game up, P99", measured=False)] = None
     test_rpm: Annotated[Number | None, _SOME, Metric("responsiveness by its test")] = None
     test_foreign_rpm: Annotated[Number | None, _SOME, Metric("responsiveness of its foreign probes")] = None
     test_self_rpm: Annotated[Number | None, _SOME, Metric("responsiveness of its self probes")] = None
@@ -357,7 +391,8 @@ class TimeSeries(BaseModel):
     """One value per step; bin i covers t[i] to t[i] + step_s, in s from the start of the first phase.
 
     `ear_ms` is the median mouth-to-ear delay of the sound spoken in a bin that was heard, `ear_gap_s` the length of the
-    gaps at the ear.
+    gaps at the ear. `tick_late_ms` is the median lateness of a game's ticks sent in a bin that arrived, `…_latest_ms`
+    the largest.
     """
 
     step_s: float
@@ -369,6 +404,9 @@ class TimeSeries(BaseModel):
     stalled_s: list[Number] | None = None
     ear_ms: Annotated[list[Number | None] | None, _SOME] = None
     ear_gap_s: Annotated[list[Number] | None, _SOME] = None
+    tick_late_ms: Annotated[list[Number | None] | None, _SOME] = None
+    tick_latest_ms: Annotated[list[Number | None] | None, _SOME] = None
+    input_latest_ms: Annotated[list[Number | None] | None, _SOME] = None
 
 
 class Curve(BaseModel):
@@ -453,6 +491,28 @@ class PageLoad(BaseModel):
     failed: Text | None = None
 
 
+class HomeFigure(BaseModel):
+    """A figure of a member of a home, and its harm by bulk flows, the `update`, alone and with all other members.
+
+    `member` is "victim" or an application's name in a load. `alone` is the figure in `alone_phase`, without bulk flows
+    and with the fewest other applications; the victim's is its baseline. `update_phase` and `all_phase` are the
+    phases of the other two; None: the timeline has no such phase.
+    """
+
+    member: Text
+    metric: Text
+    better: Better
+    update: Text
+    alone_phase: Text
+    alone: Number
+    update_phase: Text | None
+    with_update: Number | None
+    update_harm: Number | None
+    all_phase: Text | None
+    with_all: Number | None
+    all_harm: Number | None
+
+
 class Scores(BaseModel):
     """scores.json. `harm` is empty for an invalid run, which has reasons instead."""
 
@@ -492,6 +552,9 @@ class Scores(BaseModel):
     )
     loads: Annotated[list[PageLoad], Field(exclude_if=lambda loads: not loads)] = Field(
         [], description="of web pages: every load"
+    )
+    home: Annotated[list[HomeFigure], Field(exclude_if=lambda home: not home)] = Field(
+        [], description="of a victim with several applications next to it: the harm to each of them"
     )
 
 

@@ -14,8 +14,17 @@ from typing import Literal, Protocol
 Better = Literal["more", "less"]
 Window = tuple[float, float]
 
-PRIMARY: dict[Literal["video", "call"], str] = {"video": "played_height", "call": "frames_in_time"}
-"""The metric that decides for a victim; p-values of all others are corrected for their number (`holm`)."""
+Victim = Literal["video", "call", "game", "web"]
+"""Kinds of victims."""
+PRIMARY: dict[Victim, str] = {
+    "video": "played_height",
+    "call": "frames_in_time",
+    "game": "tick_in_50ms",
+    "web": "lcp_p50_ms",
+}
+"""The metric that decides for a victim, for a page the median time until it looks loaded. p-values of all others are
+corrected for their number (`holm`).
+"""
 
 
 Severity = Literal["none", "some", "severe"]

@@ -73,9 +73,9 @@ def with_fair_shares(
 def met(row: Metrics, alone: Metrics, capacity_mbps: float | None, *, call: bool) -> bool:
     """Return whether the path met the victim's demand in `row`; False if unknown.
 
-    Alone, it must have left a part of the bottleneck unused (`MOST_USED`). A call's demand is met if it gets as much as
-    alone (`LEAST_SENT`); a player's if it never stalls, never shows less than its main height alone, and its buffer
-    falls no further than between two segments alone (`FALL_S`).
+    Alone, it must have left a part of the bottleneck unused (`MOST_USED`). The demand of a call or a game is met if
+    it gets as much as alone (`LEAST_SENT`); a player's if it never stalls, never shows less than its main height alone,
+    and its buffer falls no further than between two segments alone (`FALL_S`).
     """
     if not capacity_mbps or alone.victim_mbps is None or row.victim_mbps is None:
         return False

@@ -213,6 +213,10 @@ def test_record_is_json_and_names_everything() -> None:
         ("parties", {"service": "room", "parties": "9"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "many"}, "invalid-value"),
         ("parties", {"service": "call", "parties": "4"}, "no-effect"),
+        ("game-dscp", {"service": "game", "game-dscp": "64"}, "out-of-range"),
+        ("game-dscp", {"service": "game", "game-dscp": "nqb"}, "invalid-value"),
+        ("game-dscp", {"game-dscp": "45"}, "no-effect"),
+        ("game-dscp", {"game-dscp": "45", "timeline": "solo:5,gamer:5"}, "no-effect"),
         ("layers", {"service": "room", "layers": "one"}, "unknown-value"),
         ("service", {"service": "room", "lab": "virtual"}, "conflict"),
         ("call-cc", {"service": "jitsi", "live": True, "lab": "virtual", "call-cc": "scream"}, "no-effect"),
@@ -386,3 +390,12 @@ def test_a_box_keeps_the_rate_that_a_default_says_it_has() -> None:
 def test_a_service_plays_in_the_browser_that_is_asked_for(service: str) -> None:
     options = parse(service=service, lab="virtual", browser="/usr/bin/env")
     assert SERVICES[service].from_options(options).browser == Path("/usr/bin/env")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "given", [{"service": "game"}, {"contenders": "cubic,cubic+game"}, {"timeline": "solo:5,game:5"}]
+)
+def test_the_dscp_is_that_of_the_victim_or_of_a_competing_game(given: dict[str, str]) -> None:
+    options = parse_options({**given, "game-dscp": "45"}, SERVICES)
+    assert options.game_dscp == 45 == options.record()["game_dscp"]
+    assert "game_dscp" not in parse_options(given, SERVICES).record()

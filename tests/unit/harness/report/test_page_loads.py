@@ -15,8 +15,8 @@ from sojourn.harness.report.headline import headline, outcomes, phrase, seen
 from sojourn.harness.report.page_loads import loads_panel
 from sojourn.harness.report.run_page import page
 from sojourn.harness.report.terminal import print_scores
-from sojourn.scoring.page_loads import PRIMARY
 from sojourn.scoring.schema.scores import Harm, PageLoad, Scores
+from sojourn.scoring.statistics.harm import PRIMARY
 
 URL = "https://www.site1.test/p1/0.html"
 LOADS = [
@@ -35,11 +35,11 @@ def of_pages(scores: Scores) -> Scores:
     solo, contended = ({**it, "page_loads": 2, "page_loads_unfinished": n} for n, it in enumerate(values))
     assert scores.baseline
     phases = [phase.model_copy(update=contended if phase.contender else solo) for phase in scores.phases]
-    same = {"metric": PRIMARY, "better": "less", "solo": 900, "value": inf, "harm": 1}
+    same = {"metric": PRIMARY["web"], "better": "less", "solo": 900, "value": inf, "harm": 1}
     contenders = {phase.name: phase.contender for phase in phases if phase.contender}
     harm = [Harm.model_validate({"phase": name, "contender": who, **same}) for name, who in contenders.items()]
     baseline = scores.baseline.model_copy(update=solo)
-    update = {"loads": LOADS, "phases": phases, "baseline": baseline, "primary": PRIMARY, "harm": harm}
+    update = {"loads": LOADS, "phases": phases, "baseline": baseline, "primary": PRIMARY["web"], "harm": harm}
     return scores.model_copy(update=update)
 
 
