@@ -18,7 +18,9 @@ _THEIRS: dict[str, type[Service]] = {
 }
 #: Module and class of services that are loaded on first use, so that the start of any other run reads the same files
 #: at the same simulated times.
-_LATER: dict[str, tuple[str, str]] = {}
+_LATER = {
+    "profile": ("sojourn.apps.standins.profile.service", "RecordedService"),
+}
 
 
 class _Services(Mapping[str, type[Service]]):
