@@ -20,6 +20,7 @@ _THEIRS: dict[str, type[Service]] = {
 #: at the same simulated times.
 _LATER = {
     "profile": ("sojourn.apps.standins.profile.service", "RecordedService"),
+    "sabr": ("sojourn.apps.standins.sabr.service", "SabrStandIn"),
 }
 
 

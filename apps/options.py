@@ -34,6 +34,8 @@ PLAYERS = (
 """The players of a stand-in's film (apps/players/__init__.py)."""
 LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
 """Those that play a broadcast with low latency."""
+SABR_POLICIES = ("buffer", "throughput", "hybrid")
+"""How the server of the SABR stand-in chooses (apps/standins/sabr/policies.py)."""
 SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
 _PARTIES = (2, 8)
@@ -214,6 +216,16 @@ class ServiceOptions(BaseModel):
         ),
         Field(exclude_if=lambda seconds: seconds is None),  # as in the records of earlier versions
     ] = None  # fmt: skip
+    sabr_policy: Annotated[
+        Literal["buffer", "throughput", "hybrid"],
+        Option(
+            "victim", "what",
+            "SABR stand-in: how its server chooses the rendition: by the film that the client has ahead, by the "
+            "throughput that it reports, or by both (docs/services.md)",
+            "hybrid", choices=SABR_POLICIES,
+        ),
+        Field(exclude_if=lambda policy: policy == "hybrid"),  # as in the records of earlier versions
+    ] = "hybrid"  # fmt: skip
     max_quality: Annotated[
         int | None,
         Option(
