@@ -115,7 +115,7 @@ function take({ type, data }, open) {
 
 function state() {
   const tracks = [...formats.values()];
-  return VideoPlaybackAbrRequest.encode(VideoPlaybackAbrRequest.fromPartial({
+  return VideoPlaybackAbrRequest.encode({
     clientAbrState: {
       playerTimeMs: String(Math.round(video.currentTime * 1000)),
       bandwidthEstimate: String(throughput()),
@@ -128,8 +128,11 @@ function state() {
     bufferedRanges: tracks.filter(({ last }) => last).map(({ itag, last }) => ({
       formatId: { itag }, startTimeMs: '0', durationMs: '0', startSegmentIndex: 1, endSegmentIndex: last,
     })),
+    preferredAudioFormatIds: [],
     preferredVideoFormatIds: [...rungs.keys()].map((itag) => ({ itag })),
-  })).finish();
+    preferredSubtitleFormatIds: [],
+    field1000: [],
+  }).finish();
 }
 
 async function request() {

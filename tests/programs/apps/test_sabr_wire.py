@@ -40,15 +40,18 @@ const buffer = new CompositeBuffer();
 const writer = new UmpWriter(buffer);
 for (const size of [0, 127, 128, 16384, 2097152]) writer.write(UMPPartId.MEDIA, new Uint8Array(size).fill(size % 251));
 writeFileSync('parts', concatenateChunks(buffer.chunks));
-writeFileSync('request', VideoPlaybackAbrRequest.encode(VideoPlaybackAbrRequest.fromPartial({
+writeFileSync('request', VideoPlaybackAbrRequest.encode({
   clientAbrState: { playerTimeMs: '12345', bandwidthEstimate: '4000000', clientViewportHeight: 720, playbackRate: 1.5 },
   selectedFormatIds: [{ itag: 2 }, { itag: 100 }],
   bufferedRanges: [
     { formatId: { itag: 2 }, startTimeMs: '0', durationMs: '0', startSegmentIndex: 1, endSegmentIndex: 9 },
     { formatId: { itag: 100 }, startTimeMs: '0', durationMs: '0', startSegmentIndex: 1, endSegmentIndex: 5 },
   ],
+  preferredAudioFormatIds: [],
   preferredVideoFormatIds: [{ itag: 1 }, { itag: 2 }],
-})).finish());
+  preferredSubtitleFormatIds: [],
+  field1000: [],
+}).finish());
 console.log(JSON.stringify(read));
 """
 CONTENT = bytes(range(256)) * 400
