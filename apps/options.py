@@ -154,8 +154,9 @@ class ServiceOptions(BaseModel):
         str,
         Option(
             "victim", "content",
-            "Television: an HLS or DASH stream, or with --live the channel's page. page: any page with a video. With "
-            "--live: a meeting's link. The lab's origin serves a file on this machine, with its whole folder",
+            "Television: an HLS or DASH stream, or with --live the channel's page. page: any page with a video. "
+            "profile: a service's profile. With --live: a meeting's link. The lab's origin serves a file on this "
+            "machine, with its whole folder",
             guest=False,
         ),
     ] = ""  # fmt: skip

@@ -12,13 +12,13 @@ const rungs = new Map(query.get('rungs').split(',').map((rung) => rung.split(':'
 const video = document.querySelector('video');
 const source = new MediaSource();
 const RETRY_MS = 500;
+const LEAST = 4096; // bytes of an answer with film
 const ESTIMATED = 3; // answers of which the throughput is the mean
 
 const now = () => Math.round((performance.timeOrigin + performance.now()) * 1e3) / 1e6;
 const fail = (text) => { window.playerError ||= text; };
 const formats = new Map(); // kind of media → its format, source buffer, and queue of what to append
 const answers = []; // [bytes, ms] of the newest
-let policy = {};
 let waitUntil = 0; // performance.now() until which the server wants no request
 let requests = 0;
 let played = false;
@@ -84,8 +84,7 @@ function take({ type, data }, open) {
   const bytes = concatenateChunks(data.chunks);
   switch (type) {
     case UMPPartId.NEXT_REQUEST_POLICY:
-      policy = NextRequestPolicy.decode(bytes);
-      waitUntil = performance.now() + (policy.backoffTimeMs || 0);
+      waitUntil = performance.now() + (NextRequestPolicy.decode(bytes).backoffTimeMs || 0);
       break;
     case UMPPartId.FORMAT_INITIALIZATION_METADATA:
       begin(FormatInitializationMetadata.decode(bytes));
@@ -135,6 +134,9 @@ function state() {
   }).finish();
 }
 
+const sleep = (ms) => (ms > 0 ? new Promise((resolve) => { setTimeout(resolve, ms); }) : null);
+
+// Returns whether the answer had film.
 async function request() {
   const body = state();
   const started = performance.now();
@@ -152,22 +154,19 @@ async function request() {
     umpReader.read((part) => take(part, open));
     rest = umpReader.compositeBuffer;
   }
-  if (size > 16384) answers.push([size, performance.now() - started]); // a short one tells nothing of the rate
+  const filled = size > LEAST;
+  if (filled) answers.push([size, performance.now() - started]);
+  return filled;
 }
 
 async function play() {
   for (;;) {
-    const wait = waitUntil - performance.now();
-    const short = ahead() * 1000 < (policy.minVideoReadaheadMs || 0);
-    if (wait > 0 && !(short && played && ahead() < 1)) {
-      await new Promise((resolve) => { setTimeout(resolve, Math.min(wait, RETRY_MS)); });
-      continue;
-    }
+    await sleep(waitUntil - performance.now());
     try {
-      await request();
+      if (!await request()) await sleep(RETRY_MS); // the end of the film, or no room yet
     } catch (error) {
       if (!(error instanceof TypeError)) return fail(String(error)); // a TypeError is fetch's: the network failed
-      await new Promise((resolve) => { setTimeout(resolve, RETRY_MS); });
+      await sleep(RETRY_MS);
     }
   }
 }

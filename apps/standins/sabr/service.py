@@ -91,7 +91,7 @@ class SabrStandIn(PageService):
             set_congestion_control(stage.server, self.congestion_control, version=ip_version(stage.address))
             set_ecn_of(self.congestion_control, stage.server, stage.client)
         certificate = ensure_certificate()
-        (film := stage.run / "sabr.json").write_text(json.dumps(self._film(self._clip, self._sound), indent=1))
+        (film := stage.run / "sabr.json").write_text(json.dumps(self._formats(self._clip, self._sound), indent=1))
         command = [sys.executable, "-P", "-m", "sojourn.apps.standins.sabr.server", stage.address, str(stage.port)]
         command += [str(certificate.chain), str(certificate.key), str(film)]
         command += [str(stage.run / "origin.jsonl"), str(self._script)]
@@ -105,7 +105,7 @@ class SabrStandIn(PageService):
     def _rates(clip: Clip) -> Any:
         return zip(clip.ladder, clip.rates, strict=True)
 
-    def _film(self, clip: Clip, heard: Path) -> dict[str, Any]:
+    def _formats(self, clip: Clip, heard: Path) -> dict[str, Any]:
         """Return what the server has, as its JSON; the formats have their place in the ladder, from 1 on, as itag."""
         from sojourn.apps.standins.sabr.server import Film, Track  # with aiohttp, which loads slowly
 

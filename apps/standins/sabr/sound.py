@@ -43,8 +43,8 @@ def _options(folder: Path) -> list[str]:
     start = ["-cpuflags", "0", "-hide_banner", "-nostdin", "-loglevel", "error", "-y"]
     seconds = f"{_SEGMENTS * SEGMENT_S:.6f}"
     noise = f"anoisesrc=sample_rate={_HERTZ}:amplitude=0.1:color=pink:seed=1:duration={seconds}"
-    # A moment less than a segment's length: it ends with the first frame from then on.
-    dash = ["-f", "dash", "-seg_duration", f"{SEGMENT_S - 0.01:.6f}", "-use_template", "1", "-use_timeline", "0"]
+    # A moment less than a segment's length: a segment ends with the first frame from a multiple of it on.
+    dash = ["-f", "dash", "-seg_duration", f"{SEGMENT_S - 1e-6:.6f}", "-use_template", "1", "-use_timeline", "0"]
     dash += ["-init_seg_name", "init.mp4", "-media_seg_name", "$Number$.m4s", str(folder / "manifest.mpd")]
     return [
         *start, "-f", "lavfi", "-i", noise, "-c:a", "aac", "-b:a", str(RATE_BPS), "-threads", "1",
