@@ -126,7 +126,7 @@ class Exchange:
     mime: str
     """The answer's media type in small letters, without parameters."""
     size: int | None
-    """Of the answer's body on the wire; None: not known."""
+    """Of the answer's body as it was sent; None: not known."""
     kind: str
     """What the browser requested it as ("xhr", "fetch", "image" …); empty: not recorded."""
     connect_s: float | None
@@ -260,7 +260,12 @@ def _sum(*sizes: int) -> int | None:
 
 
 def _size(response: _Response, headers: Mapping[str, str]) -> int | None:
-    """Return the bytes of the body on the wire: recorded, declared by the server, or those of the content."""
+    """Return the bytes of the body as it was sent.
+
+    What the server declares comes first: Playwright counts HTTP/2's frames in `bodySize`.
+    """
     length = headers.get("content-length", "")
     declared = int(length) if length.isascii() and length.isdecimal() and len(length) <= 12 else -1
-    return next((size for size in (response.bodySize, declared, response.content.size) if size > 0), None)
+    plain = -1 if headers.get("content-encoding") else response.content.size
+    known = (declared, plain, response.bodySize, response.content.size)
+    return next((size for size in known if size > 0), None)

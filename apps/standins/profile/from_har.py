@@ -27,7 +27,7 @@ from sojourn.apps.standins.profile.recorded import (
 from sojourn.hardware.machine.messages import printable
 
 _SUFFIXES = re.compile(r"\.(m4s|mp4|m4v|m4a|cmfv|cmfa|webm|ts|aac|mp4a)$", re.IGNORECASE)
-_OPAQUE_TYPES = ("", "application/octet-stream", "binary/octet-stream", "application/mp4")
+_OPAQUE_TYPES = ("", "x-unknown", "application/octet-stream", "binary/octet-stream", "application/mp4")
 _MANIFEST = re.compile(r"mpegurl|dash\+xml")
 _LINES = re.compile(r"(?<!\d)(\d{3,4})p(?!\d)|(?<!\d)\d{3,4}x(\d{3,4})(?!\d)", re.IGNORECASE)
 #: Requests of a rendition from which it can be recognised without a manifest.

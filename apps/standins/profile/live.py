@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from sojourn.apps.browsers.browser import flags
 from sojourn.apps.browsers.playwright_driver import PlaywrightBrowser
@@ -84,7 +85,8 @@ def _cleaned(archive: Path) -> dict[str, Any]:
         def content(entry: Mapping[str, Any]) -> str | None:
             kept = entry["response"]["content"]
             name = kept.get("_file", "")
-            manifest = _MANIFESTS.search(kept.get("mimeType", "")) or name.endswith((".mpd", ".m3u8"))
+            path = urlsplit(entry["request"]["url"]).path
+            manifest = _MANIFESTS.search(kept.get("mimeType", "")) or path.endswith((".mpd", ".m3u8"))
             if not manifest or name not in names or files.getinfo(name).file_size > LARGEST:
                 return None
             return files.read(name).decode(errors="replace")

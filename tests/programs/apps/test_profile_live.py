@@ -45,7 +45,7 @@ def test_a_recorded_page_becomes_a_profile(tmp_path: Path, monkeypatch: pytest.M
     assert [(it.height, it.bandwidth) for it in profile.rendition] == [(rung.height, rung.bps) for rung in RUNGS]
     assert (profile.service, profile.segment_s, profile.buffer_s) == (HOST, 2.0, 6.0)
     sent = {path: size for path, size in segments(run)}
-    seen = {entry["request"]["url"].partition(HOST)[2].partition("/")[2]: entry["response"]["bodySize"]
+    seen = {entry["request"]["url"].partition(HOST)[2].partition("/")[2]: entry["response"]["content"]["size"]
             for entry in json.loads(said)["log"]["entries"] if entry["request"]["url"].endswith(".m4s")}  # fmt: skip
     assert len(seen) >= 6
     assert all(sent[f"/{path}"] == size for path, size in seen.items())

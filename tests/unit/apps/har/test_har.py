@@ -41,7 +41,7 @@ def test_an_exchange_has_sizes_in_bytes_and_times_in_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "declared", "content", "size"), [(7, "8", 9, 7), (-1, "8", 9, 8), (-1, "?", 9, 9), (-1, "", -1, None)]
+    ("recorded", "declared", "content", "size"), [(7, "8", 9, 8), (7, "?", 9, 9), (7, "", 0, 7), (-1, "", -1, None)]
 )
 def test_the_size_is_the_best_known(recorded: int, declared: str, content: int, size: int | None) -> None:
     response = {
