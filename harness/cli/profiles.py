@@ -38,7 +38,7 @@ def profile(
     The profile has the renditions, the size of every segment, the player's buffer, and what the recording shows of the
     path. `sojourn harm --service=profile --url=FILE` plays it. See docs/profile.md.
     """
-    from sojourn.apps.standins.har import HarError, read_har
+    from sojourn.apps.standins.har import HarFormatError, read_har
     from sojourn.apps.standins.profile.from_har import profile_of
     from sojourn.apps.standins.profile.recorded import ProfileError, profile_text
     from sojourn.hardware.machine.files import replace_file
@@ -53,7 +53,7 @@ def profile(
     har = read_har(recording)
     try:
         made = profile_of(har)
-    except (ProfileError, HarError) as wrong:
+    except (ProfileError, HarFormatError) as wrong:
         raise ProfileError(f"{recording}: {wrong}", code=wrong.code) from wrong
     try:
         replace_file(output, profile_text(made).encode())

@@ -31,7 +31,7 @@ _Size = Annotated[int, Field(ge=-1, le=1 << 40)]
 _Ms = Annotated[float, Field(ge=-1, le=1e9)]
 
 
-class HarError(CodedError):
+class HarFormatError(CodedError):
     """A HAR that cannot be used; one line that names the file."""
 
 
@@ -82,7 +82,7 @@ class _Timings(_Part):
     receive: _Ms | None = -1
 
 
-class _HarEntry(_Part):
+class _ExchangeEntry(_Part):
     startedDateTime: AwareDatetime
     time: _Ms = -1
     request: _Request
@@ -99,7 +99,7 @@ class _Creator(_Part):
 class _Log(_Part):
     version: str
     creator: _Creator = _Creator()
-    entries: tuple[_HarEntry, ...]
+    entries: tuple[_ExchangeEntry, ...]
 
 
 class _Har(_Part):
@@ -152,7 +152,7 @@ class Exchange:
 
     @property
     def body(self) -> bytes | None:
-        """The answer's body, if the recording has it. Raises HarError."""
+        """The answer's body, if the recording has it. Raises HarFormatError."""
         if self._text is None:
             return None
         if self._encoding != "base64":
@@ -160,7 +160,7 @@ class Exchange:
         try:
             return base64.b64decode(self._text, validate=True)
         except binascii.Error as wrong:
-            raise HarError(f"entry {self.number}: its content is not base64: {wrong}", code="damaged") from wrong
+            raise HarFormatError(f"entry {self.number}: its content is not base64: {wrong}", code="damaged") from wrong
 
 
 @dataclass(frozen=True)
@@ -172,36 +172,38 @@ class Har:
 
 
 def read_har(file: Path) -> Har:
-    """Read a HAR. Raises HarError."""
+    """Read a HAR. Raises HarFormatError."""
     try:
         return parse_har(json_text.content(file, LARGEST))
-    except HarError as wrong:
-        raise HarError(f"{file}: {wrong}", code=wrong.code) from wrong
+    except HarFormatError as wrong:
+        raise HarFormatError(f"{file}: {wrong}", code=wrong.code) from wrong
     except OSError as wrong:
-        raise HarError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
+        raise HarFormatError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
     except ValueError as wrong:
-        raise HarError(f"{file}: {wrong}; record it without the bodies of media", code="too-large") from wrong
+        raise HarFormatError(f"{file}: {wrong}; record it without the bodies of media", code="too-large") from wrong
 
 
 def parse_har(content: bytes) -> Har:
-    """Parse a HAR; requests of other schemes than http and https are skipped. Raises HarError."""
+    """Parse a HAR; requests of other schemes than http and https are skipped. Raises HarFormatError."""
     json_text.bounded(content, _MOST_VALUES)
     try:
         log = _Har.model_validate_json(content.removeprefix(b"\xef\xbb\xbf")).log
     except ValidationError as wrong:
-        raise HarError(f"not a HAR: {printable(first_wrong(wrong))[:300]}", code="damaged") from wrong
+        raise HarFormatError(f"not a HAR: {printable(first_wrong(wrong))[:300]}", code="damaged") from wrong
     if log.version not in _VERSIONS:
-        raise HarError(f"HAR version {printable(log.version)[:20]!r}; give one of version 1.2", code="unsupported")
+        raise HarFormatError(
+            f"HAR version {printable(log.version)[:20]!r}; give one of version 1.2", code="unsupported"
+        )
     if not log.entries:
-        raise HarError("no requests were recorded; start the recording before the page is opened", code="missing")
+        raise HarFormatError("no requests were recorded; start the recording before the page is opened", code="missing")
     if len(log.entries) > _MOST_ENTRIES:
-        raise HarError(f"{len(log.entries)} requests; a recording has at most {_MOST_ENTRIES}", code="too-large")
+        raise HarFormatError(f"{len(log.entries)} requests; a recording has at most {_MOST_ENTRIES}", code="too-large")
     exchanges = sorted(_exchanges(log.entries), key=lambda it: (it.started, it.number))
     recorder = printable(f"{log.creator.name} {log.creator.version}".strip())[:100]
     return Har(tuple(exchanges), recorder)
 
 
-def _exchanges(entries: tuple[_HarEntry, ...]) -> Iterator[Exchange]:
+def _exchanges(entries: tuple[_ExchangeEntry, ...]) -> Iterator[Exchange]:
     for number, entry in enumerate(entries):
         if not entry.request.url.lower().startswith(("http://", "https://")):
             continue  # data:, blob:, ws:, extensions
@@ -234,17 +236,17 @@ def _exchanges(entries: tuple[_HarEntry, ...]) -> Iterator[Exchange]:
 
 
 def _require_plain(number: int, url: str) -> None:
-    """Raise HarError for an address that no browser requests."""
+    """Raise HarFormatError for an address that no browser requests."""
     shown = printable(url)[:100]
     try:
         address = urlsplit(url)
         address.port  # noqa: B018 - it is parsed here
     except ValueError as wrong:
-        raise HarError(f"entry {number}: {shown}: {wrong}", code="invalid-value") from wrong
+        raise HarFormatError(f"entry {number}: {shown}: {wrong}", code="invalid-value") from wrong
     if not address.hostname:
-        raise HarError(f"entry {number}: {shown}: the address has no host", code="invalid-value")
+        raise HarFormatError(f"entry {number}: {shown}: the address has no host", code="invalid-value")
     if ".." in unquote(address.path).replace("\\", "/").split("/"):
-        raise HarError(f"entry {number}: {shown}: no browser requests a path with ..", code="invalid-value")
+        raise HarFormatError(f"entry {number}: {shown}: no browser requests a path with ..", code="invalid-value")
 
 
 def _headers(headers: tuple[_Named, ...]) -> dict[str, str]:

@@ -14,14 +14,14 @@ from statistics import fmean, median
 
 from sojourn.apps.standins.har import Exchange, Har
 from sojourn.apps.standins.ladder import LADDER
-from sojourn.apps.standins.profile.manifests import Kind, ManifestError, Track, location, merged, tracks_of
+from sojourn.apps.standins.profile.manifests import DeclaredTrack, Kind, ManifestError, location, merged, tracks_of
 from sojourn.apps.standins.profile.recorded import (
     MOST_RENDITIONS,
     MOST_SEGMENTS,
     ProfileError,
     Rendition,
     ServiceProfile,
-    Sound,
+    SoundTrack,
     Visible,
 )
 from sojourn.hardware.machine.messages import printable
@@ -47,13 +47,13 @@ class Fetch:
     """A recorded request of one segment."""
 
     exchange: Exchange
-    track: Track
+    track: DeclaredTrack
     index: int
     size: int
 
 
 def profile_of(har: Har) -> ServiceProfile:
-    """Return the profile of a recorded service. Raises ProfileError, HarError."""
+    """Return the profile of a recorded service. Raises ProfileError, HarFormatError."""
     answered = [it for it in har.exchanges if it.status in (200, 206) and it.method == "GET"]
     tracks = _declared(answered)
     fetches = list(_declared_fetches(answered, tracks))
@@ -92,7 +92,7 @@ def _is_media(exchange: Exchange) -> bool:
     return exchange.mime.startswith(("video/", "audio/")) or (named and exchange.mime in _OPAQUE_TYPES)
 
 
-def _declared(answered: Sequence[Exchange]) -> list[Track]:
+def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:
     """Return the tracks of the recorded manifests. Raises ProfileError."""
     found = []
     for exchange in answered:
@@ -106,7 +106,7 @@ def _declared(answered: Sequence[Exchange]) -> list[Track]:
     return merged(found)
 
 
-def _declared_fetches(answered: Iterable[Exchange], tracks: Sequence[Track]) -> Iterable[Fetch]:
+def _declared_fetches(answered: Iterable[Exchange], tracks: Sequence[DeclaredTrack]) -> Iterable[Fetch]:
     for exchange in answered:
         if exchange.size:
             for track in tracks:
@@ -130,10 +130,10 @@ def _named_fetches(media: Sequence[Exchange]) -> list[Fetch]:
         if counter is None:
             continue
         kind: Kind = "audio" if found[0][0].mime.startswith("audio/") or "audio" in "".join(skeleton) else "video"
-        tracks: dict[tuple[int, ...], Track] = {}
+        tracks: dict[tuple[int, ...], DeclaredTrack] = {}
         for exchange, numbers in found:
             rendition = (*numbers[:counter], *numbers[counter + 1 :])
-            track = tracks.setdefault(rendition, Track(kind, f"names {group}", repr(rendition), 0))
+            track = tracks.setdefault(rendition, DeclaredTrack(kind, f"names {group}", repr(rendition), 0))
             if match := _LINES.search(location(exchange.url)):
                 track.height = int(match[1] or match[2])
             fetches.append(Fetch(exchange, track, numbers[counter], exchange.size or 0))
@@ -160,7 +160,7 @@ def _why_none(har: Har, answered: Sequence[Exchange]) -> str:
     )
 
 
-def _ladder(picture: Sequence[Fetch], tracks: Sequence[Track], group: str) -> list[Track]:
+def _ladder(picture: Sequence[Fetch], tracks: Sequence[DeclaredTrack], group: str) -> list[DeclaredTrack]:
     """Return the tracks of the ladder, lowest rate first, with heights and rates. Raises ProfileError."""
     known = [track for track in tracks if track.group == group and track.kind == "video"]
     offered = {id(track): track for track in [*known, *(it.track for it in picture)]}
@@ -185,7 +185,7 @@ def _ladder(picture: Sequence[Fetch], tracks: Sequence[Track], group: str) -> li
     return ladder
 
 
-def _guess_heights(ladder: Sequence[Track]) -> None:
+def _guess_heights(ladder: Sequence[DeclaredTrack]) -> None:
     """Give renditions without a known height that of Sojourn's rung with the nearest rate, ascending."""
     least = 0
     for left, track in zip(range(len(ladder) - 1, -1, -1), ladder, strict=True):
@@ -225,7 +225,7 @@ def _require_one_size(fetches: Iterable[Fetch]) -> None:
             )
 
 
-def _renditions(picture: Sequence[Fetch], ladder: Sequence[Track], segment_s: float) -> Iterable[Rendition]:
+def _renditions(picture: Sequence[Fetch], ladder: Sequence[DeclaredTrack], segment_s: float) -> Iterable[Rendition]:
     first = min(it.index for it in picture)
     count = max(it.index for it in picture) - first + 1
     if count > MOST_SEGMENTS:
@@ -250,7 +250,7 @@ def _renditions(picture: Sequence[Fetch], ladder: Sequence[Track], segment_s: fl
         )  # fmt: skip
 
 
-def _sound(sound: Sequence[Fetch]) -> Sound | None:
+def _sound(sound: Sequence[Fetch]) -> SoundTrack | None:
     if not sound:
         return None
     most = Counter(id(it.track) for it in sound).most_common(1)[0][0]
@@ -260,7 +260,7 @@ def _sound(sound: Sequence[Fetch]) -> Sound | None:
     known = {it.index - first: it.size for it in played}
     mean = round(fmean(known.values()))
     count = min(max(known) + 1, MOST_SEGMENTS)
-    return Sound(
+    return SoundTrack(
         bandwidth=played[0].track.bandwidth_bps or round(mean * 8 / segment_s), segment_s=round(segment_s, 6),
         recorded=len(known), sizes=tuple(known.get(index, mean) for index in range(count)),
     )  # fmt: skip

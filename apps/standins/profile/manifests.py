@@ -24,7 +24,7 @@ class ManifestError(ValueError):
 
 
 @dataclass
-class Track:
+class DeclaredTrack:
     """A rendition: its rates (bit/s), size (px) and length of segments (s), and the addresses of its segments.
 
     `group` is equal for the renditions among which a player chooses.
@@ -66,7 +66,7 @@ def location(url: str) -> str:
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
-def tracks_of(url: str, body: bytes) -> list[Track]:
+def tracks_of(url: str, body: bytes) -> list[DeclaredTrack]:
     """Return the tracks of the manifest at `url`; none if `body` is not a manifest. Raises ManifestError."""
     if len(body) > _LARGEST:
         raise ManifestError(f"a manifest of {len(body) >> 20} MiB")
@@ -78,7 +78,7 @@ def tracks_of(url: str, body: bytes) -> list[Track]:
     return []
 
 
-def _dash(url: str, body: bytes) -> list[Track]:
+def _dash(url: str, body: bytes) -> list[DeclaredTrack]:
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         raise ManifestError("an MPD with a document type, which no player reads")
     try:
@@ -87,7 +87,7 @@ def _dash(url: str, body: bytes) -> list[Track]:
         raise ManifestError(f"the MPD is not XML: {wrong}") from wrong
     for element in mpd.iter():
         element.tag = element.tag.rpartition("}")[2]
-    tracks: list[Track] = []
+    tracks: list[DeclaredTrack] = []
     base = _base(url, mpd)
     periods = mpd.findall("Period")[:1]
     for period in periods:
@@ -106,7 +106,7 @@ def _base(outer: str, element: ElementTree.Element) -> str:
     return urljoin(outer, (element.findtext("BaseURL") or "").strip())
 
 
-def _representation(group: str, base: str, levels: Sequence[ElementTree.Element]) -> Track | None:
+def _representation(group: str, base: str, levels: Sequence[ElementTree.Element]) -> DeclaredTrack | None:
     *_, adaptation, representation = levels
     attributes = {**adaptation.attrib, **representation.attrib}
     said = f"{attributes.get('mimeType', '')} {attributes.get('contentType', '')}"
@@ -120,7 +120,7 @@ def _representation(group: str, base: str, levels: Sequence[ElementTree.Element]
             template |= found.attrib
             timeline = found.find("SegmentTimeline") if found.find("SegmentTimeline") is not None else timeline
     name = attributes.get("id", "")
-    track = Track(
+    track = DeclaredTrack(
         kind, f"{kind} {group}", name, _whole(attributes, "bandwidth"),
         _whole(attributes, "width"), _whole(attributes, "height"),
     )  # fmt: skip
@@ -182,11 +182,11 @@ def _whole(attributes: Mapping[str, str], name: str, otherwise: int = 0) -> int:
     return int(text)
 
 
-def _hls(url: str, text: str) -> list[Track]:
+def _hls(url: str, text: str) -> list[DeclaredTrack]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any(line.startswith("#EXT-X-STREAM-INF") for line in lines):
         return list(_variants(url, lines))
-    track = Track("video", "hls", location(url), 0)
+    track = DeclaredTrack("video", "hls", location(url), 0)
     number, lengths, length = 0, [], 0.0
     for line in lines:
         tag, _, value = line.partition(":")
@@ -203,18 +203,18 @@ def _hls(url: str, text: str) -> list[Track]:
     return [track]
 
 
-def _variants(url: str, lines: Sequence[str]) -> Iterator[Track]:
+def _variants(url: str, lines: Sequence[str]) -> Iterator[DeclaredTrack]:
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         tag, _, value = line.partition(":")
         given = {name: text.strip('"') for name, text in _ATTRIBUTE.findall(value)}
         if tag == "#EXT-X-STREAM-INF" and not following.startswith("#"):
             width, _, height = given.get("RESOLUTION", "0x0").partition("x")
-            yield Track(
+            yield DeclaredTrack(
                 "video", "hls", location(urljoin(url, following)), _whole(given, "BANDWIDTH"),
                 _whole({"width": width}, "width"), _whole({"height": height}, "height"),
             )  # fmt: skip
         elif tag == "#EXT-X-MEDIA" and given.get("TYPE") == "AUDIO" and given.get("URI"):
-            yield Track("audio", "hls", location(urljoin(url, given["URI"])), 0)
+            yield DeclaredTrack("audio", "hls", location(urljoin(url, given["URI"])), 0)
 
 
 def _seconds(text: str) -> float:
@@ -223,12 +223,12 @@ def _seconds(text: str) -> float:
     return float(text)
 
 
-def merged(manifests: Sequence[Sequence[Track]]) -> list[Track]:
+def merged(manifests: Sequence[Sequence[DeclaredTrack]]) -> list[DeclaredTrack]:
     """Return the tracks of all manifests of a recording: HLS's playlists belong to the variants of a master playlist.
 
     A playlist or MPD that was loaded again adds its segments.
     """
-    tracks: dict[tuple[str, str], Track] = {}
+    tracks: dict[tuple[str, str], DeclaredTrack] = {}
     for track in (track for manifest in manifests for track in manifest):
         key = (track.group, track.name) if track.group != "hls" else ("hls", track.name)
         if (known := tracks.get(key)) is None:

@@ -46,7 +46,7 @@ class Rendition(BaseModel):
         return round(self.height * 16 / 9 / 2) * 2
 
 
-class Sound(BaseModel):
+class SoundTrack(BaseModel):
     """The sound, if its segments are apart from the picture's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -90,7 +90,7 @@ class ServiceProfile(BaseModel):
     segment_s: Annotated[float, Field(ge=0.5, le=30)]
     buffer_s: Annotated[float, Field(ge=2, le=120)]
     rendition: Annotated[tuple[Rendition, ...], Field(min_length=1, max_length=MOST_RENDITIONS)]
-    sound: Sound | None = None
+    sound: SoundTrack | None = None
     visible: Visible = Visible()
 
     @model_validator(mode="after")

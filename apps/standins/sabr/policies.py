@@ -21,7 +21,7 @@ _SAFE = 0.8
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClientState:
     """What a request shows: film ahead of the player and the goal for it, s; the client's estimate; its rendition."""
 
     ahead_s: float
@@ -30,12 +30,12 @@ class Seen:
     current: int | None
 
 
-def by_throughput(seen: Seen, rates: Sequence[int]) -> int:
+def by_throughput(seen: ClientState, rates: Sequence[int]) -> int:
     """Return the highest rendition of at most 80 % of the client's estimate of its throughput."""
     return _highest(rates, _SAFE * (seen.bandwidth_bps or _START_BPS))
 
 
-def by_buffer(seen: Seen, rates: Sequence[int]) -> int:
+def by_buffer(seen: ClientState, rates: Sequence[int]) -> int:
     """Return the rendition by the film ahead alone: BBA-0 of Huang et al., SIGCOMM 2014 (section 4).
 
     The rate is the lowest up to the reservoir, the highest once one request fills the readahead, linear in between; a
@@ -54,7 +54,7 @@ def by_buffer(seen: Seen, rates: Sequence[int]) -> int:
     return seen.current
 
 
-def by_both(seen: Seen, rates: Sequence[int]) -> int:
+def by_both(seen: ClientState, rates: Sequence[int]) -> int:
     """Return the highest rendition of at most a share of the client's estimate that grows with the film ahead.
 
     From 50 % with an empty buffer to 100 % once one request fills the readahead.
@@ -68,7 +68,7 @@ def _highest(rates: Sequence[int], most: float) -> int:
     return max((index for index, rate in enumerate(rates) if rate <= most), default=0)
 
 
-POLICIES: Mapping[str, Callable[[Seen, Sequence[int]], int]] = {
+POLICIES: Mapping[str, Callable[[ClientState, Sequence[int]], int]] = {
     "buffer": by_buffer,
     "throughput": by_throughput,
     "hybrid": by_both,

@@ -17,7 +17,7 @@ from typing import Any
 from aiohttp import web
 
 from sojourn.apps.standins.clip import shift, timescale
-from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, Seen, backoff_s
+from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s
 from sojourn.apps.standins.sabr.wire import (
     Part,
     PlaybackRequest,
@@ -36,8 +36,8 @@ _TYPES = {".html": "text/html", ".js": "text/javascript"}
 
 
 @dataclass(frozen=True)
-class Track:
-    """A format: its folder of segments, of which the first `loop` are files that repeat; lengths in s."""
+class Format:
+    """A format of SABR: its folder of segments, of which the first `loop` are files that repeat; lengths in s."""
 
     itag: int
     folder: str
@@ -59,28 +59,28 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Film:
+class ServedFilm:
     """What the server has: renditions of the picture, lowest first, the sound, and how it serves them."""
 
-    pictures: tuple[Track, ...]
-    sound: Track
+    pictures: tuple[Format, ...]
+    sound: Format
     policy: str
     readahead_s: float
 
     @classmethod
-    def of(cls, known: Mapping[str, Any]) -> Film:
+    def of(cls, known: Mapping[str, Any]) -> ServedFilm:
         """Return the film of its JSON."""
-        pictures = tuple(Track(**it) for it in known["pictures"])
-        return cls(pictures, Track(**known["sound"]), known["policy"], known["readahead_s"])
+        pictures = tuple(Format(**it) for it in known["pictures"])
+        return cls(pictures, Format(**known["sound"]), known["policy"], known["readahead_s"])
 
 
 @dataclass(frozen=True)
 class Answer:
     """What one request gets: the rendition of the picture, the segments of picture and sound, and the backoff, s."""
 
-    picture: Track
-    segments: tuple[tuple[Track, int], ...]
-    new: tuple[Track, ...]
+    picture: Format
+    segments: tuple[tuple[Format, int], ...]
+    new: tuple[Format, ...]
     backoff_s: float
     ahead_s: float
 
@@ -90,7 +90,7 @@ def _read(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def answer(film: Film, request: PlaybackRequest) -> Answer:
+def answer(film: ServedFilm, request: PlaybackRequest) -> Answer:
     """Decide what a request gets."""
     itags = {track.itag for track in film.pictures}
     had = max((last for itag, last in request.buffered.items() if itag in itags), default=0)
@@ -99,9 +99,9 @@ def answer(film: Film, request: PlaybackRequest) -> Answer:
     ends = (had * first.segment_s, heard * film.sound.segment_s)
     ahead = max(0.0, min(ends) - request.player_time_ms / 1000)
     current = next((n for n, track in enumerate(film.pictures) if track.itag in request.selected), None)
-    seen = Seen(ahead, film.readahead_s, request.bandwidth_bps, current)
+    seen = ClientState(ahead, film.readahead_s, request.bandwidth_bps, current)
     picture = film.pictures[POLICIES[film.policy](seen, [track.rate_bps for track in film.pictures])]
-    segments: list[tuple[Track, int]] = []
+    segments: list[tuple[Format, int]] = []
     until = min(ends) + (REQUEST_S if ahead < film.readahead_s else 0.0)
     for track, number in ((picture, had), (film.sound, heard)):
         while number * track.segment_s < until - 1e-6 and number < track.last:
@@ -112,7 +112,7 @@ def answer(film: Film, request: PlaybackRequest) -> Answer:
     return Answer(picture, tuple(segments), new, backoff_s(after, film.readahead_s), ahead)
 
 
-def body(film: Film, given: Answer) -> Iterator[bytes]:
+def body(film: ServedFilm, given: Answer) -> Iterator[bytes]:
     """Yield the parts of an answer."""
     readahead_ms = round(film.readahead_s * 1000)
     least_ms = round((film.readahead_s - REQUEST_S) * 1000)
@@ -125,7 +125,7 @@ def body(film: Film, given: Answer) -> Iterator[bytes]:
         yield from _segment(header, track, number)
 
 
-def _segment(header: int, track: Track, number: int) -> Iterator[bytes]:
+def _segment(header: int, track: Format, number: int) -> Iterator[bytes]:
     start_ms = round((number - 1) * track.segment_s * 1000)
     yield from media(
         header % 128, track.itag, track.segment(number), number=number, start_ms=start_ms,
@@ -136,7 +136,7 @@ def _segment(header: int, track: Track, number: int) -> Iterator[bytes]:
 class SabrSite:
     """What is served: the page, its script, and the answers to its requests for film."""
 
-    def __init__(self, film: Film, folders: Sequence[Path], log: Callable[[Mapping[str, Any]], None]) -> None:
+    def __init__(self, film: ServedFilm, folders: Sequence[Path], log: Callable[[Mapping[str, Any]], None]) -> None:
         self._film, self._folders, self._log = film, folders, log
 
     async def file(self, request: web.Request) -> web.StreamResponse:
@@ -191,13 +191,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("chain", help="PEM file of the certificate")
     parser.add_argument("key", help="PEM file of its key")
-    parser.add_argument("film", type=Path, help="JSON of a Film")
+    parser.add_argument("film", type=Path, help="JSON of a ServedFilm")
     parser.add_argument("log", type=Path, help="a line of JSON for every request for film")
     parser.add_argument("folders", type=Path, nargs="+", help="folders of the page")
     chosen = parser.parse_args(arguments)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(chosen.chain, chosen.key)
-    film = Film.of(json.loads(chosen.film.read_text()))
+    film = ServedFilm.of(json.loads(chosen.film.read_text()))
     with chosen.log.open("a", buffering=1) as log:
         site = SabrSite(film, chosen.folders, lambda line: print(json.dumps(line), file=log))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps.standins.har import HarError, parse_har, read_har
+from sojourn.apps.standins.har import HarFormatError, parse_har, read_har
 from sojourn.hardware.machine.errors import Code
 from tests.refusals import refusal
 
@@ -67,7 +67,7 @@ def test_a_body_is_text_or_base64() -> None:
     assert body(text="<MPD>") == b"<MPD>"
     assert body(text="AAH/", encoding="base64") == b"\0\1\xff"
     assert body() is None
-    with refusal(HarError, "damaged", "entry 0", "base64"):
+    with refusal(HarFormatError, "damaged", "entry 0", "base64"):
         body(text="A", encoding="base64")
 
 
@@ -92,14 +92,14 @@ def test_a_body_is_text_or_base64() -> None:
     ],
 )  # fmt: skip
 def test_what_is_refused(content: bytes, code: Code, mentioned: str) -> None:
-    with refusal(HarError, code, mentioned):
+    with refusal(HarFormatError, code, mentioned):
         parse_har(content)
 
 
 def test_an_endless_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "a.har").open("wb") as file:
         file.truncate(1 << 30)
-    with refusal(HarError, "too-large", "a.har", "256 MiB"):
+    with refusal(HarFormatError, "too-large", "a.har", "256 MiB"):
         read_har(tmp_path / "a.har")
-    with refusal(HarError, "unreadable-file", "none.har"):
+    with refusal(HarFormatError, "unreadable-file", "none.har"):
         read_har(tmp_path / "none.har")

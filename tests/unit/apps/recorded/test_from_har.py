@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps.standins.har import HarError, read_har
+from sojourn.apps.standins.har import HarFormatError, read_har
 from sojourn.apps.standins.profile.from_har import profile_of
 from sojourn.apps.standins.profile.recorded import ProfileError, ServiceProfile
 from sojourn.hardware.machine.errors import Code, CodedError
@@ -133,7 +133,7 @@ def test_a_hostile_or_broken_recording_gets_one_clear_line(
     (file := tmp_path / "a.har").write_text(content if isinstance(content, str) else json.dumps({"log": content}))
     with refusal(CodedError, code, mentioned) as wrong:
         profile_of(read_har(file))
-    assert isinstance(wrong.value, ProfileError | HarError)
+    assert isinstance(wrong.value, ProfileError | HarFormatError)
 
 
 def test_addresses_that_hide_their_numbers_are_refused() -> None:

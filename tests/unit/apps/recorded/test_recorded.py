@@ -12,7 +12,7 @@ from sojourn.apps.standins.profile.recorded import (
     ProfileError,
     Rendition,
     ServiceProfile,
-    Sound,
+    SoundTrack,
     Visible,
     profile_text,
     read_profile,
@@ -26,7 +26,7 @@ PROFILE = ServiceProfile(
         Rendition(height=240, bandwidth=300_000, recorded=1, sizes=tuple(range(70_000, 70_030))),
         Rendition(height=720, bandwidth=2_500_000, sizes=tuple(range(600_000, 600_030))),
     ),
-    sound=Sound(bandwidth=128_000, segment_s=5.0, sizes=(80_000,)),
+    sound=SoundTrack(bandwidth=128_000, segment_s=5.0, sizes=(80_000,)),
     visible=Visible(requests=3, rtt_ms=20.5),
 )  # fmt: skip
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 import pytest
 
 from sojourn.apps.options import SABR_POLICIES
-from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, Seen, backoff_s
+from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s
 
 RATES = (300_000, 700_000, 1_500_000, 2_900_000)
 GOAL = 12.0
 
 
 def chosen(policy: str, ahead_s: float, bandwidth_bps: int, current: int | None = 1) -> int:
-    return POLICIES[policy](Seen(ahead_s, GOAL, bandwidth_bps, current), RATES)
+    return POLICIES[policy](ClientState(ahead_s, GOAL, bandwidth_bps, current), RATES)
 
 
 def test_the_option_offers_all() -> None:

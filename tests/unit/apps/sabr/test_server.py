@@ -3,24 +3,24 @@
 
 from __future__ import annotations
 
-from sojourn.apps.standins.sabr.server import Film, Track, answer
+from sojourn.apps.standins.sabr.server import Format, ServedFilm, answer
 from sojourn.apps.standins.sabr.wire import PlaybackRequest
 
 RATES = (300_000, 700_000, 1_500_000, 2_900_000)
 PICTURES = tuple(
-    Track(itag, "x", "video/mp4", bps, 240 * itag, 2.0, 30, 330) for itag, bps in enumerate(RATES, start=1)
+    Format(itag, "x", "video/mp4", bps, 240 * itag, 2.0, 30, 330) for itag, bps in enumerate(RATES, start=1)
 )
-SOUND = Track(100, "y", "audio/mp4", 128_000, 0, 64 / 15, 15, 154)
+SOUND = Format(100, "y", "audio/mp4", 128_000, 0, 64 / 15, 15, 154)
 
 
-def numbers(film: Film, request: PlaybackRequest) -> tuple[list[int], list[int]]:
+def numbers(film: ServedFilm, request: PlaybackRequest) -> tuple[list[int], list[int]]:
     given = answer(film, request)
     sound = [number for track, number in given.segments if track is SOUND]
     return [number for track, number in given.segments if track is not SOUND], sound
 
 
-def film(policy: str = "throughput") -> Film:
-    return Film(PICTURES, SOUND, policy, 12.0)
+def film(policy: str = "throughput") -> ServedFilm:
+    return ServedFilm(PICTURES, SOUND, policy, 12.0)
 
 
 def test_the_first_answer_begins_the_film_with_all_formats() -> None:
