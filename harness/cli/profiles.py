@@ -40,11 +40,11 @@ def profile(
     """
     from sojourn.apps.standins.har import HarFormatError, read_har
     from sojourn.apps.standins.profile.from_har import profile_of
-    from sojourn.apps.standins.profile.recorded import ProfileError, profile_text
+    from sojourn.apps.standins.profile.recorded import ServiceProfileError, profile_text
     from sojourn.hardware.machine.files import replace_file
 
     if (recording is None) == (live is None):
-        raise ProfileError("give either a recording, FILE.har, or --live=URL", code="missing")
+        raise ServiceProfileError("give either a recording, FILE.har, or --live=URL", code="missing")
     if live is not None:
         from sojourn.apps.standins.profile.live import record
 
@@ -53,12 +53,12 @@ def profile(
     har = read_har(recording)
     try:
         made = profile_of(har)
-    except (ProfileError, HarFormatError) as wrong:
-        raise ProfileError(f"{recording}: {wrong}", code=wrong.code) from wrong
+    except (ServiceProfileError, HarFormatError) as wrong:
+        raise ServiceProfileError(f"{recording}: {wrong}", code=wrong.code) from wrong
     try:
         replace_file(output, profile_text(made).encode())
     except OSError as wrong:
-        raise ProfileError(f"{output}: {wrong.strerror}", code="not-writable") from wrong
+        raise ServiceProfileError(f"{output}: {wrong.strerror}", code="not-writable") from wrong
     if as_json:
         print_json(made.model_dump(mode="json"))
         return

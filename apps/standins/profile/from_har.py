@@ -18,9 +18,9 @@ from sojourn.apps.standins.profile.manifests import DeclaredTrack, Kind, Manifes
 from sojourn.apps.standins.profile.recorded import (
     MOST_RENDITIONS,
     MOST_SEGMENTS,
-    ProfileError,
     Rendition,
     ServiceProfile,
+    ServiceProfileError,
     SoundTrack,
     Visible,
 )
@@ -53,7 +53,7 @@ class Fetch:
 
 
 def profile_of(har: Har) -> ServiceProfile:
-    """Return the profile of a recorded service. Raises ProfileError, HarFormatError."""
+    """Return the profile of a recorded service. Raises ServiceProfileError, HarFormatError."""
     answered = [it for it in har.exchanges if it.status in (200, 206) and it.method == "GET"]
     tracks = _declared(answered)
     fetches = list(_declared_fetches(answered, tracks))
@@ -61,7 +61,7 @@ def profile_of(har: Har) -> ServiceProfile:
         fetches = _named_fetches([it for it in answered if _is_media(it)])
     picture = _of(fetches, "video")
     if not picture:
-        raise ProfileError(_why_none(har, answered), code="missing")
+        raise ServiceProfileError(_why_none(har, answered), code="missing")
     group = Counter(it.track.group for it in picture).most_common(1)[0][0]
     picture = [it for it in picture if it.track.group == group]
     offered = _ladder(picture, tracks, group)
@@ -93,7 +93,7 @@ def _is_media(exchange: Exchange) -> bool:
 
 
 def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:
-    """Return the tracks of the recorded manifests. Raises ProfileError."""
+    """Return the tracks of the recorded manifests. Raises ServiceProfileError."""
     found = []
     for exchange in answered:
         manifest = _MANIFEST.search(exchange.mime) or exchange.address.path.endswith((".mpd", ".m3u8"))
@@ -102,7 +102,7 @@ def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:
                 found.append(tracks_of(exchange.url, body))
             except ManifestError as wrong:
                 said = printable(str(wrong))[:200]
-                raise ProfileError(f"entry {exchange.number}: {said}", code="damaged") from wrong
+                raise ServiceProfileError(f"entry {exchange.number}: {said}", code="damaged") from wrong
     return merged(found)
 
 
@@ -161,7 +161,7 @@ def _why_none(har: Har, answered: Sequence[Exchange]) -> str:
 
 
 def _ladder(picture: Sequence[Fetch], tracks: Sequence[DeclaredTrack], group: str) -> list[DeclaredTrack]:
-    """Return the tracks of the ladder, lowest rate first, with heights and rates. Raises ProfileError."""
+    """Return the tracks of the ladder, lowest rate first, with heights and rates. Raises ServiceProfileError."""
     known = [track for track in tracks if track.group == group and track.kind == "video"]
     offered = {id(track): track for track in [*known, *(it.track for it in picture)]}
     of_track: dict[int, list[int]] = defaultdict(list)
@@ -179,7 +179,7 @@ def _ladder(picture: Sequence[Fetch], tracks: Sequence[DeclaredTrack], group: st
               if not after or it.bandwidth_bps < after.bandwidth_bps]  # fmt: skip
     if not ladder or len(ladder) > MOST_RENDITIONS:
         wanted = f"a profile has 1 to {MOST_RENDITIONS}"
-        raise ProfileError(f"{len(ladder)} renditions of the picture; {wanted}", code="out-of-range")
+        raise ServiceProfileError(f"{len(ladder)} renditions of the picture; {wanted}", code="out-of-range")
     if not all(track.height for track in ladder):
         _guess_heights(ladder)
     return ladder
@@ -195,7 +195,7 @@ def _guess_heights(ladder: Sequence[DeclaredTrack]) -> None:
 
 
 def _segment_s(picture: Sequence[Fetch]) -> float:
-    """Return the length of segments: declared, or that of the steady state of requests. Raises ProfileError."""
+    """Return the length of segments: declared, or that of the steady state of requests. Raises ServiceProfileError."""
     declared = [it.track.segment_s for it in picture if it.track.segment_s]
     if declared:
         return median(declared)
@@ -205,7 +205,7 @@ def _segment_s(picture: Sequence[Fetch]) -> float:
         if after.index > before.index and _pause_s(before, after) > _PAUSE_S
     ]
     if not waited:
-        raise ProfileError(
+        raise ServiceProfileError(
             "the length of segments is not known: no manifest, and the player never waited; record a minute or more",
             code="too-short",
         )
@@ -213,12 +213,12 @@ def _segment_s(picture: Sequence[Fetch]) -> float:
 
 
 def _require_one_size(fetches: Iterable[Fetch]) -> None:
-    """Raise ProfileError if a segment has two sizes: then the addresses do not name segments."""
+    """Raise ServiceProfileError if a segment has two sizes: then the addresses do not name segments."""
     sizes: dict[tuple[int, int], Fetch] = {}
     for fetch in fetches:
         known = sizes.setdefault((id(fetch.track), fetch.index), fetch)
         if known.size != fetch.size:
-            raise ProfileError(
+            raise ServiceProfileError(
                 f"entries {known.exchange.number} and {fetch.exchange.number}: the same segment has {known.size} and "
                 f"{fetch.size} bytes; answers that depend on more than the address cannot be replayed",
                 code="duplicate",
@@ -229,7 +229,7 @@ def _renditions(picture: Sequence[Fetch], ladder: Sequence[DeclaredTrack], segme
     first = min(it.index for it in picture)
     count = max(it.index for it in picture) - first + 1
     if count > MOST_SEGMENTS:
-        raise ProfileError(f"{count} segments; a profile has at most {MOST_SEGMENTS}", code="too-large")
+        raise ServiceProfileError(f"{count} segments; a profile has at most {MOST_SEGMENTS}", code="too-large")
     sizes: dict[int, dict[int, int]] = {id(track): {} for track in ladder}
     for fetch in picture:
         if id(fetch.track) in sizes:

@@ -19,7 +19,7 @@ from sojourn.apps.iptv import is_address
 from sojourn.apps.own_page import wait_playing
 from sojourn.apps.page_service import states
 from sojourn.apps.standins.har import LARGEST
-from sojourn.apps.standins.profile.recorded import ProfileError
+from sojourn.apps.standins.profile.recorded import ServiceProfileError
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.place import LOCAL
@@ -48,13 +48,13 @@ def record(url: str, har: Path, seconds: float, *, trusted: Mapping[str, Any] | 
     `trusted`: names and keys of a lab's servers, as `flags` takes them. Raises CodedError.
     """
     if not is_address(url):
-        raise ProfileError(f"--live={url}: is not an http or https address", code="invalid-value")
+        raise ServiceProfileError(f"--live={url}: is not an http or https address", code="invalid-value")
     RecordingBrowser.check(stranger=trusted is None)
     folder = scratch_folder("-recording")
     try:
         screen = Display.start(LOCAL, folder / "xvfb.log", SIZE)
     except ProcessError as error:
-        raise ProfileError(f"--live: {error}", code="missing-program") from error
+        raise ServiceProfileError(f"--live: {error}", code="missing-program") from error
     try:
         width, height = SIZE
         archive = folder / "recording.zip"
@@ -66,10 +66,10 @@ def record(url: str, har: Path, seconds: float, *, trusted: Mapping[str, Any] | 
         finally:
             browser.close()
         if len(set(positions)) < 2:
-            raise ProfileError(f"--live={url}: the film did not advance", code="no-picture")
+            raise ServiceProfileError(f"--live={url}: the film did not advance", code="no-picture")
         replace_file(har, json.dumps(_cleaned(archive), indent=1).encode())
     except OSError as wrong:
-        raise ProfileError(f"{har}: {wrong.strerror}", code="not-writable") from wrong
+        raise ServiceProfileError(f"{har}: {wrong.strerror}", code="not-writable") from wrong
     finally:
         screen.stop()
         shutil.rmtree(folder, ignore_errors=True)

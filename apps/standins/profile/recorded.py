@@ -25,7 +25,7 @@ _HEAD = """\
 """
 
 
-class ProfileError(CodedError):
+class ServiceProfileError(CodedError):
     """A profile that cannot be used or made; one line."""
 
 
@@ -109,16 +109,16 @@ class ServiceProfile(BaseModel):
 
 
 def read_profile(file: Path) -> ServiceProfile:
-    """Read a profile. Raises ProfileError."""
+    """Read a profile. Raises ServiceProfileError."""
     try:
         return ServiceProfile.model_validate_json(json.dumps(read_toml(file), default=str))
     except OSError as wrong:
-        raise ProfileError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
+        raise ServiceProfileError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
     except TomlError as wrong:
-        raise ProfileError(f"{file}: {wrong}", code="damaged") from wrong
+        raise ServiceProfileError(f"{file}: {wrong}", code="damaged") from wrong
     except ValidationError as wrong:
         said = printable(first_wrong(wrong))[:300]
-        raise ProfileError(f"{file}: not a service profile: {said}", code="invalid-value") from wrong
+        raise ServiceProfileError(f"{file}: not a service profile: {said}", code="invalid-value") from wrong
 
 
 def profile_text(profile: ServiceProfile) -> str:

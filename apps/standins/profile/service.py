@@ -21,7 +21,7 @@ from sojourn.apps.standins.film import Film
 from sojourn.apps.standins.origin import OriginError, Site, ensure_certificate, ensure_player
 from sojourn.apps.standins.profile.film import ensure_sized_film
 from sojourn.apps.standins.profile.playlists import write_sized_playlists
-from sojourn.apps.standins.profile.recorded import ProfileError, ServiceProfile, read_profile
+from sojourn.apps.standins.profile.recorded import ServiceProfile, ServiceProfileError, read_profile
 
 _DEFAULT = "dash-dynamic"
 
@@ -64,7 +64,7 @@ class RecordedService(PageService):
         if Path(options.url).is_absolute():  # not in a simulated machine
             try:
                 known["recorded"] = read_profile(Path(options.url))
-            except ProfileError as error:
+            except ServiceProfileError as error:
                 raise ServiceError(f"--url={error}", code=error.code) from error
         return known
 

@@ -36,7 +36,7 @@ _TYPES = {".html": "text/html", ".js": "text/javascript"}
 
 
 @dataclass(frozen=True)
-class Format:
+class SabrFormat:
     """A format of SABR: its folder of segments, of which the first `loop` are files that repeat; lengths in s."""
 
     itag: int
@@ -62,25 +62,25 @@ class Format:
 class ServedFilm:
     """What the server has: renditions of the picture, lowest first, the sound, and how it serves them."""
 
-    pictures: tuple[Format, ...]
-    sound: Format
+    pictures: tuple[SabrFormat, ...]
+    sound: SabrFormat
     policy: str
     readahead_s: float
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> ServedFilm:
         """Return the film of its JSON."""
-        pictures = tuple(Format(**it) for it in known["pictures"])
-        return cls(pictures, Format(**known["sound"]), known["policy"], known["readahead_s"])
+        pictures = tuple(SabrFormat(**it) for it in known["pictures"])
+        return cls(pictures, SabrFormat(**known["sound"]), known["policy"], known["readahead_s"])
 
 
 @dataclass(frozen=True)
 class Answer:
     """What one request gets: the rendition of the picture, the segments of picture and sound, and the backoff, s."""
 
-    picture: Format
-    segments: tuple[tuple[Format, int], ...]
-    new: tuple[Format, ...]
+    picture: SabrFormat
+    segments: tuple[tuple[SabrFormat, int], ...]
+    new: tuple[SabrFormat, ...]
     backoff_s: float
     ahead_s: float
 
@@ -101,7 +101,7 @@ def answer(film: ServedFilm, request: PlaybackRequest) -> Answer:
     current = next((n for n, track in enumerate(film.pictures) if track.itag in request.selected), None)
     seen = ClientState(ahead, film.readahead_s, request.bandwidth_bps, current)
     picture = film.pictures[POLICIES[film.policy](seen, [track.rate_bps for track in film.pictures])]
-    segments: list[tuple[Format, int]] = []
+    segments: list[tuple[SabrFormat, int]] = []
     until = min(ends) + (REQUEST_S if ahead < film.readahead_s else 0.0)
     for track, number in ((picture, had), (film.sound, heard)):
         while number * track.segment_s < until - 1e-6 and number < track.last:
@@ -125,7 +125,7 @@ def body(film: ServedFilm, given: Answer) -> Iterator[bytes]:
         yield from _segment(header, track, number)
 
 
-def _segment(header: int, track: Format, number: int) -> Iterator[bytes]:
+def _segment(header: int, track: SabrFormat, number: int) -> Iterator[bytes]:
     start_ms = round((number - 1) * track.segment_s * 1000)
     yield from media(
         header % 128, track.itag, track.segment(number), number=number, start_ms=start_ms,

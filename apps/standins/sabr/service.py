@@ -107,19 +107,19 @@ class SabrStandIn(PageService):
 
     def _formats(self, clip: Clip, heard: Path) -> dict[str, Any]:
         """Return what the server has, as its JSON; the formats have their place in the ladder, from 1 on, as itag."""
-        from sojourn.apps.standins.sabr.server import Format, ServedFilm  # with aiohttp, which loads slowly
+        from sojourn.apps.standins.sabr.server import SabrFormat, ServedFilm  # with aiohttp, which loads slowly
 
         codecs = re.findall(r'codecs="([^"]+)"', clip.manifest.read_text())
         seconds = clip.seconds
         pictures = tuple(
-            Format(
+            SabrFormat(
                 itag=index + 1, folder=str(clip.folder / str(index)), mime=f'video/mp4; codecs="{codecs[index]}"',
                 rate_bps=bps, height=rung.height, segment_s=SEGMENT_SECONDS,
                 loop=clip.frames // clip.fps // SEGMENT_SECONDS, last=seconds // SEGMENT_SECONDS,
             )
             for index, (rung, bps) in enumerate(self._rates(clip))
         )  # fmt: skip
-        voice = Format(
+        voice = SabrFormat(
             itag=_SOUND_ITAG, folder=str(heard), mime=sound.MIME, rate_bps=sound.RATE_BPS, height=0,
             segment_s=sound.SEGMENT_S, loop=sound.LOOP, last=int(seconds // sound.SEGMENT_S),
         )  # fmt: skip

@@ -16,7 +16,7 @@ from sojourn.apps.standins.ladder import DEFAULT
 from sojourn.apps.standins.origin import HOST, ensure_player
 from sojourn.apps.standins.profile.from_har import profile_of
 from sojourn.apps.standins.profile.live import record, without_tokens
-from sojourn.apps.standins.profile.recorded import ProfileError, read_profile
+from sojourn.apps.standins.profile.recorded import ServiceProfileError, read_profile
 from sojourn.apps.youtube import YouTube
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.harness.cli import app
@@ -63,12 +63,5 @@ def test_tokens_in_addresses_become_digests_that_are_the_same_in_a_manifest() ->
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "tv.example", "https://"])
 def test_only_web_addresses_are_recorded(tmp_path: Path, url: str) -> None:
-    with refusal(ProfileError, "invalid-value", "--live"):
+    with refusal(ServiceProfileError, "invalid-value", "--live"):
         record(url, tmp_path / "a.har", 10)
-
-
-@pytest.mark.parametrize("arguments", [[], ["a.har", "--live=https://a.test/"]])
-def test_the_command_takes_a_recording_or_an_address(arguments: list[str]) -> None:
-    done = CliRunner().invoke(app, ["profile", *arguments])
-    assert done.exit_code == 1
-    assert "give either a recording" in done.output

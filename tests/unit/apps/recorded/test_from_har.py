@@ -12,7 +12,7 @@ import pytest
 
 from sojourn.apps.standins.har import HarFormatError, read_har
 from sojourn.apps.standins.profile.from_har import profile_of
-from sojourn.apps.standins.profile.recorded import ProfileError, ServiceProfile
+from sojourn.apps.standins.profile.recorded import ServiceProfile, ServiceProfileError
 from sojourn.hardware.machine.errors import Code, CodedError
 from tests.refusals import refusal
 from tests.unit.apps.recorded.hars import HEIGHTS, RATES, answer, har, mpd, played, size
@@ -133,10 +133,10 @@ def test_a_hostile_or_broken_recording_gets_one_clear_line(
     (file := tmp_path / "a.har").write_text(content if isinstance(content, str) else json.dumps({"log": content}))
     with refusal(CodedError, code, mentioned) as wrong:
         profile_of(read_har(file))
-    assert isinstance(wrong.value, ProfileError | HarFormatError)
+    assert isinstance(wrong.value, ServiceProfileError | HarFormatError)
 
 
 def test_addresses_that_hide_their_numbers_are_refused() -> None:
     hidden = ["8fa3", "c2b9", "09ef", "77aa", "e1d0", "b4c8"]
-    with refusal(ProfileError, "missing", "6 media requests", "no segment numbers"):
+    with refusal(ServiceProfileError, "missing", "6 media requests", "no segment numbers"):
         profile_of(har([answer(f"{HOST}/{name}zz", n * 2.0, 9000, "video/mp4") for n, name in enumerate(hidden)]))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sojourn.apps.standins.profile.recorded import (
-    ProfileError,
     Rendition,
     ServiceProfile,
+    ServiceProfileError,
     SoundTrack,
     Visible,
     profile_text,
@@ -56,10 +56,10 @@ def test_the_digest_is_of_what_a_run_plays() -> None:
 )
 def test_what_is_refused(tmp_path: Path, change: tuple[str, str], code: Code, mentioned: Any) -> None:
     (file := tmp_path / "a.toml").write_text(profile_text(PROFILE).replace(*change, 1))
-    with refusal(ProfileError, code, "a.toml", mentioned):
+    with refusal(ServiceProfileError, code, "a.toml", mentioned):
         read_profile(file)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with refusal(ProfileError, "unreadable-file", "none.toml"):
+    with refusal(ServiceProfileError, "unreadable-file", "none.toml"):
         read_profile(tmp_path / "none.toml")

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from sojourn.apps.standins.sabr.server import Format, ServedFilm, answer
+from sojourn.apps.standins.sabr.server import SabrFormat, ServedFilm, answer
 from sojourn.apps.standins.sabr.wire import PlaybackRequest
 
 RATES = (300_000, 700_000, 1_500_000, 2_900_000)
 PICTURES = tuple(
-    Format(itag, "x", "video/mp4", bps, 240 * itag, 2.0, 30, 330) for itag, bps in enumerate(RATES, start=1)
+    SabrFormat(itag, "x", "video/mp4", bps, 240 * itag, 2.0, 30, 330) for itag, bps in enumerate(RATES, start=1)
 )
-SOUND = Format(100, "y", "audio/mp4", 128_000, 0, 64 / 15, 15, 154)
+SOUND = SabrFormat(100, "y", "audio/mp4", 128_000, 0, 64 / 15, 15, 154)
 
 
 def numbers(film: ServedFilm, request: PlaybackRequest) -> tuple[list[int], list[int]]:
