@@ -21,9 +21,9 @@ from sojourn.apps.standins.origin import (
     Origin,
     OriginError,
     Site,
-    _npm_ci,
     ensure_certificate,
     ensure_player,
+    npm_ci,
     player_version,
     set_congestion_control,
     set_ecn_of,
@@ -174,7 +174,7 @@ def _install(folder: Path) -> None:
     used = ("package.json", "package-lock.json", _MODULES)
     for name in used:
         shutil.copy(SCRIPTS / name, folder)
-    _npm_ci(folder)
+    npm_ci(folder)
     modules = folder / "node_modules"
     _bundle(folder, modules / "rx-player" / _PACKAGES["rx-player"][0])
     for package, (script, licence) in _PACKAGES.items():

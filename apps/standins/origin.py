@@ -85,7 +85,7 @@ def ensure_player() -> Path:
 def _install_player(folder: Path) -> None:
     for file in ("package.json", "package-lock.json"):
         shutil.copy(HERE / file, folder)
-    _npm_ci(folder)
+    npm_ci(folder)
     for package, (script, licence) in PLAYERS.items():
         library = folder / "node_modules" / package
         shutil.copy(library / script, folder)
@@ -94,7 +94,8 @@ def _install_player(folder: Path) -> None:
     cache.normalise_mtimes(folder)
 
 
-def _npm_ci(folder: Path) -> None:
+def npm_ci(folder: Path) -> None:
+    """Install what the package-lock.json of a folder pins. Raises OriginError."""
     options = ["ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund"]
     # A proxy that ends TLS, as many companies have, signs by an authority that the administrator added here.
     environment = {"NODE_EXTRA_CA_CERTS": str(_AUTHORITIES), **ENVIRONMENT}

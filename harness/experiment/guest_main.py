@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from sojourn.harness.experiment.recording import run_experiment
 from sojourn.harness.experiment.run_lab import with_parts
-from sojourn.harness.lab.guest_job import EVIDENCE, NEWS, VERSIONS, read_job, start_apart, work
+from sojourn.harness.lab.guest_job import EVIDENCE, NEWS, VERSIONS, begin, read_job, work
 from sojourn.harness.lab.simulated import SimLab
 
 
@@ -58,7 +58,7 @@ class _News:
 def experiment(job: Path) -> None:
     """Record a run of the main job."""
     options, service = read_job(job)
-    start_apart(options.seed)
+    begin(options.seed)
     lab = with_parts(SimLab(options.ip_version or 4, options.rig.bunching_us), options, EVIDENCE)
     with (job / NEWS).open("w") as news:
         run_experiment(options, _GuestRun(job / VERSIONS), lab, service, _News(news))

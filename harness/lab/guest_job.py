@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
 import time
@@ -75,6 +76,24 @@ def work(job: Path, do: Callable[[Path], None]) -> int:
     return 0
 
 
-def start_apart(seed: int) -> None:
-    """Vary the phase of player, film and clocks with the seed."""
-    time.sleep(random.Random(f"start {seed}").uniform(0, 1))
+#: When experiments begin at the earliest, s after the start of the machine, which is ready long before.
+_BEGIN_S = 1
+#: Of <linux/random.h>: take the generator's next numbers of the seed now.
+_RNDRESEEDCRNG = 0x5207
+
+
+def begin(seed: int) -> None:
+    """Wait for the time at which the experiment begins; the seed varies it, and with it the phase of player and film.
+
+    The time counts from the machine's start, and what the kernel counted before is made equal: what a program reads
+    and imports before it begins moves the clock, and a new module must not change what follows.
+    """
+    begin_ns = round((_BEGIN_S + random.Random(f"start {seed}").uniform(0, 1)) * 1e9)
+    now_ns = page_ns = time.monotonic_ns()
+    while now_ns == page_ns:  # one reading of 64 moves the clock; the next 63 do not
+        now_ns = time.monotonic_ns()
+    if now_ns > begin_ns:
+        raise RuntimeError(f"the machine was ready {(now_ns - begin_ns) / 1e9:.3f} s after it should have begun")
+    time.sleep((begin_ns - now_ns - 0.5) / 1e9)  # rounded up to whole nanoseconds
+    with open("/dev/urandom", "rb") as generator:
+        fcntl.ioctl(generator, _RNDRESEEDCRNG)

@@ -27,7 +27,7 @@ from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.hardware.machine.messages import first_wrong
-from sojourn.harness.options.model import OPTIONS, omitted_from_records
+from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
@@ -100,6 +100,8 @@ _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
+#: The services of a command or of a scenario; a list is in brackets there.
+_SERVICE = re.compile(r"\bservice *= *([\w,-]+|\"[^\"]*\"|\[[^]]*\])")
 _DIGITS = 12
 #: A run's names of versions without "kernel", and a cell's.
 _KERNEL = {"source": "source", "build": "kernel"}
@@ -214,18 +216,19 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     """Return a digest of each part of the code that decides a table.
 
     Its command, with the scenarios, kernel files and built-in programs that it names, and the defaults of options and
-    services are parts too. A default that no record of a run has, because earlier versions had no such option, does not
-    count. The code that carries the parts out (`harness/`, the router's set-up) does not count either: the
+    of its services are parts too. A default that no record of a run has, because earlier versions had no such option,
+    does not count. The code that carries the parts out (`harness/`, the router's set-up) does not count either: the
     tests hold it to the same bytes.
     """
     defaults = {it.name: it.default for it in OPTIONS if it.subject == "what" and not omitted_from_records(it)}
+    command = [("command", "\n".join(table.commands).encode()), *_named_files(table, checkout)]
     known = {
         "scores": SCORER,
-        "command": _digest([("command", "\n".join(table.commands).encode()), *_named_files(table, checkout)]),
+        "command": _digest(command),
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
     if table.table not in _OF_MATRICES:
-        services = {name: dict(service.defaults) for name, service in SERVICES.items()}
+        services = {name: dict(SERVICES[name].defaults) for name in _services(command)}
         known["services"] = _digest([("services", json.dumps(services, sort_keys=True).encode())])
     for part in table.decided_by:
         of_matrices = _experiments(table, checkout) if part == "cells" else set()
@@ -235,6 +238,13 @@ def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
         texts = ((str(file.relative_to(checkout)), file.read_bytes()) for file in files)
         known[part] = _digest([*senders, *texts])
     return known
+
+
+def _services(command: Iterable[tuple[str, bytes]]) -> list[str]:
+    """Return the services that commands and the files that they name set by `--service=` or `service =`."""
+    text = b"\n".join(text for _, text in command).decode(errors="replace")
+    named = {name for names in _SERVICE.findall(text) for name in re.findall(r"[\w-]+", names)}
+    return sorted(named & SERVICES.keys()) or [str(BY_NAME["service"].default)]
 
 
 def _named_files(table: PaperTable, checkout: Path) -> list[tuple[str, bytes]]:

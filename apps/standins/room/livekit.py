@@ -116,7 +116,7 @@ def ensure_client() -> Path:
     def install(folder: Path) -> None:
         for file in ("package.json", "package-lock.json"):
             shutil.copy(HERE / file, folder)
-        origin._npm_ci(folder)
+        origin.npm_ci(folder)
         library = folder / "node_modules/livekit-client"
         shutil.copy(library / "dist" / CLIENT, folder)
         shutil.copy(library / "LICENSE", folder / "livekit-client.LICENSE")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.lab.contract import WithPrograms
-from sojourn.harness.lab.guest_job import EVIDENCE, read, start_apart, work, write
+from sojourn.harness.lab.guest_job import EVIDENCE, begin, read, work, write
 from sojourn.harness.lab.simulated import SimLab
 from sojourn.harness.matrix.cells.real_time import run_cell
 from sojourn.scoring.validity import SIMULATED
@@ -38,7 +38,7 @@ def read_cell(job: Path) -> tuple[Cell, int, list[UserProgram]]:
 def cell(job: Path) -> None:
     """Run a cell of a matrix."""
     cell, seed, programs = read_cell(job)
-    start_apart(seed)
+    begin(seed)
     with WithPrograms(SimLab(cell.ip_version, cell.bunching_us), programs) as lab:
         run_cell(lab, cell, EVIDENCE, seed=seed, limits=SIMULATED)
 

@@ -96,6 +96,21 @@ def test_a_service_or_a_scenario_that_is_another_makes_a_table_out_of_date(
     assert out_of_date([table], checkout) == {"harm-here": ["command"]}
     scenario.write_text('qdisc = "cake"\n')
     monkeypatch.setattr(paper.SERVICES["o2tv"], "defaults", {"rate": "1gbit"})
+    assert out_of_date([table], checkout) == {}
+    monkeypatch.setattr(paper.SERVICES["youtube"], "defaults", {"rate": "1gbit"})
+    assert out_of_date([table], checkout) == {"harm-here": ["services"]}
+
+
+@pytest.mark.parametrize(
+    "way", ["harm --service=sledovanitv,o2tv", "map service=o2tv rtt=10ms", "harm --scenario=home.toml"]
+)
+def test_only_the_services_of_a_table_decide_it(checkout: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    (checkout / "home.toml").write_text('service = ["youtube", "o2tv"]\n')
+    table = TABLE.model_copy(update={"commands": (way,)})
+    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown("harm-here", 6))
+    monkeypatch.setattr(paper.SERVICES["call"], "defaults", {"rate": "1gbit"})
+    assert out_of_date([table], checkout) == {}
+    monkeypatch.setattr(paper.SERVICES["o2tv"], "defaults", {"rate": "1gbit"})
     assert out_of_date([table], checkout) == {"harm-here": ["services"]}
 
 

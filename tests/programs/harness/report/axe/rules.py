@@ -33,7 +33,7 @@ def axe() -> str:
     def install(work: Path) -> None:
         for file in ("package.json", "package-lock.json"):
             shutil.copy(_PINNED / file, work)
-        origin._npm_ci(work)
+        origin.npm_ci(work)
 
     recipe = hashlib.sha256((_PINNED / "package-lock.json").read_bytes()).hexdigest()[:16]
     there = built.build_once(built.root() / "axe" / recipe, install)
