@@ -27,7 +27,7 @@ def ensure_page() -> Path:
         work.mkdir()
         for name in (*_PINNED, _CLIENT):
             shutil.copy(HERE / name, work)
-        origin._npm_ci(work)
+        origin.npm_ci(work)
         _bundle(work, folder / _CLIENT)
         shutil.copy(HERE / _PAGE, folder)
         for package in ("googlevideo", "@bufbuild/protobuf"):

@@ -17,12 +17,12 @@ from pydantic import TypeAdapter
 
 from sojourn.apps.base import Stage
 from sojourn.apps.browsers.browser import CHROMIUM
+from sojourn.apps.sabr import SabrStandIn
 from sojourn.apps.standins.clip import Encoder, ensure_clip
 from sojourn.apps.standins.ladder import DEFAULT
 from sojourn.apps.standins.origin import HOST
 from sojourn.apps.standins.sabr import sound
 from sojourn.apps.standins.sabr.page import ensure_page
-from sojourn.apps.standins.sabr.service import SabrStandIn
 from sojourn.captures.player import DRAIN, SCRIPT
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.scoring.schema.records import Decision

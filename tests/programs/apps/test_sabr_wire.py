@@ -62,7 +62,7 @@ def exchanged(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], Path
     folder = tmp_path_factory.mktemp("googlevideo")
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, folder)
-    origin._npm_ci(folder)
+    origin.npm_ci(folder)
     (folder / "answer").write_bytes(
         wire.next_request_policy(12_000, 8_000, 1_500)
         + wire.initialization(3, 'video/mp4; codecs="avc1.64001f"', 330, 660_000)
