@@ -274,6 +274,16 @@ class ServiceOptions(BaseModel):
         ),
         Field(exclude_if=lambda server: server == "caddy"),  # as in the records of earlier versions
     ] = "caddy"  # fmt: skip
+    origin_pacing: Annotated[
+        Literal["none", "sammy"],
+        Option(
+            "victim", "what",
+            "SABR stand-in: pacing of every answer by its origin: none, or sammy, 1.5 times the rate of the highest "
+            "rendition with a full buffer to 3 times with an empty one",
+            "none", choices=("none", "sammy"),
+        ),
+        Field(exclude_if=lambda pacing: pacing == "none"),  # as in the records of earlier versions
+    ] = "none"  # fmt: skip
     call_bitrate_bps: Annotated[
         int | None,
         Option(

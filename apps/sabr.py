@@ -44,23 +44,27 @@ class SabrStandIn(PageService):
     brand = "SABR stand-in"
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         "sabr-policy": ("stand-in",),
+        "origin-pacing": ("stand-in",),
         "buffer": ("stand-in",),
         "origin-cc": ("stand-in",),
         "clip": ("stand-in",),
         "ladder": ("stand-in",),
     }
 
-    def __init__(self, *, policy: str = "hybrid", **of_page: Any) -> None:
-        """`policy`: a name in `sojourn.apps.options.SABR_POLICIES`; for `of_page` see PageService."""
+    def __init__(self, *, policy: str = "hybrid", pacing: str = "none", **of_page: Any) -> None:
+        """`policy`: a name in `sojourn.apps.options.SABR_POLICIES`, `pacing`: none or sammy.
+
+        For `of_page` see PageService.
+        """
         super().__init__(**of_page)
-        self.policy = policy
+        self.policy, self.pacing = policy, pacing
         self.ladder = tuple(f"{rung.height}p" for rung in self._rungs)
         self._sound: Path | None = None
         self._script: Path | None = None
 
     @classmethod
     def page_options(cls, options: ServiceOptions) -> dict[str, Any]:
-        return {"policy": options.sabr_policy}
+        return {"policy": options.sabr_policy, "pacing": options.origin_pacing}
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         super().prepare(progress)
@@ -123,7 +127,7 @@ class SabrStandIn(PageService):
             itag=_SOUND_ITAG, folder=str(heard), mime=sound.MIME, rate_bps=sound.RATE_BPS, height=0,
             segment_s=sound.SEGMENT_S, loop=sound.LOOP, last=int(seconds // sound.SEGMENT_S),
         )  # fmt: skip
-        return asdict(ServedFilm(pictures, voice, self.policy, self.buffer))
+        return asdict(ServedFilm(pictures, voice, self.policy, self.buffer, self.pacing))
 
     def await_playing(self, browser: Browser) -> None:
         wait_playing(browser, "", None)
@@ -135,7 +139,7 @@ class SabrStandIn(PageService):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return super().facts | {"sabr": {"policy": self.policy, "readahead_s": self.buffer}}
+        return super().facts | {"sabr": {"policy": self.policy, "readahead_s": self.buffer, "pacing": self.pacing}}
 
     @property
     def player(self) -> str:

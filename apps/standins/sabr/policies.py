@@ -18,6 +18,8 @@ _START_BPS = 700_000
 _CAUTION, _TRUST = 0.5, 1.0
 #: The same by throughput alone, for any buffer.
 _SAFE = 0.8
+#: Sammy's multiples of the highest rendition's rate with an empty and with a full buffer.
+_EMPTY, _FULL = 3.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,15 @@ def by_both(seen: ClientState, rates: Sequence[int]) -> int:
     full = max(seen.readahead_s - REQUEST_S, REQUEST_S / 2)
     share = _CAUTION + (_TRUST - _CAUTION) * min(1.0, seen.ahead_s / full)
     return _highest(rates, share * (seen.bandwidth_bps or _START_BPS))
+
+
+def pacing_bps(ahead_s: float, readahead_s: float, top_bps: int) -> int:
+    """Return the rate at which an answer is paced by the rule of Sammy (Spang et al., SIGCOMM 2023).
+
+    From 3 times the rate of the highest rendition with an empty buffer to 1.5 times with a full one, linear in between.
+    """
+    full = min(1.0, ahead_s / readahead_s)
+    return round(top_bps * (_EMPTY - (_EMPTY - _FULL) * full))
 
 
 def _highest(rates: Sequence[int], most: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import socket
 import ssl
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Any
 from aiohttp import web
 
 from sojourn.apps.standins.clip import shift, timescale
-from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s
+from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s, pacing_bps
 from sojourn.apps.standins.sabr.wire import (
     Part,
     PlaybackRequest,
@@ -32,6 +33,8 @@ from sojourn.apps.standins.sabr.wire import (
 
 _CHUNK = 32 << 10
 _LARGEST = 64 << 10
+#: Of Linux; Python's socket has no name for it. In bytes/s.
+_SO_MAX_PACING_RATE = 47
 _TYPES = {".html": "text/html", ".js": "text/javascript"}
 
 
@@ -66,12 +69,13 @@ class ServedFilm:
     sound: SabrFormat
     policy: str
     readahead_s: float
+    pacing: str = "none"
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> ServedFilm:
         """Return the film of its JSON."""
         pictures = tuple(SabrFormat(**it) for it in known["pictures"])
-        return cls(pictures, SabrFormat(**known["sound"]), known["policy"], known["readahead_s"])
+        return cls(pictures, SabrFormat(**known["sound"]), known["policy"], known["readahead_s"], known["pacing"])
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,15 @@ def _segment(header: int, track: SabrFormat, number: int) -> Iterator[bytes]:
     )  # fmt: skip
 
 
+def _pace(request: web.Request, film: ServedFilm, given: Answer) -> int:
+    """Let the kernel pace what is sent from now on (socket(7), SO_MAX_PACING_RATE), and return the rate, bit/s."""
+    assert request.transport
+    rate = pacing_bps(given.ahead_s, film.readahead_s, film.pictures[-1].rate_bps + film.sound.rate_bps)
+    connection = request.transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate // 8)
+    return rate
+
+
 class SabrSite:
     """What is served: the page, its script, and the answers to its requests for film."""
 
@@ -161,6 +174,7 @@ class SabrSite:
             self._log({"ts": began, "uri": request.path_qs, "status": 200, "error": str(wrong)})
             return web.Response(body=error, headers={"Content-Type": "application/vnd.yt-ump"})
         given = answer(self._film, asked)
+        pacing = _pace(request, self._film, given) if self._film.pacing == "sammy" else None
         await response.prepare(request)
         size = 0
         for content in body(self._film, given):
@@ -170,7 +184,7 @@ class SabrSite:
         self._log({
             "ts": began, "duration": time.time() - began, "uri": request.path_qs, "status": 200, "size": size,
             "height": given.picture.height, "ahead_s": round(given.ahead_s, 3), "backoff_s": round(given.backoff_s, 3),
-            "bandwidth_bps": asked.bandwidth_bps,
+            "bandwidth_bps": asked.bandwidth_bps, **({"pacing_bps": pacing} if pacing else {}),
             "segments": [f"{track.height or 'sound'} {number}" for track, number in given.segments],
         })  # fmt: skip
         return response

@@ -21,7 +21,7 @@ from sojourn.apps.sabr import SabrStandIn
 from sojourn.apps.standins.clip import Encoder, ensure_clip
 from sojourn.apps.standins.ladder import DEFAULT
 from sojourn.apps.standins.origin import HOST
-from sojourn.apps.standins.sabr import sound
+from sojourn.apps.standins.sabr import sound, wire
 from sojourn.apps.standins.sabr.page import ensure_page
 from sojourn.captures.player import DRAIN, SCRIPT
 from sojourn.hardware.machine.place import LOCAL
@@ -107,3 +107,29 @@ def test_a_request_that_is_not_one_gets_an_error_in_umps_form(opened: str, tmp_p
         assert context.get(f"{base}/..%2f..%2fetc/passwd").status == 404
         assert context.post(f"{base}/videoplayback", data=b"\x00" * (1 << 20)).status == 413
         context.dispose()
+
+
+def test_a_paced_answer_takes_as_long_as_its_rate_makes_it(service: SabrStandIn, tmp_path: Path) -> None:
+    """Read at once, an answer with an empty buffer comes at 3 times the highest rendition's rate and the sound's."""
+    with create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    service.pacing = "sammy"
+    try:
+        service._serve(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port))
+        with sync_playwright() as playwright:
+            context = playwright.request.new_context(ignore_https_errors=True)
+            request = wire.message({1: wire.message({23: 50_000_000})})
+            for _ in range(3):
+                began = time.monotonic()
+                body = context.post(f"https://127.0.0.1:{port}/videoplayback", data=request).body()
+                took = time.monotonic() - began
+            context.dispose()
+    finally:
+        service.pacing = "none"
+        service.stop()
+    (line, *_) = (tmp_path / "origin.jsonl").read_text().splitlines()
+    rate = json.loads(line)["pacing_bps"]
+    assert service.clip
+    assert rate == round(3 * (service.clip.rates[-1] + sound.RATE_BPS))
+    # The first packets of a connection are sent at once, and the machine may be busy.
+    assert 0.7 * len(body) * 8 / rate < took

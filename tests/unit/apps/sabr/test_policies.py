@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from sojourn.apps.options import SABR_POLICIES
-from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s
+from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s, pacing_bps
 
 RATES = (300_000, 700_000, 1_500_000, 2_900_000)
 GOAL = 12.0
@@ -47,3 +47,10 @@ def test_hybrid_trusts_the_throughput_more_with_more_film_ahead() -> None:
 @pytest.mark.parametrize(("ahead_s", "wait_s"), [(4.0, 0.0), (8.0, 0.0), (12.0, 4.0), (14.0, 6.0)])
 def test_the_client_waits_until_it_has_room_for_an_answer(ahead_s: float, wait_s: float) -> None:
     assert backoff_s(ahead_s, GOAL) == wait_s
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "rate_bps"), [(0.0, 9_000_000), (6.0, 6_750_000), (12.0, 4_500_000), (20.0, 4_500_000)]
+)
+def test_sammy_paces_by_the_film_ahead(ahead_s: float, rate_bps: int) -> None:
+    assert pacing_bps(ahead_s, GOAL, 3_000_000) == rate_bps
