@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in's run as a recording: its profile is requested as the stand-in was, and SABR's server decides as told."""
+"""A stand-in's run as a recording: its profile is requested as the stand-in was, and SABR's server decides."""
 
 from __future__ import annotations
 

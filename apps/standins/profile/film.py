@@ -175,7 +175,7 @@ def filled(segment: bytes, more: int) -> bytes:
 
 
 def mpd(text: str, rates: Mapping[int, int], of_segment: int, segments: int) -> str:
-    """Return the MPD of a film from the encoder's, with the declared `rates` and so many segments."""
+    """Return the MPD of a film from the encoder's, with the declared `rates` and this number of segments."""
     seconds = f"PT{segments * of_segment / FPS:g}S"
     text = re.sub(r'mediaPresentationDuration="[^"]*"', f'mediaPresentationDuration="{seconds}"', text)
     text = re.sub(r'(<Period [^>]*?) duration="[^"]*"', r"\1", text)

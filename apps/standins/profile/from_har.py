@@ -32,6 +32,8 @@ _MANIFEST = re.compile(r"mpegurl|dash\+xml")
 _LINES = re.compile(r"(?<!\d)(\d{3,4})p(?!\d)|(?<!\d)\d{3,4}x(\d{3,4})(?!\d)", re.IGNORECASE)
 #: Requests of a rendition from which it can be recognised without a manifest.
 _LEAST = 3
+#: How far the number that counts segments grows between two requests of a rendition: others are in between.
+_MOST_STEP = 10
 #: A player that has waited for this share of a segment's length has waited for room in its buffer.
 _WAITED = 0.4
 #: The error of a buffer's level, s.
@@ -123,17 +125,18 @@ def _named_fetches(media: Sequence[Exchange]) -> list[Fetch]:
             parts = re.split(r"(\d{1,15})", location(exchange.url))
             skeletons[tuple(parts[::2])].append((exchange, [int(it) for it in parts[1::2]]))
     fetches = []
-    for group, (skeleton, found) in enumerate(skeletons.items()):
+    for skeleton, found in skeletons.items():
         if len(found) < _LEAST:
             continue
         counter = _counting([numbers for _, numbers in found])
         if counter is None:
             continue
         kind: Kind = "audio" if found[0][0].mime.startswith("audio/") or "audio" in "".join(skeleton) else "video"
+        group = f"of {found[0][0].address.hostname}"
         tracks: dict[tuple[int, ...], DeclaredTrack] = {}
         for exchange, numbers in found:
             rendition = (*numbers[:counter], *numbers[counter + 1 :])
-            track = tracks.setdefault(rendition, DeclaredTrack(kind, f"names {group}", repr(rendition), 0))
+            track = tracks.setdefault(rendition, DeclaredTrack(kind, group, repr(rendition), 0))
             if match := _LINES.search(location(exchange.url)):
                 track.height = int(match[1] or match[2])
             fetches.append(Fetch(exchange, track, numbers[counter], exchange.size or 0))
@@ -141,11 +144,11 @@ def _named_fetches(media: Sequence[Exchange]) -> list[Fetch]:
 
 
 def _counting(numbers: Sequence[Sequence[int]]) -> int | None:
-    """Return the place of the number that counts segments: from one request to the next it mostly grows by one."""
+    """Return the place of the number that counts segments: from one request to the next it mostly grows a little."""
     best, share = None, 0.5
     for place in range(len(numbers[0])):
         steps = [after[place] - before[place] for before, after in pairwise(numbers)]
-        if (regular := sum(step == 1 for step in steps) / len(steps)) > share:
+        if (regular := sum(0 < step <= _MOST_STEP for step in steps) / len(steps)) > share:
             best, share = place, regular
     return best
 
@@ -267,10 +270,10 @@ def _sound(sound: Sequence[Fetch]) -> SoundTrack | None:
 
 
 def _buffer_s(picture: Sequence[Fetch], segment_s: float) -> float:
-    """Return the seconds of film that the player keeps: what it has when a segment arrives that it has waited with.
+    """Return the seconds of film that the player keeps: its level after a segment that it requested after a pause.
 
-    It has what has arrived since the first segment, less the time since then, for it plays from its arrival on. It
-    asks a moment after it has room for a segment, so that its goal is the next larger whole number.
+    The level is what has arrived since the first segment, less the time since then: playback begins with its arrival.
+    A player requests a segment a moment after it has room for one, so its goal is the next larger whole number.
     """
     begun = picture[0].exchange.ended
     levels, waited = [2.0], []

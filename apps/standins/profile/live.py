@@ -43,7 +43,7 @@ class RecordingBrowser(PlaywrightBrowser):
 
 
 def record(url: str, har: Path, seconds: float, *, trusted: Mapping[str, Any] | None = None) -> Path:
-    """Play the page at `url` for `seconds`, and write what it requested to `har`, without what tells who watched.
+    """Play the page at `url` for `seconds`, and write what it requested to `har`, without what identifies the viewer.
 
     `trusted`: names and keys of a lab's servers, as `flags` takes them. Raises CodedError.
     """

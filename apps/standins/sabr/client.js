@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client of the SABR stand-in: it reports what it has and how fast it came, and plays what the server sends.
-// Reader, parts and messages are googlevideo's. Query: rungs as ITAG:LINES:BIT/S. `window.player` tells what it shows.
+// Reader, parts and messages are googlevideo's. Query: rungs as ITAG:LINES:BIT/S. `window.player` has the lines of its picture.
 import { CompositeBuffer, UmpReader } from 'googlevideo/ump';
 import {
   FormatInitializationMetadata, MediaHeader, NextRequestPolicy, SabrError, UMPPartId, VideoPlaybackAbrRequest,

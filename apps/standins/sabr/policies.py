@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the server of the SABR stand-in chooses a rendition, and what it tells its client. Pure; rates in bit/s.
+"""How the server of the SABR stand-in chooses a rendition, and sets the pace of its client. Pure; rates in bit/s.
 
 The policies are Sojourn's, named so that a figure can say which one it is of: those of real services are not known.
 """

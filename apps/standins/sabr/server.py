@@ -168,12 +168,12 @@ class SabrSite:
         response = web.StreamResponse(headers={"Content-Type": "application/vnd.yt-ump", "Cache-Control": "no-store"})
         response.enable_chunked_encoding()
         try:
-            asked = playback_request(await request.read())
+            received = playback_request(await request.read())
         except WireError as wrong:
             error = part(Part.SABR_ERROR, message({1: "sabr.malformed_request", 2: 400}))
             self._log({"ts": began, "uri": request.path_qs, "status": 200, "error": str(wrong)})
             return web.Response(body=error, headers={"Content-Type": "application/vnd.yt-ump"})
-        given = answer(self._film, asked)
+        given = answer(self._film, received)
         pacing = _pace(request, self._film, given) if self._film.pacing == "sammy" else None
         await response.prepare(request)
         size = 0
@@ -184,7 +184,7 @@ class SabrSite:
         self._log({
             "ts": began, "duration": time.time() - began, "uri": request.path_qs, "status": 200, "size": size,
             "height": given.picture.height, "ahead_s": round(given.ahead_s, 3), "backoff_s": round(given.backoff_s, 3),
-            "bandwidth_bps": asked.bandwidth_bps, **({"pacing_bps": pacing} if pacing else {}),
+            "bandwidth_bps": received.bandwidth_bps, **({"pacing_bps": pacing} if pacing else {}),
             "segments": [f"{track.height or 'sound'} {number}" for track, number in given.segments],
         })  # fmt: skip
         return response

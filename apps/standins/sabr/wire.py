@@ -38,7 +38,7 @@ def part(kind: Part, content: bytes) -> bytes:
 
 
 def ump_integer(value: int) -> bytes:
-    """Return an integer of UMP: the leading ones of the first byte tell how many follow, least significant first."""
+    """Return an integer of UMP: the leading ones of the first byte count those that follow, least significant first."""
     if not 0 <= value < 1 << 32:
         raise WireError(f"{value} has more than 32 bits")
     if value < 1 << 7:

@@ -59,7 +59,7 @@ def opened(service: SabrStandIn, tmp_path: Path) -> Iterator[str]:
 
 
 def played(url: str, seconds: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Play so many seconds of the film; return the lines of the log, and what the page showed last."""
+    """Play these seconds of the film; return the lines of the log, and what the page showed last."""
     lines: list[dict[str, Any]] = []
     with sync_playwright() as playwright:
         flags = ["--disable-gpu", "--autoplay-policy=no-user-gesture-required", "--mute-audio"]

@@ -80,6 +80,12 @@ def test_without_a_manifest_addresses_name_them() -> None:
     require_known(profile, every_rung=False)
 
 
+def test_renditions_may_differ_in_words() -> None:
+    words = {240: "low", 480: "mid480p", 720: "best720p"}
+    profile = profile_of(har(played(lambda height, index: f"{HOST}/{words[height]}/{index}.m4s")))
+    assert [it.recorded for it in profile.rendition] == [HEIGHTS.count(480), HEIGHTS.count(720)]
+
+
 def test_without_lines_in_addresses_a_rendition_has_those_of_the_nearest_rate() -> None:
     names = {240: "1", 480: "2", 720: "3"}
     profile = profile_of(har(played(lambda height, index: f"{HOST}/{names[height]}/{index}.m4s")))
