@@ -31,7 +31,7 @@ class RecordedService(PageService):
 
     name = "profile"
     watched = "Video"
-    brand = "Recorded service"
+    brand = "Service profile"
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         "url": ("own",),
         "player": ("own",),

@@ -41,7 +41,7 @@ class SabrStandIn(PageService):
 
     name = "sabr"
     watched = "Video"
-    brand = "SABR stand-in"
+    brand = "SABR"
     takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
         "sabr-policy": ("stand-in",),
         "origin-pacing": ("stand-in",),
