@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import fmean, median
 
+from pydantic import ValidationError
+
 from sojourn.apps.standins.har import Exchange, Har
 from sojourn.apps.standins.ladder import LADDER
 from sojourn.apps.standins.profile.manifests import DeclaredTrack, Kind, ManifestError, location, merged, tracks_of
@@ -24,7 +26,7 @@ from sojourn.apps.standins.profile.recorded import (
     SoundTrack,
     Visible,
 )
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import first_wrong, printable
 
 _SUFFIXES = re.compile(r"\.(m4s|mp4|m4v|m4a|cmfv|cmfa|webm|ts|aac|mp4a)$", re.IGNORECASE)
 _OPAQUE_TYPES = ("", "x-unknown", "application/octet-stream", "binary/octet-stream", "application/mp4")
@@ -56,6 +58,14 @@ class Fetch:
 
 def profile_of(har: Har) -> ServiceProfile:
     """Return the profile of a recorded service. Raises ServiceProfileError, HarFormatError."""
+    try:
+        return _profile_of(har)
+    except ValidationError as wrong:  # a size or a rate that no service has
+        said = printable(first_wrong(wrong))[:200]
+        raise ServiceProfileError(f"the recording makes no profile: {said}", code="out-of-range") from wrong
+
+
+def _profile_of(har: Har) -> ServiceProfile:
     answered = [it for it in har.exchanges if it.status in (200, 206) and it.method == "GET"]
     tracks = _declared(answered)
     fetches = list(_declared_fetches(answered, tracks))
@@ -97,15 +107,16 @@ def _is_media(exchange: Exchange) -> bool:
 def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:
     """Return the tracks of the recorded manifests. Raises ServiceProfileError."""
     found = []
-    for exchange in answered:
-        manifest = _MANIFEST.search(exchange.mime) or exchange.address.path.endswith((".mpd", ".m3u8"))
-        if manifest and (body := exchange.body):
-            try:
+    number = 0
+    try:
+        for exchange in answered:
+            number = exchange.number
+            manifest = _MANIFEST.search(exchange.mime) or exchange.address.path.endswith((".mpd", ".m3u8"))
+            if manifest and (body := exchange.body):
                 found.append(tracks_of(exchange.url, body))
-            except ManifestError as wrong:
-                said = printable(str(wrong))[:200]
-                raise ServiceProfileError(f"entry {exchange.number}: {said}", code="damaged") from wrong
-    return merged(found)
+        return merged(found)
+    except ManifestError as wrong:
+        raise ServiceProfileError(f"entry {number}: {printable(str(wrong))[:200]}", code="damaged") from wrong
 
 
 def _declared_fetches(answered: Iterable[Exchange], tracks: Sequence[DeclaredTrack]) -> Iterable[Fetch]:

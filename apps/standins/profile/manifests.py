@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 Kind = Literal["video", "audio"]
 _LARGEST = 16 << 20
 _MOST_SEGMENTS = 100_000
+_MOST_TRACKS = 500
 #: $Number$, $Number%05d$ (ISO/IEC 23009-1, 5.3.9.4.4).
 _IDENTIFIER = re.compile(r"\$(RepresentationID|Number|Bandwidth|Time|)(?:%0(\d{1,2})d)?\$")
 _ATTRIBUTE = re.compile(r'([A-Z0-9-]+)=("[^"]*"|[^",]*)')
@@ -226,7 +227,7 @@ def _seconds(text: str) -> float:
 def merged(manifests: Sequence[Sequence[DeclaredTrack]]) -> list[DeclaredTrack]:
     """Return the tracks of all manifests of a recording: HLS's playlists belong to the variants of a master playlist.
 
-    A playlist or MPD that was loaded again adds its segments.
+    A playlist or MPD that was loaded again adds its segments. Raises ManifestError for too many renditions.
     """
     tracks: dict[tuple[str, str], DeclaredTrack] = {}
     for track in (track for manifest in manifests for track in manifest):
@@ -239,6 +240,8 @@ def merged(manifests: Sequence[Sequence[DeclaredTrack]]) -> list[DeclaredTrack]:
         known.segment_s = known.segment_s or track.segment_s
         known.bandwidth_bps = known.bandwidth_bps or track.bandwidth_bps
         known.width, known.height = known.width or track.width, known.height or track.height
+    if len(tracks) > _MOST_TRACKS:
+        raise ManifestError(f"manifests of {len(tracks)} renditions; there are at most {_MOST_TRACKS}")
     for track in tracks.values():
         track.starts = {time: index for index, time in enumerate(sorted(track.starts))}
     return list(tracks.values())

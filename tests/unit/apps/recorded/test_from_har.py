@@ -142,6 +142,16 @@ def test_a_hostile_or_broken_recording_gets_one_clear_line(
     assert isinstance(wrong.value, ServiceProfileError | HarFormatError)
 
 
+def test_what_no_service_has_is_one_line_too() -> None:
+    huge = [answer(f"{HOST}/720p/{n}.m4s", n * 2.0, 1 << 33) for n in range(8)]
+    with refusal(ServiceProfileError, "out-of-range", "makes no profile"):
+        profile_of(har(huge))
+    sets = "".join(f'<Representation id="{n}" bandwidth="{n}"/>' for n in range(600))
+    many = mpd(NUMBERS).replace("</AdaptationSet>", sets + "</AdaptationSet>", 1)
+    with refusal(ServiceProfileError, "damaged", "604 renditions"):
+        profile_of(har([manifest(many), *named()]))
+
+
 def test_addresses_that_hide_their_numbers_are_refused() -> None:
     hidden = ["8fa3", "c2b9", "09ef", "77aa", "e1d0", "b4c8"]
     with refusal(ServiceProfileError, "missing", "6 media requests", "no segment numbers"):
