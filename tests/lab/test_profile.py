@@ -33,7 +33,7 @@ def valid_run(results: Path, *options: str) -> Path:
 
 def heights(run: Path) -> dict[int, int]:
     """The height in each second of a run, by the player's samples."""
-    samples = TABLES["player"].of(run).select("t", "height")
+    samples = TABLES["player"].of(run).select("t", "height").drop_nulls()
     begun = samples["t"][0]
     return {int(t - begun): height for t, height in samples.iter_rows()}
 
