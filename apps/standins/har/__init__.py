@@ -44,10 +44,6 @@ class _Named(_Part):
     value: str = ""
 
 
-class _Posted(_Part):
-    text: str = ""
-
-
 class _Content(_Part):
     size: _Size = -1
     mimeType: str = ""
@@ -59,10 +55,8 @@ class _Request(_Part):
     method: str
     url: str
     httpVersion: str = ""
-    headers: tuple[_Named, ...] = ()
     headersSize: _Size = -1
     bodySize: _Size = -1
-    postData: _Posted | None = None
 
 
 class _Response(_Part):
@@ -88,7 +82,6 @@ class _ExchangeEntry(_Part):
     request: _Request
     response: _Response
     timings: _Timings = _Timings()
-    resource_type: str = Field("", alias="_resourceType")
 
 
 class _Creator(_Part):
@@ -116,19 +109,15 @@ class Exchange:
     method: str
     url: str
     protocol: str
-    request_headers: Mapping[str, str]
-    """By name in small letters, as all headers here."""
     request_bytes: int | None
     """Of the head and the body, if the recording has both."""
-    posted: str
     status: int
     headers: Mapping[str, str]
+    """Of the answer, by name in small letters."""
     mime: str
     """The answer's media type in small letters, without parameters."""
     size: int | None
     """Of the answer's body as it was sent; None: not known."""
-    kind: str
-    """What the browser requested it as ("xhr", "fetch", "image" …); empty: not recorded."""
     connect_s: float | None
     """From the first packet of a new connection to its end of TCP's handshake; None: no new connection."""
     wait_s: float | None
@@ -218,14 +207,11 @@ def _exchanges(entries: tuple[_ExchangeEntry, ...]) -> Iterator[Exchange]:
             method=entry.request.method.upper(),
             url=entry.request.url,
             protocol=entry.request.httpVersion.lower(),
-            request_headers=_headers(entry.request.headers),
             request_bytes=_sum(entry.request.headersSize, entry.request.bodySize),
-            posted=entry.request.postData.text if entry.request.postData else "",
             status=entry.response.status,
             headers=headers,
             mime=(headers.get("content-type") or entry.response.content.mimeType).partition(";")[0].strip().lower(),
             size=_size(entry.response, headers),
-            kind=entry.resource_type,
             connect_s=None if not connect else max(0.0, connect - (tls or 0.0)),  # ssl is a part of connect
             wait_s=timings["wait"],
             receive_s=timings["receive"],
