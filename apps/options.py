@@ -34,6 +34,8 @@ PLAYERS = (
 """The players of a stand-in's film (apps/players/__init__.py)."""
 LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
 """Those that play a broadcast with low latency."""
+SABR_POLICIES = ("buffer", "throughput", "hybrid")
+"""How the server of the SABR stand-in chooses (apps/standins/sabr/policies.py)."""
 SCREENING = "none"
 """The recorder of a screening run: the picture is the player's log of presented frames."""
 _PARTIES = (2, 8)
@@ -162,9 +164,9 @@ class ServiceOptions(BaseModel):
         str,
         Option(
             "victim", "content",
-            "Television: an HLS or DASH stream, or with --live the channel's page. page: any page with a video. With "
-            "--live: a meeting's link. The lab's origin serves a file on this machine, with its whole folder. web: a "
-            "HAR file, whose requests it replays",
+            "Television: an HLS or DASH stream, or with --live the channel's page. page: any page with a video. "
+            "profile: a service's profile. With --live: a meeting's link. The lab's origin serves a file on this "
+            "machine, with its whole folder. web: a HAR file, whose requests it replays",
             guest=False,
         ),
     ] = ""  # fmt: skip
@@ -225,6 +227,16 @@ class ServiceOptions(BaseModel):
         ),
         Field(exclude_if=lambda seconds: seconds is None),  # as in the records of earlier versions
     ] = None  # fmt: skip
+    sabr_policy: Annotated[
+        Literal["buffer", "throughput", "hybrid"],
+        Option(
+            "victim", "what",
+            "SABR stand-in: how its server chooses the rendition: by the film that the client has ahead, by the "
+            "throughput that it reports, or by both (docs/services.md)",
+            "hybrid", choices=SABR_POLICIES,
+        ),
+        Field(exclude_if=lambda policy: policy == "hybrid"),  # as in the records of earlier versions
+    ] = "hybrid"  # fmt: skip
     max_quality: Annotated[
         int | None,
         Option(
@@ -272,6 +284,16 @@ class ServiceOptions(BaseModel):
         ),
         Field(exclude_if=lambda server: server == "caddy"),  # as in the records of earlier versions
     ] = "caddy"  # fmt: skip
+    origin_pacing: Annotated[
+        Literal["none", "sammy"],
+        Option(
+            "victim", "what",
+            "SABR stand-in: pacing of every answer by its origin: none, or sammy, 1.5 times the rate of the highest "
+            "rendition with a full buffer to 3 times with an empty one",
+            "none", choices=("none", "sammy"),
+        ),
+        Field(exclude_if=lambda pacing: pacing == "none"),  # as in the records of earlier versions
+    ] = "none"  # fmt: skip
     call_bitrate_bps: Annotated[
         int | None,
         Option(

@@ -19,6 +19,8 @@ class PlaywrightBrowser(Browser):
     """See Browser."""
 
     errors = (Error,)
+    #: Further arguments of Playwright's `launch_persistent_context`.
+    further: Mapping[str, Any] = {}
     _playwright: Playwright | None = None
     _context: BrowserContext | None = None
     _devtools: CDPSession | None = None
@@ -43,6 +45,7 @@ class PlaywrightBrowser(Browser):
             handle_sigint=False,  # the harness handles Ctrl-C and stops everything in order
             handle_sigterm=False,
             handle_sighup=False,
+            **self.further,
         )
         for script in scripts:
             self._context.add_init_script(path=script)

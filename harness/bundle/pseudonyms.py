@@ -63,6 +63,7 @@ _WORDS = frozenset(
         *("waiting", "playing", "pause", "ended", "seeking", "seeked", "stalled", "ratechange", "resize", "error"),
         *("spoken", "heard"),  # captures/sound.js
         *("decision", "latency", *(part for name in PLAYERS for part in name.split("-"))),
+        *("sabr", "profile", "buffer", "throughput", "hybrid", "sammy"),
         # apps/standins/room/room.js, and the set-up of a room.
         *("tile", "joining", "joined", "published", "reconnecting", "reconnected", "room", "simulcast", "svc"),
         *("qualitychange", "ad", "camera", "unknown", "auto", "tiny", "small", "medium", "large", "highres"),

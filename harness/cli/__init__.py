@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 from sojourn.hardware.machine.signals import unignore_sigint
-from sojourn.harness.cli import bundles, harm, machines, maps, matrices, nights, papers, results, runs, verdicts
+from sojourn.harness.cli import (
+    bundles,
+    harm,
+    machines,
+    maps,
+    matrices,
+    nights,
+    papers,
+    profiles,
+    results,
+    runs,
+    verdicts,
+)
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(harm.app)
@@ -22,6 +34,7 @@ app.add_typer(runs.app)
 app.add_typer(verdicts.app)
 app.add_typer(matrices.app)
 app.add_typer(papers.app)
+app.add_typer(profiles.app)
 app.add_typer(bundles.app, name="bundle")
 app.add_typer(nights.app, name="soak")
 

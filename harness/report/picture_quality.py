@@ -15,7 +15,6 @@ import polars as pl
 from sojourn.apps.standins import scenes
 from sojourn.apps.standins.call import camera
 from sojourn.apps.standins.film import Film, FilmError
-from sojourn.apps.standins.ladder import rung_of
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, stored_object, valid
@@ -117,8 +116,8 @@ def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Picture]
             raise QualityError(f"{clip_path}: no longer the film that {run} showed")
     except FilmError as missing:
         raise QualityError(f"the reference film of {run}: {missing}") from missing
-    top = rung_of(clip["heights"][-1], 0)
-    return film.colours(top.width, top.height, clip["fps"])
+    height = clip["heights"][-1]
+    return film.colours(round(height * 16 / 9 / 2) * 2, height, clip["fps"])
 
 
 def _ffmpeg() -> str:

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sojourn.apps import SERVICES
+from sojourn.apps.standins.har import HarFormatError, read_har
+from sojourn.apps.standins.profile.from_har import profile_of
+from sojourn.apps.standins.profile.recorded import ServiceProfileError, profile_text, read_profile
 from sojourn.bottleneck import readback
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
@@ -26,6 +29,9 @@ from sojourn.harness.store.manifest import Manifest, StoreError, parse_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.scoring.packets import latency, pcapng
 from sojourn.scoring.packets.queue_series import read_queue
+from tests.unit.apps.recorded.hars import mpd, played
+from tests.unit.apps.recorded.test_from_har import HOST, NUMBERS, manifest
+from tests.unit.apps.recorded.test_recorded import PROFILE
 from tests.unit.damage import EDITS, PART, TO, altered, assigned, damaged, fuzz
 
 HERE = Path(__file__).parent
@@ -54,6 +60,36 @@ def test_irtt(place: Path, part: list[int], to: Any, edits: list[tuple[int, int,
             read(file)
         except latency.ProbeError as error:
             assert "irtt.json.gz" in str(error)
+
+
+HAR = {"log": {"version": "1.2", "entries": [
+    manifest(mpd(NUMBERS)), *played(lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s"),
+]}}  # fmt: skip
+
+
+@fuzz
+@given(part=PART, to=TO, edits=st.one_of(st.none(), EDITS))
+def test_recordings_of_services(
+    place: Path, part: list[int], to: Any, edits: list[tuple[int, int, bytes]] | None
+) -> None:
+    file = place / "a.har"
+    text = json.dumps(altered(HAR, part, to)).encode()
+    file.write_bytes(damaged(text, edits) if edits else text)
+    try:
+        profile_of(read_har(file))
+    except (HarFormatError, ServiceProfileError) as error:
+        assert "\n" not in str(error)
+
+
+@fuzz
+@given(edits=EDITS)
+def test_profiles_of_services(place: Path, edits: list[tuple[int, int, bytes]]) -> None:
+    file = place / "service.toml"
+    file.write_bytes(damaged(profile_text(PROFILE).encode(), edits))
+    try:
+        read_profile(file)
+    except ServiceProfileError as error:
+        assert "service.toml" in str(error) and "\n" not in str(error)
 
 
 ANSWERS = (HERE / "bottleneck" / "data" / "router.json").read_text()

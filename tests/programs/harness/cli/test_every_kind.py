@@ -135,7 +135,7 @@ REFUSED: dict[tuple[str, str], str] = {
 #: Of two versions with one run each nothing can be told.
 TOO_FEW = {"trend": 3}
 #: Commands that read no run, or all runs of a matrix or a night.
-OTHERS = {"build", "doctor", "harm", "map", "matrix", "paper"}
+OTHERS = {"build", "doctor", "harm", "map", "matrix", "paper", "profile"}
 
 
 @pytest.fixture

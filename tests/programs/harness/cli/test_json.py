@@ -28,8 +28,8 @@ MAKERS = {
     "bundle export", "bundle import", "bundle crate", "soak run", "soak summary", "map", "paper",
     "open", "rm",
 }  # fmt: skip
-#: Those that need more than a made-up run: tests/lab/one_run and test_status.py have them.
-ELSEWHERE = {"rescore", "rerun", "quality", "mos", "ecn", "lab check", "soak status"}
+#: Those that need more than a made-up run: tests/lab/one_run, test_status.py and test_profiles.py have them.
+ELSEWHERE = {"rescore", "rerun", "quality", "mos", "ecn", "lab check", "soak status", "profile"}
 TELLERS: dict[str, Callable[[Path, Path], list[str]]] = {
     "doctor": lambda run, other: [],
     "matrix": lambda run, other: ["s6", "--list"],

@@ -104,7 +104,7 @@ OTHERS = {
     "map": "reads by index and experiments, as report and summary do", "paper": "by experiments, as summary",
     "flent": "cells, not runs", "bundle verify": "compares hashes", "bundle import": "compares hashes",
     "bundle crate": "of a bundle", "rm": "deletes runs", "film": "a film, stamped with what the run is (test_film)",
-    "ecn": "counts packets, no figure of the scores",
+    "ecn": "counts packets, no figure of the scores", "profile": "no run",
 }  # fmt: skip
 
 

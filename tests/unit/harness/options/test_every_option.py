@@ -13,10 +13,12 @@ from sojourn.apps import SERVICES
 from sojourn.apps.base import Mode, ServiceError
 from sojourn.apps.credentials import Credentials
 from sojourn.apps.meeting import Meeting
+from sojourn.apps.standins.profile.recorded import ServiceProfile, profile_text
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import with_scenario
+from tests.unit.apps.recorded.test_recorded import PROFILE
 
 #: A value of each option that is not its default anywhere.
 VALUES: dict[str, Any] = {
@@ -26,7 +28,8 @@ VALUES: dict[str, Any] = {
     "origin-cc": "reno", "origin-protocol": "h3", "origin-server": "noq", "call-bitrate": "700kbit",
     "call-cc": "scream", "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit",
     "rtt": "33ms", "call-sound": "off", "player": "shaka", "target-latency": "3", "parties": "6", "layers": "svc",
-    "game-dscp": "45", "ip-version": "6", "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms", "exact": True,
+    "game-dscp": "45", "sabr-policy": "buffer", "origin-pacing": "sammy",
+    "ip-version": "6", "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms", "exact": True,
     "timeline": "solo:5,reno:7",
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",
     "video": "retain-on-failure",
@@ -37,6 +40,7 @@ VALUES: dict[str, Any] = {
     "sign": "FOLDER/key",
 }  # fmt: skip
 LINKS = {"jitsi": "https://meet.example/Room", "meet": "https://meet.google.com/a", "teams": "https://teams.live.com/1"}
+OWN = {"profile": "FOLDER/service.toml"}
 BASES: dict[Mode, dict[str, Any]] = {
     "stand-in": {},
     "stream": {"lab": "virtual", "url": "https://tv.example/live.m3u8"},
@@ -44,7 +48,7 @@ BASES: dict[Mode, dict[str, Any]] = {
     "live": {"lab": "apu", "live": True, "lab-file": "FOLDER/lab.toml"},
 }
 #: What a service keeps that is no option's.
-_PLAIN = (str, int, float, bool, tuple, list, type(None), type, Credentials, Path)
+_PLAIN = (str, int, float, bool, tuple, list, type(None), type, Credentials, Path, ServiceProfile)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "film.mp4").touch()
     (folder / "key").touch()
     (folder / "page.html").touch()
+    (folder / "service.toml").write_text(profile_text(PROFILE))
     (folder / "play.js").write_text("() => {}")
     (folder / "scenario.toml").write_text('rate = "7mbit"\n')
     return folder
@@ -106,6 +111,8 @@ def test_each_takes_effect_or_is_refused_with_the_reason(
     base = {"service": service, **BASES[mode]}
     if mode == "live" and "url" in takes:
         base["url"] = LINKS.get(service, "https://tv.example/channel")
+    if mode == "own" and service in OWN:
+        base["url"] = OWN[service]
     in_one_page = issubclass(SERVICES[service], Meeting) and mode == "stand-in"
     before = None if in_one_page else parsed(folder, base)
     for name in VALUES:

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HAR 1.2, the recording of a page's requests that browsers' developer tools and Playwright write, from anyone.
+
+Format: http://www.softwareishard.com/blog/har-12-spec/
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from sojourn.hardware.machine import json_text
+from sojourn.hardware.machine.errors import CodedError
+from sojourn.hardware.machine.messages import first_wrong, printable
+
+LARGEST = 256 << 20
+"""Largest HAR that is read, bytes: about 2 minutes of film at 10 Mbit/s with its bodies, and hours without."""
+_MOST_VALUES = 1 << 23
+_MOST_ENTRIES = 50_000
+_VERSIONS = ("1.1", "1.2")
+#: Sizes of requests and answers, bytes; -1: not known.
+_Size = Annotated[int, Field(ge=-1, le=1 << 40)]
+#: Times in ms, as the format has them; -1: does not apply.
+_Ms = Annotated[float, Field(ge=-1, le=1e9)]
+
+
+class HarFormatError(CodedError):
+    """A HAR that cannot be used; one line that names the file."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Named(_Part):
+    name: str = ""
+    value: str = ""
+
+
+class _Content(_Part):
+    size: _Size = -1
+    mimeType: str = ""
+    text: str | None = None
+    encoding: str = ""
+
+
+class _Request(_Part):
+    method: str
+    url: str
+    httpVersion: str = ""
+    headersSize: _Size = -1
+    bodySize: _Size = -1
+
+
+class _Response(_Part):
+    status: int
+    headers: tuple[_Named, ...] = ()
+    bodySize: _Size = -1
+    content: _Content = _Content()
+
+
+class _Timings(_Part):
+    blocked: _Ms | None = -1
+    dns: _Ms | None = -1
+    connect: _Ms | None = -1
+    ssl: _Ms | None = -1
+    send: _Ms | None = -1
+    wait: _Ms | None = -1
+    receive: _Ms | None = -1
+
+
+class _ExchangeEntry(_Part):
+    startedDateTime: AwareDatetime
+    time: _Ms = -1
+    request: _Request
+    response: _Response
+    timings: _Timings = _Timings()
+
+
+class _Creator(_Part):
+    name: str = ""
+    version: str = ""
+
+
+class _Log(_Part):
+    version: str
+    creator: _Creator = _Creator()
+    entries: tuple[_ExchangeEntry, ...]
+
+
+class _Har(_Part):
+    log: _Log
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request and its answer. Times in Unix s and s, sizes in bytes."""
+
+    number: int
+    """Its place in the recording, from 0 on."""
+    started: float
+    method: str
+    url: str
+    protocol: str
+    request_bytes: int | None
+    """Of the head and the body, if the recording has both."""
+    status: int
+    headers: Mapping[str, str]
+    """Of the answer, by name in small letters."""
+    mime: str
+    """The answer's media type in small letters, without parameters."""
+    size: int | None
+    """Of the answer's body as it was sent; None: not known."""
+    connect_s: float | None
+    """From the first packet of a new connection to its end of TCP's handshake; None: no new connection."""
+    wait_s: float | None
+    """From the last byte of the request to the first of the answer."""
+    receive_s: float | None
+    """From the first byte of the answer to the last."""
+    took_s: float
+    """From the start of the request to the last byte of the answer."""
+    _text: str | None
+    _encoding: str
+
+    @property
+    def ended(self) -> float:
+        """When the answer's last byte came, Unix s."""
+        return self.started + self.took_s
+
+    @property
+    def address(self) -> SplitResult:
+        """The parts of the URL."""
+        return urlsplit(self.url)
+
+    @property
+    def body(self) -> bytes | None:
+        """The answer's body, if the recording has it. Raises HarFormatError."""
+        if self._text is None:
+            return None
+        if self._encoding != "base64":
+            return self._text.encode(errors="surrogatepass")
+        try:
+            return base64.b64decode(self._text, validate=True)
+        except binascii.Error as wrong:
+            raise HarFormatError(f"entry {self.number}: its content is not base64: {wrong}", code="damaged") from wrong
+
+
+@dataclass(frozen=True)
+class Har:
+    """A recording: the exchanges in the order of their starts, and the program that recorded them."""
+
+    exchanges: tuple[Exchange, ...]
+    recorder: str
+
+
+def read_har(file: Path) -> Har:
+    """Read a HAR. Raises HarFormatError."""
+    try:
+        return parse_har(json_text.content(file, LARGEST))
+    except HarFormatError as wrong:
+        raise HarFormatError(f"{file}: {wrong}", code=wrong.code) from wrong
+    except OSError as wrong:
+        raise HarFormatError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
+    except ValueError as wrong:
+        raise HarFormatError(f"{file}: {wrong}; record it without the bodies of media", code="too-large") from wrong
+
+
+def parse_har(content: bytes) -> Har:
+    """Parse a HAR; requests of other schemes than http and https are skipped. Raises HarFormatError."""
+    json_text.bounded(content, _MOST_VALUES)
+    try:
+        log = _Har.model_validate_json(content.removeprefix(b"\xef\xbb\xbf")).log
+    except ValidationError as wrong:
+        raise HarFormatError(f"not a HAR: {printable(first_wrong(wrong))[:300]}", code="damaged") from wrong
+    if log.version not in _VERSIONS:
+        raise HarFormatError(
+            f"HAR version {printable(log.version)[:20]!r}; give one of version 1.2", code="unsupported"
+        )
+    if not log.entries:
+        raise HarFormatError("no requests were recorded; start the recording before the page is opened", code="missing")
+    if len(log.entries) > _MOST_ENTRIES:
+        raise HarFormatError(f"{len(log.entries)} requests; a recording has at most {_MOST_ENTRIES}", code="too-large")
+    exchanges = sorted(_exchanges(log.entries), key=lambda it: (it.started, it.number))
+    recorder = printable(f"{log.creator.name} {log.creator.version}".strip())[:100]
+    return Har(tuple(exchanges), recorder)
+
+
+def _exchanges(entries: tuple[_ExchangeEntry, ...]) -> Iterator[Exchange]:
+    for number, entry in enumerate(entries):
+        if not entry.request.url.lower().startswith(("http://", "https://")):
+            continue  # data:, blob:, ws:, extensions
+        _require_plain(number, entry.request.url)
+        timings = {name: _seconds(value) for name, value in entry.timings}
+        connect, tls = timings["connect"], timings["ssl"]
+        headers = _headers(entry.response.headers)
+        parts = [it for it in timings.values() if it is not None]
+        yield Exchange(
+            number=number,
+            started=entry.startedDateTime.timestamp(),
+            method=entry.request.method.upper(),
+            url=entry.request.url,
+            protocol=entry.request.httpVersion.lower(),
+            request_bytes=_sum(entry.request.headersSize, entry.request.bodySize),
+            status=entry.response.status,
+            headers=headers,
+            mime=(headers.get("content-type") or entry.response.content.mimeType).partition(";")[0].strip().lower(),
+            size=_size(entry.response, headers),
+            connect_s=None if not connect else max(0.0, connect - (tls or 0.0)),  # ssl is a part of connect
+            wait_s=timings["wait"],
+            receive_s=timings["receive"],
+            took_s=entry.time / 1000 if entry.time >= 0 else sum(parts),
+            _text=entry.response.content.text,
+            _encoding=entry.response.content.encoding,
+        )
+
+
+def _require_plain(number: int, url: str) -> None:
+    """Raise HarFormatError for an address that no browser requests."""
+    shown = printable(url)[:100]
+    try:
+        address = urlsplit(url)
+        address.port  # noqa: B018 - it is parsed here
+    except ValueError as wrong:
+        raise HarFormatError(f"entry {number}: {shown}: {wrong}", code="invalid-value") from wrong
+    if not address.hostname:
+        raise HarFormatError(f"entry {number}: {shown}: the address has no host", code="invalid-value")
+    if ".." in unquote(address.path).replace("\\", "/").split("/"):
+        raise HarFormatError(f"entry {number}: {shown}: no browser requests a path with ..", code="invalid-value")
+
+
+def _headers(headers: tuple[_Named, ...]) -> dict[str, str]:
+    return {header.name.lower(): header.value for header in headers}
+
+
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None or ms < 0 else ms / 1000
+
+
+def _sum(*sizes: int) -> int | None:
+    return None if min(sizes) < 0 else sum(sizes)
+
+
+def _size(response: _Response, headers: Mapping[str, str]) -> int | None:
+    """Return the bytes of the body as it was sent.
+
+    What the server declares comes first: Playwright counts HTTP/2's frames in `bodySize`.
+    """
+    length = headers.get("content-length", "")
+    declared = int(length) if length.isascii() and length.isdecimal() and len(length) <= 12 else -1
+    plain = -1 if headers.get("content-encoding") else response.content.size
+    known = (declared, plain, response.bodySize, response.content.size)
+    return next((size for size in known if size > 0), None)

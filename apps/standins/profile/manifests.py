@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recorded manifest declares: DASH (ISO/IEC 23009-1) and HLS (RFC 8216), from anyone. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal
+from urllib.parse import urljoin, urlsplit
+from xml.etree import ElementTree
+
+Kind = Literal["video", "audio"]
+_LARGEST = 16 << 20
+_MOST_SEGMENTS = 100_000
+_MOST_TRACKS = 500
+#: $Number$, $Number%05d$ (ISO/IEC 23009-1, 5.3.9.4.4).
+_IDENTIFIER = re.compile(r"\$(RepresentationID|Number|Bandwidth|Time|)(?:%0(\d{1,2})d)?\$")
+_ATTRIBUTE = re.compile(r'([A-Z0-9-]+)=("[^"]*"|[^",]*)')
+
+
+class ManifestError(ValueError):
+    """A manifest that cannot be used; one line without the name of the file."""
+
+
+@dataclass
+class DeclaredTrack:
+    """A rendition: its rates (bit/s), size (px) and length of segments (s), and the addresses of its segments.
+
+    `group` is equal for the renditions among which a player chooses.
+    """
+
+    kind: Kind
+    group: str
+    name: str
+    bandwidth_bps: int
+    width: int = 0
+    height: int = 0
+    segment_s: float = 0.0
+    pattern: re.Pattern[str] | None = None
+    first: int = 0
+    """The number that `pattern` finds in the address of the first segment, or the time, in units of `unit`."""
+    unit: float = 1.0
+    """How much that number grows per segment."""
+    starts: Mapping[int, int] = field(default_factory=dict)
+    """The index of a segment by its time."""
+    listed: dict[str, int] = field(default_factory=dict)
+    """The number of a segment by its address."""
+
+    def index(self, url: str) -> int | None:
+        """Return the index of the segment at an address, None if the address is not one of this track."""
+        where = location(url)
+        if where in self.listed:
+            return self.listed[where]
+        if self.pattern is None or not (match := self.pattern.fullmatch(where)):
+            return None
+        number = int(match["number"])
+        if self.starts:
+            return self.starts.get(number)
+        return round((number - self.first) / self.unit)
+
+
+def location(url: str) -> str:
+    """Return an address without its host, which is another one if several servers have the same content."""
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def tracks_of(url: str, body: bytes) -> list[DeclaredTrack]:
+    """Return the tracks of the manifest at `url`; none if `body` is not a manifest. Raises ManifestError."""
+    if len(body) > _LARGEST:
+        raise ManifestError(f"a manifest of {len(body) >> 20} MiB")
+    start = body.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"#EXTM3U"):
+        return _hls(url, body.decode(errors="replace"))
+    if b"<MPD" in start[:4096]:
+        return _dash(url, body)
+    return []
+
+
+def _dash(url: str, body: bytes) -> list[DeclaredTrack]:
+    if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+        raise ManifestError("an MPD with a document type, which no player reads")
+    try:
+        mpd = ElementTree.fromstring(body)
+    except (ElementTree.ParseError, ValueError, RecursionError) as wrong:
+        raise ManifestError(f"the MPD is not XML: {wrong}") from wrong
+    for element in mpd.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    tracks: list[DeclaredTrack] = []
+    base = _base(url, mpd)
+    periods = mpd.findall("Period")[:1]
+    for period in periods:
+        of_period = _base(base, period)
+        for number, adaptation in enumerate(period.findall("AdaptationSet")):
+            of_set = _base(of_period, adaptation)
+            for representation in adaptation.findall("Representation"):
+                levels = (period, adaptation, representation)
+                track = _representation(f"set {number}", _base(of_set, representation), levels)
+                if track:
+                    tracks.append(track)
+    return tracks
+
+
+def _base(outer: str, element: ElementTree.Element) -> str:
+    return urljoin(outer, (element.findtext("BaseURL") or "").strip())
+
+
+def _representation(group: str, base: str, levels: Sequence[ElementTree.Element]) -> DeclaredTrack | None:
+    *_, adaptation, representation = levels
+    attributes = {**adaptation.attrib, **representation.attrib}
+    said = f"{attributes.get('mimeType', '')} {attributes.get('contentType', '')}"
+    kind: Kind | None = "video" if "video" in said else "audio" if "audio" in said else None
+    if kind is None:
+        return None
+    template: dict[str, str] = {}
+    timeline = None
+    for level in levels:
+        if (found := level.find("SegmentTemplate")) is not None:
+            template |= found.attrib
+            timeline = found.find("SegmentTimeline") if found.find("SegmentTimeline") is not None else timeline
+    name = attributes.get("id", "")
+    track = DeclaredTrack(
+        kind, f"{kind} {group}", name, _whole(attributes, "bandwidth"),
+        _whole(attributes, "width"), _whole(attributes, "height"),
+    )  # fmt: skip
+    if media := template.get("media"):
+        scale, first = max(1, _whole(template, "timescale", 1)), _whole(template, "startNumber", 1)
+        track.pattern, by_time = _pattern(urljoin(base, media), name, track.bandwidth_bps)
+        if timeline is not None:
+            times, lengths = _times(timeline)
+            track.segment_s, track.first = median(lengths) / scale, first
+            if by_time:
+                track.starts = {time: index for index, time in enumerate(times)}
+        else:
+            length = _whole(template, "duration")
+            track.segment_s = length / scale
+            track.first, track.unit = (0, float(length or 1)) if by_time else (first, 1.0)
+    return track
+
+
+def _pattern(address: str, name: str, bandwidth_bps: int) -> tuple[re.Pattern[str], bool]:
+    """Return the pattern of a template's addresses without host, and whether they have times instead of numbers."""
+    by_time, named = False, False
+    pattern, at = "", 0
+    where = location(address)
+    for found in _IDENTIFIER.finditer(where):
+        pattern += re.escape(where[at : found.start()])
+        at = found.end()
+        known = {"RepresentationID": name, "Bandwidth": f"{bandwidth_bps:0{found[2] or 0}d}", "": "$"}
+        if found[1] in known:
+            pattern += re.escape(known[found[1]])
+        else:
+            pattern += r"\d{1,15}" if named else r"(?P<number>\d{1,15})"
+            by_time, named = found[1] == "Time", True
+    if not named:
+        raise ManifestError("a template of segments without $Number$ or $Time$")
+    return re.compile(pattern + re.escape(where[at:])), by_time
+
+
+def _times(timeline: ElementTree.Element) -> tuple[list[int], list[int]]:
+    times, lengths, now = [], [], 0
+    for run in timeline.findall("S"):
+        now = _whole(run.attrib, "t", now)
+        for _ in range(max(0, _whole(run.attrib, "r")) + 1):
+            times.append(now)
+            lengths.append(length := _whole(run.attrib, "d"))
+            now += length
+            if len(times) > _MOST_SEGMENTS:
+                raise ManifestError(f"an MPD of more than {_MOST_SEGMENTS} segments")
+    if not lengths or min(lengths) <= 0:
+        raise ManifestError("a timeline of segments without lengths")
+    return times, lengths
+
+
+def _whole(attributes: Mapping[str, str], name: str, otherwise: int = 0) -> int:
+    text = attributes.get(name, "")
+    if not text:
+        return otherwise
+    if not re.fullmatch(r"-?\d{1,18}", text):
+        raise ManifestError(f"{name}={text[:20]!r} is not a number")
+    return int(text)
+
+
+def _hls(url: str, text: str) -> list[DeclaredTrack]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if any(line.startswith("#EXT-X-STREAM-INF") for line in lines):
+        return list(_variants(url, lines))
+    track = DeclaredTrack("video", "hls", location(url), 0)
+    number, lengths, length = 0, [], 0.0
+    for line in lines:
+        tag, _, value = line.partition(":")
+        if tag == "#EXT-X-MEDIA-SEQUENCE" and value.isdecimal() and len(value) < 19:
+            number = int(value)
+        elif tag == "#EXTINF":
+            length = _seconds(value.partition(",")[0])
+        elif not line.startswith("#"):
+            track.listed[location(urljoin(url, line))] = number
+            lengths.append(length)
+            number += 1
+    if lengths:
+        track.segment_s = median(lengths)
+    return [track]
+
+
+def _variants(url: str, lines: Sequence[str]) -> Iterator[DeclaredTrack]:
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        tag, _, value = line.partition(":")
+        given = {name: text.strip('"') for name, text in _ATTRIBUTE.findall(value)}
+        if tag == "#EXT-X-STREAM-INF" and not following.startswith("#"):
+            width, _, height = given.get("RESOLUTION", "0x0").partition("x")
+            yield DeclaredTrack(
+                "video", "hls", location(urljoin(url, following)), _whole(given, "BANDWIDTH"),
+                _whole({"width": width}, "width"), _whole({"height": height}, "height"),
+            )  # fmt: skip
+        elif tag == "#EXT-X-MEDIA" and given.get("TYPE") == "AUDIO" and given.get("URI"):
+            yield DeclaredTrack("audio", "hls", location(urljoin(url, given["URI"])), 0)
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,9})?", text.strip()):
+        raise ManifestError(f"#EXTINF:{text[:20]!r} is not a length")
+    return float(text)
+
+
+def merged(manifests: Sequence[Sequence[DeclaredTrack]]) -> list[DeclaredTrack]:
+    """Return the tracks of all manifests of a recording: HLS's playlists belong to the variants of a master playlist.
+
+    A playlist or MPD that was loaded again adds its segments. Raises ManifestError for too many renditions.
+    """
+    tracks: dict[tuple[str, str], DeclaredTrack] = {}
+    for track in (track for manifest in manifests for track in manifest):
+        key = (track.group, track.name) if track.group != "hls" else ("hls", track.name)
+        if (known := tracks.get(key)) is None:
+            tracks[key] = track
+            continue
+        known.listed |= track.listed
+        known.starts = {**known.starts, **track.starts}
+        known.segment_s = known.segment_s or track.segment_s
+        known.bandwidth_bps = known.bandwidth_bps or track.bandwidth_bps
+        known.width, known.height = known.width or track.width, known.height or track.height
+    if len(tracks) > _MOST_TRACKS:
+        raise ManifestError(f"manifests of {len(tracks)} renditions; there are at most {_MOST_TRACKS}")
+    for track in tracks.values():
+        track.starts = {time: index for index, time in enumerate(sorted(track.starts))}
+    return list(tracks.values())

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sojourn profile --live` against the stand-in's own page: it records what the origin sends, and nothing private."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.apps.base import Stage
+from sojourn.apps.standins.clip import ensure_clip
+from sojourn.apps.standins.har import read_har
+from sojourn.apps.standins.ladder import DEFAULT
+from sojourn.apps.standins.origin import HOST, ensure_player
+from sojourn.apps.standins.profile.from_har import profile_of
+from sojourn.apps.standins.profile.live import record, without_tokens
+from sojourn.apps.standins.profile.recorded import ServiceProfileError, read_profile
+from sojourn.apps.youtube import YouTube
+from sojourn.hardware.machine.place import LOCAL
+from sojourn.harness.cli import app
+from tests.har_of_run import segments
+from tests.programs.apps.fetch import serving
+from tests.refusals import refusal
+
+RUNGS = DEFAULT[:2]
+
+
+def test_a_recorded_page_becomes_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The HAR that is written has the sizes of all segments that the origin has sent, and the manifest."""
+    with monkeypatch.context() as patch:
+        patch.setenv("SOJOURN_CACHE", str(tmp_path / "film"))
+        clip = ensure_clip(seconds=4, ladder=RUNGS, film_seconds=200)
+    service = YouTube(player="dash-dynamic", rungs=RUNGS, buffer=6)
+    service.take({"clip": vars(clip)})
+    (run := tmp_path / "run").mkdir()
+    site, path = service.site(Stage(LOCAL, LOCAL, "127.0.0.1", run, ""), clip)
+    with serving(site, run, tmp_path / "cache", ensure_player()) as origin:
+        trusted = {"hosts": {HOST: "127.0.0.1"}, "spki": origin.certificate.spki}
+        har = record(f"{origin.url}{path}&token=averysecretvalue", tmp_path / "service.har", 12, trusted=trusted)
+    said = har.read_text()
+    assert "averysecretvalue" not in said and "ookie" not in said
+    profile = profile_of(read_har(har))
+    assert [(it.height, it.bandwidth) for it in profile.rendition] == [(rung.height, rung.bps) for rung in RUNGS]
+    assert (profile.service, profile.segment_s, profile.buffer_s) == (HOST, 2.0, 6.0)
+    sent = {path: size for path, size in segments(run)}
+    seen = {entry["request"]["url"].partition(HOST)[2].partition("/")[2]: entry["response"]["content"]["size"]
+            for entry in json.loads(said)["log"]["entries"] if entry["request"]["url"].endswith(".m4s")}  # fmt: skip
+    assert len(seen) >= 6
+    assert all(sent[f"/{path}"] == size for path, size in seen.items())
+    done = CliRunner().invoke(app, ["profile", str(har), "-o", str(tmp_path / "service.toml")])
+    assert done.exit_code == 0, done.output
+    assert read_profile(tmp_path / "service.toml") == profile
+
+
+def test_tokens_in_addresses_become_digests_that_are_the_same_in_a_manifest() -> None:
+    address = "https://a.test/x.m4s?itag=137&range=0-999&sig=AbCdEfGhIjKlMnOpQ%3D&ip=203.0.113.7"
+    short = without_tokens(address)
+    assert "itag=137&range=0-999&sig=x" in short and "AbCd" not in short
+    assert short in without_tokens(f"<BaseURL>{address}</BaseURL>")
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "tv.example", "https://"])
+def test_only_web_addresses_are_recorded(tmp_path: Path, url: str) -> None:
+    with refusal(ServiceProfileError, "invalid-value", "--live"):
+        record(url, tmp_path / "a.har", 10)

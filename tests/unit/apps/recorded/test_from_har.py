@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a recording shows of a service, by manifests of every form and by addresses alone; and what shows nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.apps.standins.har import HarFormatError, read_har
+from sojourn.apps.standins.profile.from_har import profile_of
+from sojourn.apps.standins.profile.recorded import ServiceProfile, ServiceProfileError
+from sojourn.hardware.machine.errors import Code, CodedError
+from tests.refusals import refusal
+from tests.unit.apps.recorded.hars import HEIGHTS, RATES, answer, har, mpd, played, size
+
+HOST = "https://cdn.test"
+NUMBERS = (
+    '<SegmentTemplate timescale="1000" duration="2000" startNumber="5" media="$RepresentationID$/$Number%04d$.m4s"/>'
+)
+TIMES = '<SegmentTemplate timescale="90000" media="$Bandwidth$/t$Time$.m4s"/>'
+TIMELINE = '<SegmentTimeline><S t="900000" d="180000" r="11"/></SegmentTimeline>'
+
+
+def manifest(text: str, path: str = "live.mpd", mime: str = "application/dash+xml") -> dict[str, Any]:
+    return answer(f"{HOST}/film/{path}", -1, len(text), mime, text)
+
+
+def hls() -> list[dict[str, Any]]:
+    master = ["#EXTM3U"]
+    entries = []
+    for height, rate in RATES.items():
+        resolution = f"RESOLUTION={height * 16 // 9}x{height}"
+        master += [f'#EXT-X-STREAM-INF:BANDWIDTH={rate},{resolution},CODECS="avc1,x"', f"{height}/list.m3u8"]
+        lines = ["#EXTM3U", "#EXT-X-MEDIA-SEQUENCE:700"]
+        lines += [f"#EXTINF:2.0,\n{'abcdefghijkl'[index]}{height}.ts" for index in range(len(HEIGHTS))]
+        entries.append(manifest("\n".join(lines), f"{height}/list.m3u8", "application/vnd.apple.mpegurl"))
+    return [manifest("\n".join(master), "master.m3u8", "application/x-mpegURL"), *entries]
+
+
+def require_known(profile: ServiceProfile, *, every_rung: bool = True) -> None:
+    """Demand the truth of `played`: what was recorded exactly, and the rest within the change of its pictures."""
+    assert (profile.service, profile.segment_s, profile.buffer_s) == ("cdn.test", 2.0, 12.0)
+    assert [it.height for it in profile.rendition] == (sorted(RATES) if every_rung else sorted(set(HEIGHTS)))
+    for rendition in profile.rendition:
+        for index, height in enumerate(HEIGHTS):
+            known = size(rendition.height, index)
+            assert rendition.sizes[index] == (known if height == rendition.height else pytest.approx(known, rel=0.25))
+        assert rendition.recorded == HEIGHTS.count(rendition.height)
+
+
+@pytest.mark.parametrize(
+    ("manifests", "url"),
+    [
+        ([manifest(mpd(NUMBERS))], lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s"),
+        ([manifest(mpd(TIMES, TIMELINE))],
+         lambda height, index: f"https://other.test/film/media/{RATES[height]}/t{900_000 + index * 180_000}.m4s"),
+        (hls(), lambda height, index: f"{HOST}/film/{height}/{'abcdefghijkl'[index]}{height}.ts"),
+    ],
+    ids=["numbers", "times", "hls"],
+)  # fmt: skip
+def test_manifests_name_renditions_and_segments(
+    manifests: list[dict[str, Any]], url: Callable[[int, int], str]
+) -> None:
+    profile = profile_of(har([*manifests, *played(url)]))
+    require_known(profile.model_copy(update={"service": "cdn.test"}))
+    assert [it.bandwidth for it in profile.rendition] == list(RATES.values())
+    # TCP's handshake was with the manifest's server.
+    assert profile.visible.rtt_ms == (22.0 if profile.service == "cdn.test" else None)
+    assert profile.visible.first_byte_ms == 25.0
+    assert (profile.visible.requests, profile.visible.request_bytes) == (12, 400)
+    assert profile.visible.pause_s == pytest.approx(1.8)
+
+
+def test_without_a_manifest_addresses_name_them() -> None:
+    profile = profile_of(har(played(lambda height, index: f"{HOST}/x9/{height}p/seg-{index + 100}.m4s?v=2")))
+    require_known(profile, every_rung=False)
+
+
+def test_renditions_may_differ_in_words() -> None:
+    words = {240: "low", 480: "mid480p", 720: "best720p"}
+    profile = profile_of(har(played(lambda height, index: f"{HOST}/{words[height]}/{index}.m4s")))
+    assert [it.recorded for it in profile.rendition] == [HEIGHTS.count(480), HEIGHTS.count(720)]
+
+
+def test_without_lines_in_addresses_a_rendition_has_those_of_the_nearest_rate() -> None:
+    names = {240: "1", 480: "2", 720: "3"}
+    profile = profile_of(har(played(lambda height, index: f"{HOST}/{names[height]}/{index}.m4s")))
+    assert [it.height for it in profile.rendition] == [240, 480, 720]
+    assert profile.rendition[-1].recorded == HEIGHTS.count(720)
+
+
+def test_sound_of_its_own_segments_is_kept_apart() -> None:
+    sound = [answer(f"{HOST}/film/media/a/{n}.m4s", n * 0.3, 30_000 + n, "audio/mp4") for n in range(1, 9)]
+    picture = played(lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s")
+    profile = profile_of(har([manifest(mpd(NUMBERS)), *picture, *sound]))
+    require_known(profile)
+    assert profile.sound and profile.sound.sizes == tuple(30_000 + n for n in range(1, 9))
+    assert (profile.sound.bandwidth, profile.sound.segment_s) == (128_000, 2.0)
+
+
+@pytest.mark.parametrize("buffer_s", [6.0, 12.0, 30.0])
+def test_the_buffer_is_what_the_player_fills(buffer_s: float) -> None:
+    url = lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s"  # noqa: E731
+    profile = profile_of(har([manifest(mpd(NUMBERS)), *played(url, buffer_s=buffer_s, heights=HEIGHTS * 3)]))
+    assert profile.buffer_s == buffer_s
+
+
+def named(url: str = HOST + "/v/720/{}.m4s", mime: str = "video/mp4") -> list[dict[str, Any]]:
+    return [answer(url.format(n), n * 2.0, 50_000 + n, mime) for n in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "mentioned"),
+    [
+        (json.dumps({"log": {"version": "1.2", "entries": named()}})[:-200], "damaged", "not a HAR"),
+        ({"version": "1.2", "entries": []}, "missing", "no requests"),
+        ("[" * (1 << 20), "damaged", "not a HAR"),
+        ({"version": "1.2", "entries": named(HOST + "/../../etc/passwd/{}.m4s")}, "invalid-value", ".."),
+        ({"version": "1.2", "entries": [*named(), answer(HOST + "/v/720/9.m4s", 20, -9)]}, "damaged", "bodySize"),
+        ({"version": "1.2", "entries": [*named(), answer(HOST, 20, 9, took_s=float("nan"))]}, "damaged", "time"),
+        ({"version": "1.2", "entries": named(HOST + "/{}.html", "text/html")}, "missing", "no video"),
+        ({"version": "1.2", "entries": [*named(), answer(HOST + "/v/720/3.m4s", 20, 9)]}, "duplicate", "50003 and 9"),
+        ({"version": "3.0", "entries": named()}, "unsupported", "3.0"),
+        ({"version": "1.2", "entries": [manifest("<!DOCTYPE a><MPD/>"), *named()]}, "damaged", "document type"),
+        ({"version": "1.2", "entries": [manifest("<MPD"), *named()]}, "damaged", "not XML"),
+        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S d="-1" r="9"/>'.join(
+            ("<SegmentTimeline>", "</SegmentTimeline>")))), *named()]}, "damaged", "without lengths"),
+        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S d="1" r="999999999"/>'.join(
+            ("<SegmentTimeline>", "</SegmentTimeline>")))), *named()]}, "damaged", "segments"),
+    ],
+)  # fmt: skip
+def test_a_hostile_or_broken_recording_gets_one_clear_line(
+    tmp_path: Path, content: Any, code: Code, mentioned: str
+) -> None:
+    (file := tmp_path / "a.har").write_text(content if isinstance(content, str) else json.dumps({"log": content}))
+    with refusal(CodedError, code, mentioned) as wrong:
+        profile_of(read_har(file))
+    assert isinstance(wrong.value, ServiceProfileError | HarFormatError)
+
+
+def test_what_no_service_has_is_one_line_too() -> None:
+    huge = [answer(f"{HOST}/720p/{n}.m4s", n * 2.0, 1 << 33) for n in range(8)]
+    with refusal(ServiceProfileError, "out-of-range", "makes no profile"):
+        profile_of(har(huge))
+    sets = "".join(f'<Representation id="{n}" bandwidth="{n}"/>' for n in range(600))
+    many = mpd(NUMBERS).replace("</AdaptationSet>", sets + "</AdaptationSet>", 1)
+    with refusal(ServiceProfileError, "damaged", "604 renditions"):
+        profile_of(har([manifest(many), *named()]))
+
+
+def test_addresses_that_hide_their_numbers_are_refused() -> None:
+    hidden = ["8fa3", "c2b9", "09ef", "77aa", "e1d0", "b4c8"]
+    with refusal(ServiceProfileError, "missing", "6 media requests", "no segment numbers"):
+        profile_of(har([answer(f"{HOST}/{name}zz", n * 2.0, 9000, "video/mp4") for n, name in enumerate(hidden)]))
