@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf, isfinite, isinf
 from typing import TYPE_CHECKING, Any
@@ -263,13 +263,20 @@ _PARTY_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("freezes", lambda p: number(p.freezes)),
     ("frozen s", lambda p: number(p.freeze_s)),
     ("camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
-    ("camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
+    ("P99 of those shown ms", lambda p: number(p.frame_shown_p99_ms)),
     ("within 0.4 s", lambda p: _percent(p.frames_in_time)),
     ("never shown", lambda p: _percent(p.frame_loss)),
+]
+_PARTY_SOUND: list[tuple[str, Callable[[PhaseScores], str]]] = [
+    ("phase", lambda p: p.name),
     ("mouth to ear P50 ms", lambda p: _of(p, "ear_p50_ms")),
+    ("P95 of that heard ms", lambda p: number(p.ear_heard_p95_ms)),
+    ("within 0.4 s", lambda p: _percent(p.ear_in_time)),
+    ("never heard", lambda p: _percent(p.ear_loss)),
     ("gaps", lambda p: _percent(p.ear_gap_share)),
-    ("lip sync ms", lambda p: number(p.lip_sync_p50_ms)),
-    ("R", lambda p: number(p.r_factor)),
+    ("lip sync P50 ms", lambda p: number(p.lip_sync_p50_ms)),
+    ("in sync", lambda p: _percent(p.lip_sync_in_limits)),
+    ("R (E-model)", lambda p: number(p.r_factor)),
 ]
 
 
@@ -281,44 +288,46 @@ def party_name(party: int) -> str:
 def room_table(scores: Scores) -> Grid:
     """Return one row per party of a room and phase; no rows for any other victim."""
     grid = Grid(
-        "The picture and the sound of every party: the client's at party 2, the others at the client. First picture: "
-        "from the moment when the client joins. Active speaker: share of the time in which the room showed the party "
-        f"as one. Harm: that to the frames within 0.4 s, amber from {SOME:g}, red from {SEVERE:g}."
+        "The picture of every party: the client's as party 2 saw it, the others on the client's screen. First picture: "
+        "from the moment when the client joins. Harm: that to the frames within 0.4 s, amber from "
+        f"{SOME:g}, red from {SEVERE:g}."
     )
-    grid.heads = ["party", "first picture s", *(head for head, _ in _PARTY_COLUMNS), "active speaker", "harm"]
+    harmed = any(one.harm for one in scores.parties)
+    grid.heads = ["party", "first picture s", *(head for head, _ in _PARTY_COLUMNS), *["harm"] * harmed]
     for one in scores.parties:
         harms = {harm.phase: harm.harm for harm in one.harm if harm.metric == scores.primary}
         for number_of_phase, phase in enumerate(one.phases):
             joined = number(one.first_picture_s) if not number_of_phase else ""
             name = "" if number_of_phase else party_name(one.party)
-            harm = harms.get(phase.name)
-            cells = [name, joined, *(cell(phase) for _, cell in _PARTY_COLUMNS), _percent(_spoken(one, phase) or None)]
-            row = Row([*cells, "–" if harm is None else two_decimals(harm)], bool(phase.contender))
-            {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm or 0.0)].add(len(cells))
+            row = Row([name, joined, *(cell(phase) for _, cell in _PARTY_COLUMNS)], bool(phase.contender))
+            if harmed:
+                harm = harms.get(phase.name)
+                {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm or 0.0)].add(len(row.cells))
+                row.cells.append("–" if harm is None else two_decimals(harm))
             grid.rows.append(row)
-    return _without_empty_columns(grid)
+    return grid
+
+
+def room_sound_table(scores: Scores) -> Grid:
+    """Return one row per party of a room that speaks and phase; no rows without sound."""
+    grid = Grid(
+        "The sound of the parties that speak: the client's at party 2, that of party 2 at the client. Active speaker: "
+        "share of the time in which the room showed the party as one."
+    )
+    grid.heads = ["party", *(head for head, _ in _PARTY_SOUND), "active speaker"]
+    for one in scores.parties:
+        heard = [phase for phase in one.phases if phase.ear_gap_share is not None]
+        for number_of_phase, phase in enumerate(heard):
+            name = "" if number_of_phase else party_name(one.party)
+            cells = [name, *(cell(phase) for _, cell in _PARTY_SOUND), _percent(_spoken(one, phase))]
+            grid.rows.append(Row(cells, bool(phase.contender)))
+    return grid
 
 
 def _spoken(one: PartyScores, phase: PhaseScores) -> float:
     """Return the share of a phase in which a party was shown as an active speaker."""
     inside = (min(end, phase.end) - max(start, phase.start) for start, end in one.speaks)
     return sum(seconds for seconds in inside if seconds > 0) / (phase.end - phase.start)
-
-
-def _without_empty_columns(grid: Grid) -> Grid:
-    """Return a table without the columns that have no values; it must have no contended ones."""
-    kept = [n for n, _ in enumerate(grid.heads) if {row.cells[n] for row in grid.rows} - {"–"}]
-    at = {old: new for new, old in enumerate(kept)}
-    rows = [
-        replace(
-            row,
-            cells=[row.cells[n] for n in kept],
-            hurt={at[n] for n in row.hurt if n in at},
-            some={at[n] for n in row.some if n in at},
-        )
-        for row in grid.rows
-    ]
-    return replace(grid, heads=[grid.heads[n] for n in kept], rows=rows)
 
 
 def layer_steps_table(scores: Scores) -> Grid:

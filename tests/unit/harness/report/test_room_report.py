@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sojourn.harness.report.grids import layer_steps_table, room_table
+from sojourn.harness.report.grids import layer_steps_table, room_sound_table, room_table
 from sojourn.harness.report.run_page import page
 from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.report.timeline import panels
@@ -75,13 +75,23 @@ def test_the_harm_to_each_party_is_in_its_row_and_marked(scores: Scores) -> None
         phase=phase.name, contender=phase.contender or "", metric="frames_in_time", better="more", solo=1, value=0.7,
         harm=0.3,
     )  # fmt: skip
-    speaks = [(phase.start, (phase.start + phase.end) / 2)]
-    hurt = shown.parties[1].model_copy(update={"harm": [harm], "speaks": speaks})
+    hurt = shown.parties[1].model_copy(update={"harm": [harm]})
     grid = room_table(shown.model_copy(update={"parties": [shown.parties[0], hurt], "primary": "frames_in_time"}))
-    assert grid.heads[-2:] == ["active speaker", "harm"] and "R" not in grid.heads
+    assert grid.heads[-1] == "harm" and "harm" not in room_table(shown).heads
     (marked,) = (row for row in grid.rows if row.hurt)
-    assert marked.cells[-2:] == ["50.00%", "0.30"] and marked.hurt == {len(marked.cells) - 1}
+    assert marked.cells[-1] == "0.30" and marked.hurt == {len(marked.cells) - 1}
     assert [row.cells[-1] for row in grid.rows].count("–") == len(grid.rows) - 1
+
+
+def test_the_sound_of_a_party_that_speaks_has_a_row_per_phase(scores: Scores) -> None:
+    shown = with_parties(scores)
+    assert not room_sound_table(shown).rows
+    first, *others = shown.parties[1].phases
+    spoken = first.model_copy(update={"ear_p50_ms": 52.5, "ear_gap_share": 0.01, "r_factor": 91.0})
+    speaks = [(first.start - 3, (first.start + first.end) / 2)]
+    heard = shown.parties[1].model_copy(update={"phases": [spoken, *others], "speaks": speaks})
+    (row,) = room_sound_table(shown.model_copy(update={"parties": [shown.parties[0], heard]})).rows
+    assert row.cells[:3] == ["2", first.name, "52.50"] and row.cells[-2:] == ["91", "50.00%"]
 
 
 def test_the_timeline_has_a_band_for_each_party(scores: Scores, tmp_path: Path) -> None:
