@@ -348,6 +348,7 @@ DETAILS: dict[str, Any] = {
     "delivered": list[tuple[int, float, float]],
     "heard": TapSecond,
     "latency": LatencySample,
+    "muted": bool,
     "speakers": Annotated[list[_Party], Field(max_length=8)],
     "spoken": TapSecond,
     "tile": tuple[_Party, Annotated[int, Field(ge=0, le=100_000)]],
@@ -359,9 +360,10 @@ DETAILS: dict[str, Any] = {
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
 its camera and, in cells, of the other end's (captures/call.js); party and height (lines) of a room's tile from then on,
-and the parties that it shows as active speakers (apps/standins/room/room.js); a segment that a player requests, and its
-latency (apps/standins/players/watch.js); the times of a call's sound, and excerpts of it (captures/sound.js); position
-(s), height (lines) and number of a presented frame (captures/frames.js)."""
+the parties that it shows as active speakers, and whether a party has muted itself (apps/standins/room/room.js); a
+segment that a player requests, and its latency (apps/standins/players/watch.js); the times of a call's sound, and
+excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented frame
+(captures/frames.js)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 
