@@ -53,7 +53,7 @@ def test_all_parties_are_shown_within_a_second_of_joining_in_their_best_layer(
 
 
 def test_a_room_without_sound_is_silent(tmp_path: Path) -> None:
-    shown = room(tmp_path, "--rate=50mbit", "--timeline=solo:4", "--parties=2", "--call-sound=off")
+    shown = room(tmp_path, "--rate=50mbit", "--timeline=solo:6", "--parties=2", "--call-sound=off")
     assert all(one.phases[0].ear_gap_share is None and not one.speaks for one in shown.values())
 
 
