@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
+from sojourn.apps.standins.call.voice import ensure_voice
 from sojourn.apps.standins.origin import OriginError, ensure_certificate
 from sojourn.apps.standins.room import livekit
 from sojourn.apps.two_party import FAR, POLL_S, START_S, Party, Seat, TwoParty, far_place
@@ -48,22 +49,32 @@ class BrowserRoom(TwoParty):
     """Every party sends its camera in layers to the SFU, which forwards to each the layers that its path carries.
 
     The client sees all others. The other end's screen, which is recorded too, shows the client. All other parties have
-    no screen, and receive nothing: that would not cross the bottleneck.
+    no screen, and receive nothing: that would not cross the bottleneck. The client and the other end speak to each
+    other; the other parties have no microphone.
     """
 
     name = "room"
     watched = "Video call"
     brand = "Room"
-    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {"parties": ("stand-in",), "layers": ("stand-in",)}
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        "parties": ("stand-in",), "layers": ("stand-in",), "call-sound": ("stand-in",),
+    }  # fmt: skip
     far_size = 640, 360
 
-    def __init__(self, *, parties: int = 4, layers: Literal["simulcast", "svc"] = "simulcast", **of_ends: Any) -> None:
+    def __init__(
+        self,
+        *,
+        parties: int = 4,
+        layers: Literal["simulcast", "svc"] = "simulcast",
+        sound: bool = False,
+        **of_ends: Any,
+    ) -> None:
         """`layers`: three encodings by VP8 (simulcast), or one with three spatial layers by VP9 (SVC, L3T3_KEY).
 
-        For `of_ends` see TwoParty.
+        With `sound`, the client and the other end speak numbered tones, as in a call. For `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
-        self._parties, self._layers = parties, layers
+        self._parties, self._layers, self._sound = parties, layers, sound
         self._server: Path | None = None
         self._client_port = 0
 
@@ -72,6 +83,7 @@ class BrowserRoom(TwoParty):
         return cls(
             parties=options.parties,
             layers=options.layers,
+            sound=options.call_sound,
             driver=options.driver,
             recorder=options.recorder,
             browser=options.browser,
@@ -81,6 +93,7 @@ class BrowserRoom(TwoParty):
         ensure_certificate(HOST)
         width, height, *_ = LAYERS[-1]
         self._cameras = [ensure_camera(width, height, progress)]
+        self._voice = ensure_voice() if self._sound else None
         try:
             livekit.ensure_client()
             self._server = livekit.ensure_server()
@@ -136,6 +149,7 @@ class BrowserRoom(TwoParty):
         query = {
             "token": livekit.token(str(party), time.time()), "tiles": json.dumps(tiles), "layers": json.dumps(LAYERS),
             "svc": json.dumps(self._layers == "svc"),
+            "speaks": json.dumps(self._sound and party in (CLIENT, OTHER_END)),
         }  # fmt: skip
         return f"https://{HOST}:{stage.port}/?{urlencode(query)}"
 
@@ -173,6 +187,7 @@ class BrowserRoom(TwoParty):
             "call": {
                 "width": width, "height": height, "bitrate_bps": most, "ecn": "not-ect",
                 "client_port": self._client_port, "server_port": ports.ROOM,
+                **({"sound": True} if self._sound else {}),
             },
             "room": {
                 "layers": self._layers, "heights": [lines for _, lines, *_ in LAYERS],

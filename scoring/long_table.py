@@ -13,7 +13,7 @@ from sojourn.scoring.schema.cell_scores import declared, figures_of
 from sojourn.scoring.schema.columns import Columns, TableColumn
 from sojourn.scoring.schema.metric import HARM, Metric, unit_of, with_unit
 from sojourn.scoring.schema.scores import METRICS as PHASE_METRICS
-from sojourn.scoring.schema.scores import Metrics, Scores
+from sojourn.scoring.schema.scores import Harm, Metrics, Scores
 
 ALONE = "alone"
 """The phase of a victim's baseline."""
@@ -25,7 +25,9 @@ COLUMNS = Columns({
     "seed": TableColumn(pl.Int64, "its seed"),
     "phase": TableColumn(pl.String, "name of the phase; `alone`: the baseline; empty: the whole cell"),
     "contender": TableColumn(pl.String, "who competed; null: nobody, or a cell"),
-    "metric": TableColumn(pl.String, "a field of the phases in `scores.json`, `harm.` and one, or a path in a cell's"),
+    "metric": TableColumn(
+        pl.String, "a field of the phases in `scores.json`, `harm.` and one, or a path in a cell's or of a room's party"
+    ),
     "value": TableColumn(pl.Float64, "the figure; `inf`: more was lost or unfinished than the percentile leaves out"),
     "unit": TableColumn(pl.String, "its unit; empty for shares and counts"),
 })  # fmt: skip
@@ -83,13 +85,32 @@ def rows_of(scores: Scores | Mapping[str, Any]) -> list[LongRow]:
     ]
     if scores.baseline:
         rows += [LongRow(ALONE, None, metric, value) for metric, value in _figures(scores.baseline, None)]
-    return rows + [LongRow(it.phase, it.contender, f"{HARM}{it.metric}", it.harm) for it in scores.harm]
+    return [*rows, *_of_harm(scores.harm), *_of_parties(scores)]
 
 
 def frame(runs: Iterable[tuple[str, str, int | None, Iterable[LongRow]]]) -> pl.DataFrame:
     """Return the table of several runs, given by experiment, name, seed and rows, with the columns of COLUMNS."""
     rows = [(experiment, run, seed, *row, row.unit) for experiment, run, seed, given in runs for row in given]
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
+def _of_harm(harms: Iterable[Harm], path: str = "") -> Iterator[LongRow]:
+    yield from (LongRow(it.phase, it.contender, f"{path}{HARM}{it.metric}", it.harm) for it in harms)
+
+
+def _of_parties(scores: Scores) -> Iterator[LongRow]:
+    """Yield the figures of every party of a room; a step of the rate is in the phase in which it was."""
+    for one in scores.parties:
+        path = f"parties.{one.party}."
+        for phase in one.phases:
+            figures = _figures(phase, None)
+            yield from (LongRow(phase.name, phase.contender, f"{path}{name}", value) for name, value in figures)
+        yield from _of_harm(one.harm, path)
+        for number, step in enumerate(one.steps):
+            of = next((phase for phase in one.phases if phase.start <= step.t < phase.end), None)
+            for name in ("first_drop_s", "lowest_height", "recovery_s"):
+                if of and (value := getattr(step, name)) is not None:
+                    yield LongRow(of.name, of.contender, f"{path}steps.{number}.{name}", value)
 
 
 def _figures(metrics: Metrics, baseline: Metrics | None) -> Iterator[tuple[str, float]]:

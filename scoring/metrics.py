@@ -131,7 +131,8 @@ class Observations:
         if self.loads is not None:
             values |= load_fields(self.loads, [(a - self.start, b - self.start) for a, b in windows])
         if self.sound is not None:
-            values |= sound_fields(self.sound, self.picture.delays, windows)
+            lips = self.picture.delays if self.picture.lips is None else self.picture.lips
+            values |= sound_fields(self.sound, lips, windows)
         if self.neteq is not None:
             values |= neteq_within(self.neteq, windows)
         return values if self.marks is None else values | marks_within(self.marks, windows)

@@ -57,6 +57,20 @@ def picture_s(segments: Sequence[Segment], stalls: Sequence[Freeze], window: Win
     return last - start if last <= end - HELD_S else inf
 
 
+def regained_s(segments: Sequence[Segment], window: Window, height: int) -> float:
+    """Return the time from the start of a window (Unix s) until the picture first keeps `height` lines or more, s.
+
+    It keeps them for `HELD_S`. Infinite if it does not do so before the window's end.
+    """
+    start, end = window
+    since = start
+    for low_from, low_to in sorted(_worse(segments, (), height)):
+        if min(low_from, end) - since >= HELD_S:
+            break
+        since = max(since, low_to)
+    return since - start if since <= end - HELD_S else inf
+
+
 def _worse(segments: Sequence[Segment], stalls: Sequence[Freeze], height: int) -> Iterator[Window]:
     """Yield when the picture has less than `height` lines, or stalls."""
     yield from ((one.start, one.end) for one in segments if one.height < height)

@@ -3,43 +3,57 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
+from sojourn.scoring.baseline import harms
 from sojourn.scoring.evidence import Setting
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.picture import rendition
 from sojourn.scoring.picture.shown import Picture, freeze_entries, rendition_changes
-from sojourn.scoring.recovery import picture_s
+from sojourn.scoring.recovery import regained_s
 from sojourn.scoring.run_evidence import RunEvidence
 from sojourn.scoring.schema import records
-from sojourn.scoring.schema.scores import LayerStep, PartyScores, PhaseScores
+from sojourn.scoring.schema.scores import LayerStep, Metrics, PartyScores, PhaseScores
 from sojourn.scoring.schema.windows import Window
 
+SPEAKER = 2
+"""The party at the other end, which speaks to the client."""
 
-def parties(run: RunEvidence, far: Sequence[PhaseScores]) -> list[PartyScores]:
+
+def parties(
+    run: RunEvidence, far: Sequence[PhaseScores], far_baseline: Metrics | None, *, valid: bool
+) -> list[PartyScores]:
     """Return the scores of every party of a room; none for any other victim.
 
-    The client's picture, party 1, is what the other end saw, whose phases are `far`; all others are on the client's
-    screen.
+    The client's picture, party 1, is what the other end saw, whose phases are `far`, and whose baseline is
+    `far_baseline`; all others are on the client's screen. Only a `valid` run has harm.
     """
     setting = run.setting
     if setting.room is None or run.far_picture is None:
         return []
     lines, there = (files.lines("player.jsonl", records.PLAYER) for files in (run.files, run.files.of_other_end))
     joining = next((line["t"] for line in lines if line.get("event") == "joining"), None)
-    rows = {1: list(far)} | {party: _phases(run, lines, party) for party in run.tiles}
-    return [
-        PartyScores(
-            party=party,
-            first_picture_s=first_picture_s(joining, there if party == 1 else lines, party),
-            phases=rows[party],
-            renditions=rendition_changes(setting, seen),
-            freezes=freeze_entries(setting, seen),
-            steps=layer_steps(setting, seen, "up" if party == 1 else "down"),
+    rows = {1: (list(far), far_baseline)} | {party: _phases(run, lines, party) for party in run.tiles}
+    scored = []
+    for party, seen in ((1, run.far_picture), *run.tiles.items()):
+        viewer = there if party == 1 else lines
+        phases, baseline = rows[party]
+        scored.append(
+            PartyScores(
+                party=party,
+                first_picture_s=first_picture_s(joining, viewer, party),
+                phases=phases,
+                harm=harms(phases, baseline, None, call=True) if valid and baseline else [],
+                speaks=speaking(viewer, party, setting.span),
+                renditions=rendition_changes(setting, seen),
+                freezes=freeze_entries(setting, seen),
+                steps=layer_steps(setting, seen, "up" if party == 1 else "down"),
+            )
         )
-        for party, seen in ((1, run.far_picture), *run.tiles.items())
-    ]
+    return scored
 
 
 def first_picture_s(joining: float | None, viewer: Sequence[Mapping[str, Any]], party: int) -> float | None:
@@ -52,45 +66,79 @@ def first_picture_s(joining: float | None, viewer: Sequence[Mapping[str, Any]], 
     return None if joining is None or first is None else round(first - joining, 6)
 
 
-def layer_steps(setting: Setting, seen: Picture, way: str) -> list[LayerStep]:
+def layer_steps(setting: Setting, seen: Picture, way: Literal["down", "up"]) -> list[LayerStep]:
     """Return how a picture followed each step of the bottleneck's rate in one direction, until the next step."""
     steps = [rate for rate in setting.rates if rate["direction"] == way]
     ends = [*(rate["t"] for rate in steps), setting.span[1]][1:]
     segments = seen.segments or []
-    best = max((segment.height for segment in segments), default=0)
     changes = rendition.changes(segments)
-    followed = []
+    followed: list[LayerStep] = []
+    mbps = (setting.lab.get(f"rate_{way}_bps") or math.inf) / 1e6
+    dip: tuple[float, int | None] | None = None  # the rate before it, Mbit/s, and the height
     for rate, end in zip(steps, ends, strict=True):
         window: Window = (rate["t"], end)
+        before, mbps = mbps, rate["rate_bps"] / 1e6
         inside = [change for change in changes if window[0] <= change.t < window[1]]
         first = next((change.t - window[0] for change in inside if change.drop), None)
-        heights = rendition.shares(segments, [window])
-        followed.append(
-            LayerStep(
-                t=rate["t"] - setting.span[0], direction=rate["direction"], mbps=rate["rate_bps"] / 1e6,
-                first_drop_s=first, lowest_height=min(heights, default=None),
-                full_after_s=picture_s(segments, (), window, best) if segments else None,
-            )
+        step = LayerStep(
+            t=rate["t"] - setting.span[0], direction=way, mbps=mbps, seconds=end - rate["t"], first_drop_s=first,
+            lowest_height=min(rendition.shares(segments, [window]), default=None),
         )  # fmt: skip
+        if mbps < before and dip is None:
+            dip = before, _height_at(segments, window[0])
+        elif mbps > before and dip is not None:
+            if height := dip[1]:
+                recovery_s = regained_s(segments, window, height)
+                step = step.model_copy(update={"before_height": height, "recovery_s": recovery_s})
+            dip = None if mbps >= dip[0] else dip
+        followed.append(step)
     return followed
 
 
-def _phases(run: RunEvidence, lines: Sequence[Mapping[str, Any]], party: int) -> list[PhaseScores]:
-    """Return the rows of a tile; its goodput is that of its RTP payload, as the browser counts it every second."""
-    t0, picture = run.setting.span[0], run.tiles[party]
-    counted = list(received(lines, party))
-    rows = []
-    for phase in run.setting.phases:
-        window = run.measured[phase.name]
-        fields = Observations(picture, run.setting.clip_fps).metrics([window]) | {
-            "victim_mbps": rate_mbps(counted, window)
-        }
-        rows.append(
-            PhaseScores(
-                name=phase.name, contender=phase.contender, start=phase.start - t0, end=phase.end - t0, **fields
-            )
+def _height_at(segments: Sequence[rendition.Segment], t: float) -> int | None:
+    return next((segment.height for segment in segments if segment.start <= t < segment.end), None)
+
+
+def speaking(viewer: Sequence[Mapping[str, Any]], party: int, span: Window) -> list[Window]:
+    """Return when a viewer's page showed a party as an active speaker within `span` (Unix s), in s from its start.
+
+    `viewer` are the lines of the viewer's player.jsonl.
+    """
+    told = [(line["t"], party in line["detail"]) for line in viewer if line.get("event") == "speakers"]
+    changes = [change for n, change in enumerate(told) if not n or change[1] != told[n - 1][1]]
+    bounds = pairwise([*changes, (span[1], False)])
+    spoken = [(max(start, span[0]), min(end, span[1])) for (start, speaks), (end, _) in bounds if speaks]
+    return [(start - span[0], end - span[0]) for start, end in spoken if start < end]
+
+
+def _phases(
+    run: RunEvidence, lines: Sequence[Mapping[str, Any]], party: int
+) -> tuple[list[PhaseScores], Metrics | None]:
+    """Return the rows of a tile, and its baseline.
+
+    Its goodput is that of its RTP payload, as the browser counts it every second.
+    """
+    t0, counted = run.setting.span[0], list(received(lines, party))
+    sound, neteq = (run.sound, run.neteq.get("client")) if party == SPEAKER else (None, None)
+    seen = Observations(run.tiles[party], run.setting.clip_fps, sound=sound, neteq=neteq)
+
+    def metrics(windows: Sequence[Window]) -> dict[str, Any]:
+        parts = [(end - start, rate_mbps(counted, (start, end))) for start, end in windows]
+        known = [(seconds, rate) for seconds, rate in parts if rate is not None]
+        mean = sum(seconds * rate for seconds, rate in known) / sum(seconds for seconds, _ in known) if known else None
+        return seen.metrics(windows) | {"victim_mbps": mean}
+
+    rows = [
+        PhaseScores(
+            name=it.name,
+            contender=it.contender,
+            start=it.start - t0,
+            end=it.end - t0,
+            **metrics([run.measured[it.name]]),
         )
-    return rows
+        for it in run.setting.phases
+    ]
+    return rows, Metrics(**metrics(run.solo)) if run.solo else None
 
 
 def received(lines: Sequence[Mapping[str, Any]], party: int) -> Iterator[tuple[float, int]]:

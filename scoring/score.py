@@ -52,13 +52,15 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
     lab, span, t0 = setting.lab, setting.span, setting.span[0]
     # The client side is after the downlink bottleneck, the server side before it.
     behind, before = inputs.behind, inputs.before
-    rows, far = _table(evidence, setting, measured, _besides_bulk(inputs)), []
+    rows, far, far_baseline = _table(evidence, setting, measured, _besides_bulk(inputs)), [], None
     if inputs.far_picture:
         seen_there = Observations(
             inputs.far_picture, setting.clip_fps, before.back if before else None,
             marks=inputs.marks.get("server"), sound=inputs.far_sound, neteq=inputs.neteq.get("server"),
         )  # fmt: skip
         far = _table(seen_there, setting, measured)
+        if setting.room and inputs.solo:
+            far_baseline = Metrics(**seen_there.metrics(inputs.solo))
     windows = inputs.solo
     known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
@@ -98,7 +100,7 @@ def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) 
         sound_begins=begins - t0 if inputs.sound is not None and (begins := inputs.sound.begins) else None,
         blind=shown.blind,
         far=far,
-        parties=parties(inputs, far),
+        parties=parties(inputs, far, far_baseline, valid=verdict.valid),
         loads=inputs.loads or [],
         home=home_figures(rows, baseline, PRIMARY[setting.kind]) if baseline and verdict.valid else [],
     )

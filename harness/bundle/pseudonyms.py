@@ -61,7 +61,7 @@ _WORDS = frozenset(
         *("foreign", "self", "Low", "Medium", "High"),
         # Events and qualities of a player (captures/player.js, captures/call.js, apps/page_service.py).
         *("waiting", "playing", "pause", "ended", "seeking", "seeked", "stalled", "ratechange", "resize", "error"),
-        *("spoken", "heard"),  # captures/sound.js
+        *("spoken", "heard", "speakers", "muted"),  # captures/sound.js, apps/standins/room/room.js
         *("decision", "latency", *(part for name in PLAYERS for part in name.split("-"))),
         *("sabr", "profile", "buffer", "throughput", "hybrid", "sammy"),
         # apps/standins/room/room.js, and the set-up of a room.

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
 from sojourn.scoring.long_table import ALONE, label_of
 from sojourn.scoring.picture.judged import by_phase
+from sojourn.scoring.recovery import HELD_S
 from sojourn.scoring.schema.metric import unit_of
-from sojourn.scoring.schema.scores import HARMED, Harm, PhaseScores, Scores, rate_steps
+from sojourn.scoring.schema.scores import HARMED, Harm, PartyScores, PhaseScores, Scores, rate_steps
 from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
 from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
@@ -324,9 +325,20 @@ _PARTY_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("freezes", lambda p: number(p.freezes)),
     ("frozen s", lambda p: number(p.freeze_s)),
     ("camera to screen P50 ms", lambda p: _of(p, "frame_p50_ms")),
-    ("camera to screen P99 ms", lambda p: _of(p, "frame_p99_ms")),
+    ("P99 of those shown ms", lambda p: number(p.frame_shown_p99_ms)),
     ("within 0.4 s", lambda p: _percent(p.frames_in_time)),
     ("never shown", lambda p: _percent(p.frame_loss)),
+]
+_PARTY_SOUND: list[tuple[str, Callable[[PhaseScores], str]]] = [
+    ("phase", lambda p: p.name),
+    ("mouth to ear P50 ms", lambda p: _of(p, "ear_p50_ms")),
+    ("P95 of that heard ms", lambda p: number(p.ear_heard_p95_ms)),
+    ("within 0.4 s", lambda p: _percent(p.ear_in_time)),
+    ("never heard", lambda p: _percent(p.ear_loss)),
+    ("gaps", lambda p: _percent(p.ear_gap_share)),
+    ("lip sync P50 ms", lambda p: number(p.lip_sync_p50_ms)),
+    ("in sync", lambda p: _percent(p.lip_sync_in_limits)),
+    ("R (E-model)", lambda p: number(p.r_factor)),
 ]
 
 
@@ -365,31 +377,61 @@ def room_table(scores: Scores) -> Grid:
     """Return one row per party of a room and phase; no rows for any other victim."""
     grid = Grid(
         "The picture of every party: the client's as party 2 saw it, the others on the client's screen. First picture: "
-        "from the moment when the client joins."
+        "from the moment when the client joins. Harm: that to the frames within 0.4 s, amber from "
+        f"{SOME:g}, red from {SEVERE:g}."
     )
-    grid.heads = ["party", "first picture s", *(head for head, _ in _PARTY_COLUMNS)]
+    harmed = any(one.harm for one in scores.parties)
+    grid.heads = ["party", "first picture s", *(head for head, _ in _PARTY_COLUMNS), *["harm"] * harmed]
     for one in scores.parties:
+        harms = {harm.phase: harm.harm for harm in one.harm if harm.metric == scores.primary}
         for number_of_phase, phase in enumerate(one.phases):
             joined = number(one.first_picture_s) if not number_of_phase else ""
             name = "" if number_of_phase else party_name(one.party)
-            cells = [cell(phase) for _, cell in _PARTY_COLUMNS]
-            grid.rows.append(Row([name, joined, *cells], bool(phase.contender)))
+            row = Row([name, joined, *(cell(phase) for _, cell in _PARTY_COLUMNS)], bool(phase.contender))
+            if harmed:
+                harm = harms.get(phase.name)
+                {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm or 0.0)].add(len(row.cells))
+                row.cells.append("–" if harm is None else two_decimals(harm))
+            grid.rows.append(row)
     return grid
+
+
+def room_sound_table(scores: Scores) -> Grid:
+    """Return one row per party of a room that speaks and phase; no rows without sound."""
+    grid = Grid(
+        "The sound of the parties that speak: the client's at party 2, that of party 2 at the client. Active speaker: "
+        "share of the time in which the room showed the party as one."
+    )
+    grid.heads = ["party", *(head for head, _ in _PARTY_SOUND), "active speaker"]
+    for one in scores.parties:
+        heard = [phase for phase in one.phases if phase.ear_gap_share is not None]
+        for number_of_phase, phase in enumerate(heard):
+            name = "" if number_of_phase else party_name(one.party)
+            cells = [name, *(cell(phase) for _, cell in _PARTY_SOUND), _percent(_spoken(one, phase))]
+            grid.rows.append(Row(cells, bool(phase.contender)))
+    return grid
+
+
+def _spoken(one: PartyScores, phase: PhaseScores) -> float:
+    """Return the share of a phase in which a party was shown as an active speaker."""
+    inside = (min(end, phase.end) - max(start, phase.start) for start, end in one.speaks)
+    return sum(seconds for seconds in inside if seconds > 0) / (phase.end - phase.start)
 
 
 def layer_steps_table(scores: Scores) -> Grid:
     """Return how every party's picture followed the steps of the bottleneck's rate; no rows without steps."""
     grid = Grid(
-        "Layers after every step of the bottleneck's rate, until the next: the time until a picture first lost lines, "
-        "and until it kept its best height for 5 s and more."
+        "Layers after every step of the bottleneck's rate, until the next: the time until a picture first lost lines. "
+        "Recovery after a dip: from the step up until the picture was back at its height before the dip, and kept it "
+        f"for {HELD_S:g} s; > where it took longer than the run shows."
     )
-    grid.heads = ["step", "party", "first drop after s", "lowest", "full again after s"]
+    grid.heads = ["step", "party", "first drop after s", "lowest", "before the dip", "recovery after the dip s"]
     steps = sorted(((step, one.party) for one in scores.parties for step in one.steps), key=lambda it: (it[0].t, it[1]))
     for step, party in steps:
         to = f"{step.t:.1f} s: {step.direction} {step.mbps:g} Mbit/s"
-        lowest = f"{step.lowest_height}p" if step.lowest_height else "–"
-        full = number(step.full_after_s, NOT_REACHED)
-        grid.rows.append(Row([to, party_name(party), number(step.first_drop_s), lowest, full]))
+        lowest, before = (f"{lines}p" if lines else "–" for lines in (step.lowest_height, step.before_height))
+        recovery = number(step.recovery_s, f"> {step.seconds:.1f}")
+        grid.rows.append(Row([to, party_name(party), number(step.first_drop_s), lowest, before, recovery]))
     return grid
 
 

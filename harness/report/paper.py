@@ -30,6 +30,7 @@ from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
 from sojourn.harness.report import timeline
+from sojourn.harness.report.call_table import call_table, dip_table
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
@@ -49,7 +50,7 @@ from sojourn.traffic.user_program import OPTION
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
-Form = Literal["harm", "map", "overview", "published", "picture", "film", "rigs", "shares", "media"]
+Form = Literal["harm", "map", "overview", "published", "picture", "film", "rigs", "shares", "media", "calls", "dips"]
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
@@ -63,6 +64,7 @@ PARTS: Mapping[str, Sequence[str]] = {
         *("apps/standins/call/*.*", "apps/standins/scenes.py", "apps/two_party.py", "apps/call.py"),
         *("captures/call.js", "captures/frames.js", "captures/sound.js"),
     ),
+    "room": ("apps/room.py", "apps/standins/room/*.*", "apps/standins/room/sfu/*"),
     "senders": ("traffic/iperf3.py",),
     "timeline": ("harness/options/timeline.py", "harness/experiment/recording.py"),
     "statistics": tuple(f"scoring/statistics/{name}.py" for name in ("harm", "intervals", "relevance", "summary")),
@@ -85,6 +87,8 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "map": (*_RUN, "statistics"),
     "published": ("kernel", "path", "cells", "published"),
     "overview": (*_RUN, "statistics"),
+    "calls": (*_RUN, "statistics"),
+    "dips": _RUN,
     "picture": (*_RUN, "drawing"),
     "film": (*_RUN, "drawing", "film"),
     "media": ("kernel", "path", "call", "senders", "cells", "media"),
@@ -94,7 +98,7 @@ DECIDING: Mapping[Form, Sequence[str]] = {
 #: Tables whose commands run matrices, each in a folder of its own.
 _OF_MATRICES = frozenset({"published", "rigs", "shares", "media"})
 #: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
-_RESUMING = frozenset({*_OF_MATRICES, "map", "overview"})
+_RESUMING = frozenset({*_OF_MATRICES, "map", "overview", "calls", "dips"})
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
 #: Marks a folder whose command has made all its runs.
@@ -149,9 +153,11 @@ class PaperTable(BaseModel):
     @property
     def decided_by(self) -> tuple[str, ...]:
         """The parts of the code that decide it."""
-        call = "--service=call" in self.words
+        room = "--service=room" in self.words
+        call = room or "--service=call" in self.words
         players = ("players",) * any(word.startswith(("player=", "--player=")) for word in self.words)
-        return (*("call" if part == "player" and call else part for part in DECIDING[self.table]), *players)
+        parts = ("call" if part == "player" and call else part for part in DECIDING[self.table])
+        return (*parts, *players, *["room"] * room)
 
     @property
     def matrices(self) -> tuple[str, ...]:
@@ -508,6 +514,8 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "map": lambda: map_table(groups),
         "overview": lambda: overview_table(groups),
         "media": lambda: media_table(runs),
+        "calls": lambda: call_table(groups),
+        "dips": lambda: dip_table(groups),
         "rigs": lambda: rigs_table(runs),
         "shares": lambda: shares_table(runs),
     }

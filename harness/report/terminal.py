@@ -22,6 +22,7 @@ from sojourn.harness.report.grids import (
     other_contenders_table,
     phase_table,
     quality_table,
+    room_sound_table,
     room_table,
 )
 from sojourn.harness.report.headline import Badge, badges, headline, home_outcomes, measurement, outcomes
@@ -44,7 +45,7 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
         console.print(_table(table))
     if scores.far:
         console.print(_table(far_table(scores)))
-    for table in (room_table(scores), layer_steps_table(scores)):
+    for table in (room_table(scores), room_sound_table(scores), layer_steps_table(scores)):
         if table.rows:
             console.print(_table(table))
     if scores.loads:

@@ -41,6 +41,7 @@ class Picture:
     blind: Blind | None = None
     segments: list[rendition.Segment] | None = None
     delays: pl.DataFrame | None = None  # latencies of a call's frames
+    lips: pl.DataFrame | None = None  # those of the speaker's frames; None: these are the only ones
     buffered: Sequence[tuple[float, float]] | None = None  # Unix s, s of buffered media ahead
     recording: RecordedScreen | None = None
     sampled: Sequence[float] = ()  # times of the player's samples, Unix s

@@ -62,7 +62,7 @@ def segments(lines: Sequence[Mapping[str, Any]], party: int) -> list[rendition.S
 
 
 def together(seen: Sequence[Picture]) -> Picture:
-    """Return all tiles as one picture.
+    """Return all tiles as one picture; the first is that of the party that speaks.
 
     Its height is the mean of the tiles', to a line, and so is its frame rate; it stands still while any tile does. Its
     frames and their delays are those of all tiles.
@@ -76,6 +76,7 @@ def together(seen: Sequence[Picture]) -> Picture:
     whole.frames = pl.concat(tile.frames for tile in seen if tile.frames is not None)
     whole.changes = pl.concat(tile.changes for tile in seen if tile.changes is not None).sort("t")
     whole.delays = pl.concat(tile.delays for tile in seen if tile.delays is not None).sort("t")
+    whole.lips = first.delays
     whole.stalls = union(freeze for tile in seen for freeze in tile.stalls or ())
     whole.webrtc = union(freeze for tile in seen for freeze in tile.webrtc)
     whole.segments = mean_segments([tile.segments or [] for tile in seen])

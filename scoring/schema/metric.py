@@ -52,7 +52,7 @@ _UNITS = {
 
 def unit_of(name: str) -> str:
     """Return the unit of a metric by its name; empty for shares, counts and harm."""
-    if name.startswith(HARM):
+    if HARM in name:  # that to a room's party is within a path
         return ""
     return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
 

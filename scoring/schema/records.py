@@ -401,6 +401,8 @@ DETAILS: dict[str, Any] = {
     "heard": TapSecond,
     "latency": LatencySample,
     "load": LoadRecord,
+    "muted": bool,
+    "speakers": Annotated[list[_Party], Field(max_length=8)],
     "spoken": TapSecond,
     "tile": tuple[_Party, Annotated[int, Field(ge=0, le=100_000)]],
     "frame": tuple[
@@ -410,10 +412,11 @@ DETAILS: dict[str, Any] = {
     ],
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
-its camera and, in cells, of the other end's (captures/call.js); party and height (lines) of a room's tile from then on
-(apps/standins/room/room.js); a segment that a player requests, and its latency (apps/standins/players/watch.js); the
-times of a call's sound, and excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented
-frame (captures/frames.js); a load of a web page (apps/standins/web/session.py)."""
+its camera and, in cells, of the other end's (captures/call.js); party and height (lines) of a room's tile from then on,
+the parties that it shows as active speakers, and whether a party has muted itself (apps/standins/room/room.js); a
+segment that a player requests, and its latency (apps/standins/players/watch.js); the times of a call's sound, and
+excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented frame
+(captures/frames.js); a load of a web page (apps/standins/web/session.py)."""
 _DETAILS: dict[str, TypeAdapter[Any]] = {event: TypeAdapter(shape) for event, shape in DETAILS.items()}
 
 

@@ -436,30 +436,41 @@ class Host(BaseModel):
 
 
 class LayerStep(BaseModel):
-    """How a party's picture followed a step of the bottleneck's rate, to `mbps`, until the next step in that direction.
+    """How a party's picture followed a step of the bottleneck's rate, to `mbps`, in the `seconds` until the next step.
 
-    `first_drop_s` is the time from the step until the picture first lost lines, None if it did not. `full_after_s` is
-    that until it kept its best height of the run for `sojourn.scoring.recovery.HELD_S`, infinite if it did not.
+    The next step is that in the same direction, or the end of the run. `first_drop_s` is the time from the step until
+    the picture first lost lines, None if it did not.
+
+    A dip begins with a step down and ends with a step up. For a step up, `before_height` is the height when the dip
+    began, and `recovery_s` the time from the step until the picture was back at that height and kept it for
+    `sojourn.scoring.recovery.HELD_S`. It is infinite if the picture did not do so within `seconds`: the recovery took
+    longer than that (it is censored). Both are None for a step down.
     """
 
     t: Number
     direction: Literal["down", "up"]
     mbps: Number
+    seconds: Number
     first_drop_s: Number | None
     lowest_height: int | None
-    full_after_s: Number | None
+    before_height: int | None = None
+    recovery_s: Number | None = None
 
 
 class PartyScores(BaseModel):
     """The picture of one party of a room: party 1 is the client, as the other end saw it; the client saw all others.
 
     `first_picture_s` is the time from when the client began to join to the first frame of the picture. `phases` have
-    its figures alone; `victim_mbps` is that of its RTP payload as the browser counts it, of party 1 as captured.
+    its figures alone; `victim_mbps` is that of its RTP payload as the browser counts it, of party 1 as captured. `harm`
+    is that to this picture: of party 1 in the upward direction, of all others in the downward direction. `speaks` are
+    the periods (s from the start) in which its viewer's page showed the party as an active speaker.
     """
 
     party: int
     first_picture_s: Number | None
     phases: list[PhaseScores]
+    harm: list[Harm] = []
+    speaks: list[tuple[Number, Number]] = []
     renditions: list[RenditionChange]
     freezes: list[FreezeEntry]
     steps: list[LayerStep]

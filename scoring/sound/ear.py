@@ -3,7 +3,7 @@
 
 Two taps in the pages (captures/sound.js) give the times: the speaker's microphone, and the listener's track behind the
 jitter buffer. Both come from the host's clock. Excerpts of the microphone tell which place of the speaker's loop was
-spoken when.
+spoken when. A speaker may mute its microphone for pauses: what it does not send is neither lost nor a gap.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sojourn.hardware.confine.decoder import decoder
 from sojourn.scoring.picture.recording import QUIET, RecordingError
+from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.sound import code, heard
 
 SOUND = "sound.flac"
@@ -31,6 +32,8 @@ _THINNED = 4  # as there
 TONE_S = code.SLOT / code.RATE
 """The length of a tone."""
 _SLOT_MS = 1e3 * TONE_S
+#: A tone this close to a pause may be cut: the page mutes between two blocks of the microphone.
+_CUT_S = 0.05
 _MOST_S = 86_400
 
 
@@ -49,7 +52,7 @@ class Sound(NamedTuple):
         return begun.item()  # type: ignore[no-any-return]
 
 
-def ear(lines: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]], file: Path) -> Sound | None:
+def ear(lines: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], file: Path) -> Sound | None:
     """Return what was heard in `file` (SOUND); None if nothing.
 
     `lines` are those of the listener's player.jsonl, `other` those of the speaker's. Raises RecordingError.
@@ -59,7 +62,13 @@ def ear(lines: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]], 
         return None
     found = heard.places(read_sound(file))
     times = tapped.times(np.arange(len(found)) * heard.MS)
-    return _sound(times, found, spoken)
+    return _sound(times, found, spoken, pauses(other))
+
+
+def pauses(lines: Iterable[Mapping[str, Any]]) -> list[Window]:
+    """Return when a speaker had muted its microphone (Unix s), by the lines of its player.jsonl."""
+    muted = [(line["t"], line["detail"]) for line in lines if line.get("event") == "muted"]
+    return [(start, end) for (start, mutes), (end, _) in pairwise([*muted, (np.inf, False)]) if mutes]
 
 
 def read_sound(file: Path) -> heard.Samples:
@@ -136,8 +145,16 @@ class _Track:
         return known
 
 
-def _sound(times: NDArray[np.float64], found: NDArray[np.float64], spoken: Sequence[tuple[float, float]]) -> Sound:
-    """Return what was heard: `times` (Unix s) and places (ms of the loop) of every ms, and the anchors of the mouth."""
+def _sound(
+    times: NDArray[np.float64],
+    found: NDArray[np.float64],
+    spoken: Sequence[tuple[float, float]],
+    silent: Sequence[Window],
+) -> Sound:
+    """Return what was heard: `times` (Unix s) and places (ms of the loop) of every ms, and the anchors of the mouth.
+
+    `silent` are the speaker's pauses (Unix s).
+    """
     at, begun = np.array(spoken).T
     origin = begun[np.maximum(np.searchsorted(at, times, "right") - 1, 0)]
     # Nobody hears what has not been spoken; what was spoken a loop ago is taken for new.
@@ -145,7 +162,7 @@ def _sound(times: NDArray[np.float64], found: NDArray[np.float64], spoken: Seque
     place = times - late  # Unix s when this ms was spoken
     gap = np.isnan(place)
     newest = np.fmax.accumulate(np.concatenate([[-np.inf], place[:-1]]))
-    table = pl.DataFrame({"t": times, "gap": gap, "repeated": ~gap & (place < newest)})
+    table = pl.DataFrame({"t": times, "gap": gap & ~_quiet(times, late, silent), "repeated": ~gap & (place < newest)})
     slots = np.floor((place[~gap] - begun[0]) * 1e3 / _SLOT_MS).astype(np.int64)
     known = (
         pl.DataFrame({"slot": slots, "delay_ms": late[~gap] * 1e3})
@@ -159,4 +176,28 @@ def _sound(times: NDArray[np.float64], found: NDArray[np.float64], spoken: Seque
     last = int(np.floor((times[-1] - UNDER_WAY_S - begun[0]) * 1e3 / _SLOT_MS))
     first, end = int(known["slot"].min()), max(last, int(known["slot"].max()))  # type: ignore[arg-type]
     tones = pl.DataFrame({"slot": np.arange(first, end + 1)}).join(known, on="slot", how="left").sort("slot")
-    return Sound(tones.select(t=begun[0] + pl.col("slot") * (_SLOT_MS / 1e3), delay_ms="delay_ms"), table)
+    tones = tones.select(t=begun[0] + pl.col("slot") * (_SLOT_MS / 1e3), delay_ms="delay_ms")
+    return Sound(tones.filter(~_inside(tones["t"].to_numpy(), silent)), table)
+
+
+def _quiet(times: NDArray[np.float64], late: NDArray[np.float64], silent: Sequence[Window]) -> NDArray[np.bool_]:
+    """Return for every ms of the listener's sound whether the speaker was silent for it.
+
+    Its delay `late` (s) is unknown there: it is that of the last ms with a place, or of the next.
+    """
+    if not silent:
+        return np.zeros(len(times), np.bool_)
+    known = pl.Series(late, dtype=pl.Float64).fill_nan(None)
+    delays = (known.fill_null(strategy=way).fill_null(0).to_numpy() for way in ("forward", "backward"))
+    before, after = (_inside(times - delay, silent) for delay in delays)
+    return before | after
+
+
+def _inside(times: NDArray[np.float64], windows: Sequence[Window]) -> NDArray[np.bool_]:
+    """Return which times are in a window or close to one; windows are in order of time."""
+    if not windows:
+        return np.zeros(len(times), np.bool_)
+    starts, ends = (np.array(bounds) for bounds in zip(*windows, strict=True))
+    at = np.searchsorted(starts - _CUT_S, times, "right") - 1
+    inside: NDArray[np.bool_] = (at >= 0) & (times < ends[at] + _CUT_S)
+    return inside

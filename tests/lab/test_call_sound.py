@@ -86,9 +86,11 @@ def test_a_longer_path_is_heard_as_much_later(added_ms: Callable[[int], list[flo
 
 @pytest.mark.parametrize("loss_percent", [1, 5])
 def test_gaps_are_where_neteq_conceals(tmp_path: Path, loss_percent: float) -> None:
-    for way in run(cell(20, loss_percent), tmp_path / "lossy", 1):
+    ways = run(cell(20, loss_percent), tmp_path / "lossy", 1)
+    for way in ways:
         assert way["ear_gap_share"] == pytest.approx(way["neteq_concealed_share"], abs=0.02)
-        assert way["ear_gap_share"] > 0
+    # Of 1 % of 250 packets, FEC may restore all that one way loses.
+    assert sum(way["ear_gap_share"] for way in ways) > 0
 
 
 def test_the_same_seed_sounds_the_same(tmp_path: Path) -> None:

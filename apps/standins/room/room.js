@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One party of a room: publishes its camera in layers, and shows the parties in ?tiles, each in its place on the screen:
-// {"2": [x, y, width, height]} in px. captures/call.js tells of the connection; this page of joining, and of each tile's
-// first picture and changes of height.
+// One party of a room: publishes its camera in layers, and if it ?speaks its microphone, and shows and plays the parties in
+// ?tiles, each in its place on the screen: {"2": [x, y, width, height]} in px. A bar above a tile marks an active speaker.
+// captures/call.js reports the connection, captures/sound.js the sound; this page reports joining, each tile's first
+// picture and changes of height, and the active speakers.
 'use strict';
 
 (async () => {
@@ -11,7 +12,9 @@
   const places = given('tiles');
   const layers = given('layers').map((layer) => new VideoPreset(...layer)); // width, height, bit/s, frames/s; best last
   const best = layers.at(-1);
+  const [SPURT_MS, PAUSE_MS] = [1000, 600];
   const svc = given('svc');
+  const raw = { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 };
 
   const now = () => performance.timeOrigin + performance.now(); // ms
   const keep = (event, detail, at = now()) => window.__sojourn.keep({ t: Math.round(at * 1e3) / 1e6, event, detail });
@@ -22,11 +25,32 @@
   const tracks = {}; // party by track, for captures/call.js
   window.__sojourn.tiles = { heights, tracks };
 
+  const bars = Object.fromEntries(Object.entries(places).map(([party, lengths]) => {
+    const [left, top, width] = lengths.map((length) => `${length}px`);
+    const bar = document.createElement('div');
+    Object.assign(bar.style, { left, top, width });
+    bar.hidden = true;
+    document.body.append(bar);
+    return [party, bar];
+  }));
+
+  function play(track, party) {
+    if (track.kind === Track.Kind.Video) return show(track, party);
+    track.attach();
+    return window.__sojourn.hear(track.mediaStreamTrack).catch((error) => fail(String(error)));
+  }
+
+  // Speech has pauses, in which a receiver shortens its jitter buffer: it cannot do so within tones of 20 ms.
+  function converse(mouth) {
+    keep('muted', !mouth.enabled);
+    setTimeout(() => { mouth.enabled = !mouth.enabled; converse(mouth); }, mouth.enabled ? SPURT_MS : PAUSE_MS);
+  }
+
   function show(track, party) {
     const video = track.attach();
     const [left, top, width, height] = places[party].map((length) => `${length}px`);
     Object.assign(video.style, { left, top, width, height });
-    document.body.append(video);
+    document.body.prepend(video);
     tracks[track.mediaStreamTrack.id] = party;
     const note = (_, { expectedDisplayTime, height: lines }) => {
       if (lines !== heights[party]) {
@@ -40,6 +64,7 @@
 
   const camera = await navigator.mediaDevices.getUserMedia({
     video: { width: { exact: best.width }, height: { exact: best.height } },
+    audio: given('speaks') && raw,
   });
   const [picture] = camera.getVideoTracks();
   picture.onended = () => fail('the camera has ended');
@@ -47,11 +72,17 @@
   const room = new Room();
   const subscribe = (publication, { identity }) => { if (identity in places) publication.setSubscribed(true); };
   room.on(RoomEvent.TrackPublished, subscribe);
-  room.on(RoomEvent.TrackSubscribed, (track, _, { identity }) => show(track, identity));
+  room.on(RoomEvent.TrackSubscribed, (track, _, { identity }) => play(track, identity));
   room.on(RoomEvent.TrackUnsubscribed, (track, _, { identity }) => {
-    for (const video of track.detach()) video.remove();
+    for (const element of track.detach()) element.remove();
+    if (track.kind !== Track.Kind.Video) return;
     keep('tile', [Number(identity), 0]);
     delete heights[identity];
+  });
+  room.on(RoomEvent.ActiveSpeakersChanged, (parties) => {
+    const speak = parties.map(({ identity }) => Number(identity)).sort();
+    for (const [party, bar] of Object.entries(bars)) bar.hidden = !speak.includes(Number(party));
+    keep('speakers', speak);
   });
   room.on(RoomEvent.Reconnecting, () => keep('reconnecting'));
   room.on(RoomEvent.Reconnected, () => keep('reconnected'));
@@ -69,5 +100,15 @@
     backupCodec: false,
     ...(svc ? { videoCodec: 'vp9', scalabilityMode: 'L3T3_KEY' } : { videoSimulcastLayers: layers.slice(0, -1) }),
   });
+  for (const voice of camera.getAudioTracks()) {
+    voice.onended = () => fail('the microphone has ended');
+    const mouth = voice.clone(); // captures/sound.js taps the other, which has no pauses
+    // As in a call: 32 kbit/s without DTX, to which tones are noise. LiveKit's default RED stays on.
+    await room.localParticipant.publishTrack(mouth, {
+      source: Track.Source.Microphone, audioPreset: { maxBitrate: 32_000 }, dtx: false,
+    });
+    window.__sojourn.speak(voice).catch((error) => fail(String(error)));
+    converse(mouth);
+  }
   keep('published');
 })();

@@ -93,7 +93,7 @@ def test_the_client_sees_all_others_the_other_end_the_client_and_others_nobody(t
         def _path(self, end: object) -> dict[str, Any]:
             return {"port": 50_000}
 
-    room: Any = Entered(parties=4)
+    room: Any = Entered(parties=4, sound=True)
     (film := tmp_path / "camera.y4m").touch()
     room._driver, room._cameras = Unopened, [Camera(film, 1280, 720)]
     here = Place("local")
@@ -103,6 +103,8 @@ def test_the_client_sees_all_others_the_other_end_the_client_and_others_nobody(t
     assert [read(query["token"][0])["sub"] for query in queries] == ["3", "4", "2", "1"]
     assert [[*json.loads(query["tiles"][0])] for query in queries] == [[], [], ["1"], ["2", "3", "4"]]
     assert {query["layers"][0] for query in queries} == {json.dumps(LAYERS)}
+    assert [json.loads(query["speaks"][0]) for query in queries] == [False, False, True, True]
     assert ["--headless" in arguments for *_, arguments in opened] == [True, True, False, False]
     facts = room.facts
     assert facts["call"]["client_port"] == 50_000 and len(facts["room"]["tiles"]) == 3
+    assert facts["call"]["sound"] and "sound" not in BrowserRoom().facts["call"]

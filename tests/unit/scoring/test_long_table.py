@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.scoring.long_table import ALONE, COLUMNS, frame, rows_of
 from sojourn.scoring.schema.metric import unit_of
-from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.schema.scores import LayerStep, PartyScores, Scores
 from tests.unit.harness.conftest import scores
 
 __all__ = ["scores"]  # a fixture
@@ -25,6 +25,28 @@ def test_a_victims_run_has_a_row_a_phase_and_metric(scores: Scores) -> None:
     harm = scores.harm[0]
     assert found[harm.phase, harm.contender, f"harm.{harm.metric}"] == harm.harm
     assert not {"start", "end", "height_seconds", "name"} & {row.metric for row in rows}
+
+
+def test_a_room_has_rows_of_every_party(scores: Scores) -> None:
+    step = LayerStep(
+        t=1,
+        direction="down",
+        mbps=8,
+        seconds=9,
+        first_drop_s=None,
+        lowest_height=360,
+        before_height=720,
+        recovery_s=inf,
+    )
+    party = PartyScores(
+        party=3, first_picture_s=0.2, phases=scores.phases, harm=scores.harm, renditions=[], freezes=[], steps=[step]
+    )
+    rows = rows_of(scores.model_copy(update={"parties": [party]}))
+    found = {(row.phase, row.metric): (row.value, row.unit) for row in rows if row.metric.startswith("parties.3.")}
+    first = scores.phases[0]
+    assert found[first.name, "parties.3.victim_mbps"] == (first.victim_mbps, "Mbit/s")
+    assert found[first.name, "parties.3.steps.0.recovery_s"] == (inf, "s")
+    assert found[scores.harm[0].phase, f"parties.3.harm.{scores.harm[0].metric}"] == (scores.harm[0].harm, "")
 
 
 def test_a_cells_run_has_a_row_a_path() -> None:

@@ -13,9 +13,11 @@ from sojourn.scoring.evidence import RecordedPhase, Setting, needed
 from sojourn.scoring.gates.calls import room_complete
 from sojourn.scoring.picture.rendition import Segment
 from sojourn.scoring.picture.shown import Picture
-from sojourn.scoring.room import first_picture_s, layer_steps, rate_mbps, received
+from sojourn.scoring.room import first_picture_s, layer_steps, rate_mbps, received, speaking
 
-ROOM = {
+ROOM: dict[str, Any] = {
+    "rate_down_bps": 8e6,
+    "rate_up_bps": 8e6,
     "room": {"tiles": [{"party": party, "place": [0, 0, 640, 360]} for party in (2, 3, 4)]},
     "call": {"width": 1280},
 }  # fmt: skip
@@ -31,15 +33,54 @@ def test_layers_fall_after_a_step_and_climb_after_the_next() -> None:
         segments=[Segment(90, 122, 720), Segment(122, 125, 360), Segment(125, 147, 180), Segment(147, 160, 720)]
     )
     fall, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8), (30, "up", 1)), seen, "down")
-    assert (fall.t, fall.mbps, fall.first_drop_s, fall.lowest_height, fall.full_after_s) == (20, 1.5, 2, 180, inf)
-    assert (climb.t, climb.first_drop_s, climb.lowest_height, climb.full_after_s) == (40, None, 180, 7)
+    assert (fall.t, fall.mbps, fall.seconds, fall.first_drop_s, fall.lowest_height) == (20, 1.5, 20, 2, 180)
+    assert (climb.t, climb.seconds, climb.first_drop_s, climb.lowest_height) == (40, 20, None, 180)
+    assert (climb.before_height, climb.recovery_s) == (720, 7) and (fall.before_height, fall.recovery_s) == (None, None)
+    (up,) = layer_steps(setting((20, "down", 1.5), (30, "up", 1)), seen, "up")
+    assert (up.t, up.recovery_s) == (30, None)
+
+
+@pytest.mark.parametrize(
+    ("segments", "recovery_s"),
+    [
+        ([Segment(90, 122, 360), Segment(122, 145, 180), Segment(145, 160, 360)], 5),  # to its height before the dip
+        ([Segment(90, 122, 720), Segment(122, 160, 360)], inf),
+        ([Segment(90, 122, 720), Segment(122, 157, 360), Segment(157, 160, 720)], inf),  # too late to say
+        ([Segment(90, 122, 720), Segment(122, 145, 360), Segment(145, 148, 720), Segment(148, 160, 360)], inf),
+        ([Segment(90, 122, 720), Segment(122, 143, 360), Segment(143, 150, 720), Segment(150, 160, 360)], 3),
+        ([Segment(90, 160, 720)], 0),
+    ],
+)
+def test_a_dip_is_over_when_the_picture_is_back_at_its_height_and_keeps_it(
+    segments: list[Segment], recovery_s: float
+) -> None:
+    _, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8)), Picture(segments=segments), "down")
+    assert climb.recovery_s == recovery_s
+
+
+def test_a_dip_with_several_steps_has_one_height_before_it() -> None:
+    seen = Picture(segments=[Segment(90, 121, 720), Segment(121, 152, 180), Segment(152, 160, 720)])
+    steps = layer_steps(
+        setting((20, "down", 4), (25, "down", 1), (40, "down", 4), (50, "down", 8), (55, "down", 20)), seen, "down"
+    )
+    assert [step.before_height for step in steps] == [None, None, 720, 720, None]
+    assert [step.recovery_s for step in steps] == [None, None, inf, inf, None]
 
 
 def test_a_picture_that_keeps_its_layers_neither_falls_nor_has_to_recover() -> None:
     (step,) = layer_steps(setting((20, "down", 6)), Picture(segments=[Segment(90, 160, 720)]), "down")
-    assert (step.first_drop_s, step.lowest_height, step.full_after_s) == (None, 720, 0)
+    assert (step.first_drop_s, step.lowest_height, step.recovery_s) == (None, 720, None)
     (unseen,) = layer_steps(setting((20, "down", 6)), Picture(), "down")
-    assert (unseen.first_drop_s, unseen.lowest_height, unseen.full_after_s) == (None, None, None)
+    assert (unseen.first_drop_s, unseen.lowest_height, unseen.before_height) == (None, None, None)
+
+
+def test_a_party_speaks_while_its_viewer_shows_it_as_an_active_speaker() -> None:
+    lines = [
+        {"t": t, "event": "speakers", "detail": parties}
+        for t, parties in ((95, [2]), (103, [1, 2]), (110, [1]), (112, []))
+    ] + [{"t": 113.0, "event": "joined"}, {"t": 115, "event": "speakers", "detail": [2]}]
+    assert speaking(lines, 2, (100, 120)) == [(0, 10), (15, 20)]
+    assert speaking(lines, 1, (100, 120)) == [(3, 12)] and speaking(lines, 3, (100, 120)) == []
 
 
 def test_the_first_picture_of_a_party_counts_from_the_clients_joining() -> None:

@@ -50,6 +50,27 @@ def test_a_lost_part_is_never_heard_and_what_comes_after_a_pause_is_late(tmp_pat
     assert (last["delay_ms"] - (DELAY_S + 0.3) * 1e3).abs().max() < 0.1  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("shortened_s", [0, 0.2])
+def test_a_pause_is_neither_lost_nor_a_gap_and_what_is_lost_next_to_it_is(tmp_path: Path, shortened_s: float) -> None:
+    said = spoken(6, PLACE_S)
+    said[2000 * MS : 2600 * MS] = 0  # muted, and shortened at the ear
+    said[3000 * MS : 3100 * MS] = 0  # lost
+    came = np.concatenate([quiet(1), said[: 2000 * MS], said[round((2 + shortened_s) * 1e3) * MS :]])
+    write_flac(came, tmp_path / SOUND)
+    muted = [{"t": T + t, "event": "muted", "detail": on} for t, on in ((0, False), (2, True), (2.6, False))]
+    lines = [ear_line(T + DELAY_S - 1)]
+    heard, unmuted = (ear(lines, [mouth_line(T, PLACE_S), *it], tmp_path / SOUND) for it in (muted, []))
+    assert heard is not None and unmuted is not None
+    lost = heard.tones.filter(pl.col("delay_ms").is_null())
+    assert lost.height == pytest.approx(5, abs=1) and lost["t"][0] == pytest.approx(T + 3, abs=0.021)
+    assert heard.tones.filter(pl.col("t").is_between(T + 2, T + 2.6)).is_empty()
+    after = heard.ear.filter(pl.col("t") > T + DELAY_S + 0.1)
+    assert after["gap"].sum() == pytest.approx(100, abs=5)
+    assert unmuted.tones["delay_ms"].null_count() == pytest.approx(35, abs=2)
+    last = heard.tones.filter(pl.col("t") > T + 3.2)
+    assert (last["delay_ms"] - (DELAY_S - shortened_s) * 1e3).abs().max() < 0.1  # type: ignore[operator]
+
+
 def test_what_is_heard_again_is_repeated(tmp_path: Path) -> None:
     said = spoken(4, PLACE_S)
     heard = listened(tmp_path, np.concatenate([quiet(1), said[: 2000 * MS], said[1985 * MS :]]))

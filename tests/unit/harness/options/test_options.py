@@ -257,6 +257,7 @@ def test_rates_step_over_the_timeline() -> None:
     [
         ({"service": "call"}, True, "on"),
         ({"service": "call", "call-sound": "off"}, False, "off"),
+        ({"service": "room"}, True, "on"),
         ({"service": "call", "lab": "virtual"}, False, None),
         ({"service": "o2tv"}, False, None),
     ],

@@ -121,6 +121,18 @@ def test_chosen_players_decide_the_tables_that_name_them(checkout: Path) -> None
         assert ("players" in digests(table, checkout)) == bool(parts)
 
 
+def test_a_room_decides_the_tables_that_name_it_and_no_table_of_calls(checkout: Path) -> None:
+    room = TABLE.model_copy(update={"commands": ("map rtt=10ms,20ms --service=room",), "table": "calls"})
+    call = TABLE.model_copy(update={"commands": ("map rtt=10ms,20ms --service=call",), "table": "calls"})
+    before = [digests(table, checkout) for table in (room, call)]
+    for file, changes in (("apps/standins/room/room.js", [True, False]), ("captures/sound.js", [True, True])):
+        with (checkout / file).open("a") as changed:
+            changed.write("\n")
+        after = [digests(table, checkout) for table in (room, call)]
+        assert [one != other for one, other in zip(before, after, strict=True)] == changes, file
+        before = after
+
+
 @pytest.mark.parametrize(
     ("command", "file"),
     [
@@ -261,6 +273,8 @@ def test_a_flow_that_got_nothing_has_a_rate_and_no_share() -> None:
         ("map", "map rtt=10ms,20ms", [1], None),
         ("overview", "harm --scenario=access-line", [1], None),
         ("media", "matrix l4s-media", [2], None),
+        ("calls", "map qdisc=pfifo,dualpi2 --service=room", [1], None),
+        ("dips", "map rate-up=8mbit --service=room", [1], None),
         ("published", "matrix s1", [2], None),
         ("film", "harm", [0, 1], "interrupted"),
         ("harm", "harm --repeat=6", [1], "interrupted"),

@@ -9,19 +9,38 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sojourn.harness.report.grids import layer_steps_table, room_table
+from sojourn.harness.report.grids import layer_steps_table, room_sound_table, room_table
 from sojourn.harness.report.run_page import page
 from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.report.timeline import panels
-from sojourn.scoring.schema.scores import LayerStep, PartyScores, RenditionChange, Scores
+from sojourn.scoring.schema.scores import Harm, LayerStep, PartyScores, RenditionChange, Scores
 from sojourn.scoring.time_series import run_series
 
 
 def with_parties(scores: Scores) -> Scores:
     """Return a room of two: the client's picture keeps 720 lines, the other falls to 180 for 10 s."""
     steps = [
-        LayerStep(t=5, direction="down", mbps=1.5, first_drop_s=2, lowest_height=180, full_after_s=inf),
-        LayerStep(t=15, direction="down", mbps=8, first_drop_s=None, lowest_height=180, full_after_s=3.5),
+        LayerStep(t=5, direction="down", mbps=1.5, seconds=10, first_drop_s=2, lowest_height=180),
+        LayerStep(
+            t=15,
+            direction="down",
+            mbps=8,
+            seconds=5,
+            first_drop_s=None,
+            lowest_height=180,
+            before_height=720,
+            recovery_s=3.5,
+        ),
+        LayerStep(
+            t=20,
+            direction="down",
+            mbps=9,
+            seconds=12,
+            first_drop_s=None,
+            lowest_height=180,
+            before_height=720,
+            recovery_s=inf,
+        ),
     ]
     changes = [
         RenditionChange(t=t, before=a, after=b, drop=a > b, phase=None) for t, a, b in ((7, 720, 180), (17, 180, 720))
@@ -43,9 +62,36 @@ def test_every_party_has_a_row_per_phase_with_its_first_picture(scores: Scores) 
 
 
 def test_steps_are_in_order_with_their_times(scores: Scores) -> None:
-    fall, climb = layer_steps_table(with_parties(scores)).rows
-    assert fall.cells == ["5.0 s: down 1.5 Mbit/s", "2", "2", "180p", "not reached"]
-    assert climb.cells == ["15.0 s: down 8 Mbit/s", "2", "–", "180p", "3.50"]
+    fall, climb, stays = layer_steps_table(with_parties(scores)).rows
+    assert fall.cells == ["5.0 s: down 1.5 Mbit/s", "2", "2", "180p", "–", "–"]
+    assert climb.cells == ["15.0 s: down 8 Mbit/s", "2", "–", "180p", "720p", "3.50"]
+    assert stays.cells == ["20.0 s: down 9 Mbit/s", "2", "–", "180p", "720p", "> 12.0"]
+
+
+def test_the_harm_to_each_party_is_in_its_row_and_marked(scores: Scores) -> None:
+    shown = with_parties(scores)
+    phase = next(phase for phase in scores.phases if phase.contender)
+    harm = Harm(
+        phase=phase.name, contender=phase.contender or "", metric="frames_in_time", better="more", solo=1, value=0.7,
+        harm=0.3,
+    )  # fmt: skip
+    hurt = shown.parties[1].model_copy(update={"harm": [harm]})
+    grid = room_table(shown.model_copy(update={"parties": [shown.parties[0], hurt], "primary": "frames_in_time"}))
+    assert grid.heads[-1] == "harm" and "harm" not in room_table(shown).heads
+    (marked,) = (row for row in grid.rows if row.hurt)
+    assert marked.cells[-1] == "0.30" and marked.hurt == {len(marked.cells) - 1}
+    assert [row.cells[-1] for row in grid.rows].count("–") == len(grid.rows) - 1
+
+
+def test_the_sound_of_a_party_that_speaks_has_a_row_per_phase(scores: Scores) -> None:
+    shown = with_parties(scores)
+    assert not room_sound_table(shown).rows
+    first, *others = shown.parties[1].phases
+    spoken = first.model_copy(update={"ear_p50_ms": 52.5, "ear_gap_share": 0.01, "r_factor": 91.0})
+    speaks = [(first.start - 3, (first.start + first.end) / 2)]
+    heard = shown.parties[1].model_copy(update={"phases": [spoken, *others], "speaks": speaks})
+    (row,) = room_sound_table(shown.model_copy(update={"parties": [shown.parties[0], heard]})).rows
+    assert row.cells[:3] == ["2", first.name, "52.50"] and row.cells[-2:] == ["91", "50.00%"]
 
 
 def test_the_timeline_has_a_band_for_each_party(scores: Scores, tmp_path: Path) -> None:
@@ -64,4 +110,4 @@ def test_page_and_terminal_show_it(scores: Scores, tmp_path: Path) -> None:
     text = page(tmp_path, shown)
     assert "<h2>Room</h2>" in text and "1.5 Mbit/s" in text and "<h2>Room</h2>" not in page(tmp_path, scores)
     print_scores(shown, tmp_path, Console(file=out, width=200))
-    assert "first picture" in out.getvalue() and "full again" in out.getvalue()
+    assert "first picture" in out.getvalue() and "recovery" in out.getvalue()

@@ -8,11 +8,13 @@ import polars as pl
 import pytest
 
 from sojourn.apps.room import places
+from sojourn.scoring.metrics import Observations
 from sojourn.scoring.picture import strip
 from sojourn.scoring.picture.freezes import Freeze, displayed, fps_series
 from sojourn.scoring.picture.rendition import Segment
 from sojourn.scoring.picture.shown import Picture
 from sojourn.scoring.picture.tiles import mean_segments, segments, strip_box, together, union
+from sojourn.scoring.sound.ear import Sound
 
 
 @pytest.mark.parametrize("parties", range(2, 9))
@@ -69,6 +71,15 @@ def test_the_frames_of_a_room_are_those_of_all_tiles() -> None:
     assert whole.tiles == 2 and whole.delays.height == whole.frames.height == 160
     assert fps_series(whole.changes, (1.01, 3.01))[0] / whole.tiles == pytest.approx(20)
     assert whole.stalls == [Freeze(1, 2, "stall", False)]
+
+
+def test_the_sound_of_a_room_is_in_sync_with_the_tile_that_speaks() -> None:
+    speaker, other = tile(30), tile(10)
+    other.delays = other.delays.with_columns(delay_ms=pl.lit(500.0)) if other.delays is not None else None
+    tones = pl.DataFrame({"t": [n * 0.02 for n in range(200)], "delay_ms": [60.0] * 200})
+    ear = pl.DataFrame({"t": tones["t"], "gap": [False] * 200, "repeated": [False] * 200})
+    seen = Observations(together([speaker, other]), 30, sound=Sound(tones, ear))
+    assert seen.metrics([(0, 4)])["lip_sync_p50_ms"] == pytest.approx(-10)
 
 
 def test_a_room_with_an_unreadable_tile_has_no_picture() -> None:
