@@ -59,6 +59,7 @@ def test_the_log_of_frames_has_the_heights_of_the_strip(player: str, tmp_path: P
 def test_the_latency_is_that_of_the_picture_on_the_screen(player: str, tmp_path: Path) -> None:
     """The strip's frame, and so when it was broadcast, says how late it is shown."""
     run = valid_run(tmp_path, "--service=iptv", f"--player={player}", "--target-latency=3")
+    assert load_run(run).scores.phases[0].stalls == 0, "alone it does not wait for the broadcast"
     lab = json.loads((run / "lab.json").read_text())
     frames, fps = lab["clip"]["frames"], lab["clip"]["fps"]
     shown = TABLES["frames"].of(run).drop_nulls("frame").sort("t")
