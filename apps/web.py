@@ -94,17 +94,18 @@ class Web(Service):
         )
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        from sojourn.apps.standins.web.har import HarError, read_har
+        from sojourn.apps.standins.har import HarFormatError
+        from sojourn.apps.standins.web.har import read_pages
         from sojourn.apps.standins.web.pages import drawn_pages
         from sojourn.apps.standins.web.site import ensure_site
 
         try:
-            pages = read_har(self._har) if self._har else drawn_pages(self.seed, PAGES)
+            pages = read_pages(self._har) if self._har else drawn_pages(self.seed, PAGES)
             self._site = ensure_site(pages, self.seed)
             if self.server == "noq":
                 ensure_certificate()
                 self._program = ensure_server()
-        except HarError as error:
+        except HarFormatError as error:
             raise ServiceError(f"--url={error}", code=error.code) from error
         except OriginError as error:
             raise ServiceError(str(error), code=error.code) from error

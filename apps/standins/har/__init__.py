@@ -11,10 +11,10 @@ import binascii
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from sojourn.hardware.machine import json_text
 from sojourn.hardware.machine.errors import CodedError
@@ -22,13 +22,14 @@ from sojourn.hardware.machine.messages import first_wrong, printable
 
 LARGEST = 256 << 20
 """Largest HAR that is read, bytes: about 2 minutes of film at 10 Mbit/s with its bodies, and hours without."""
-_MOST_VALUES = 1 << 23
+#: Values, those included that are only within the texts of bodies.
+_MOST_VALUES = 1 << 24
 _MOST_ENTRIES = 50_000
 _VERSIONS = ("1.1", "1.2")
-#: Sizes of requests and answers, bytes; -1: not known.
-_Size = Annotated[int, Field(ge=-1, le=1 << 40)]
-#: Times in ms, as the format has them; -1: does not apply.
-_Ms = Annotated[float, Field(ge=-1, le=1e9)]
+#: Sizes of requests and answers, bytes; below 0 or null: not known. Chromium subtracts heads that it did not receive.
+_Size = Annotated[int, BeforeValidator(lambda size: -1 if size is None else size), Field(le=1 << 40)]
+#: Times in ms, as the format has them; below 0 or null: does not apply.
+_Ms = Annotated[float | None, Field(le=1e9)]
 
 
 class HarFormatError(CodedError):
@@ -46,7 +47,7 @@ class _Named(_Part):
 
 class _Content(_Part):
     size: _Size = -1
-    mimeType: str = ""
+    mimeType: str | None = None
     text: str | None = None
     encoding: str = ""
 
@@ -55,6 +56,7 @@ class _Request(_Part):
     method: str
     url: str
     httpVersion: str = ""
+    headers: tuple[_Named, ...] = ()
     headersSize: _Size = -1
     bodySize: _Size = -1
 
@@ -63,20 +65,22 @@ class _Response(_Part):
     status: int
     headers: tuple[_Named, ...] = ()
     bodySize: _Size = -1
+    transferSize: _Size = Field(-1, alias="_transferSize")
     content: _Content = _Content()
 
 
 class _Timings(_Part):
-    blocked: _Ms | None = -1
-    dns: _Ms | None = -1
-    connect: _Ms | None = -1
-    ssl: _Ms | None = -1
-    send: _Ms | None = -1
-    wait: _Ms | None = -1
-    receive: _Ms | None = -1
+    blocked: _Ms = -1
+    dns: _Ms = -1
+    connect: _Ms = -1
+    ssl: _Ms = -1
+    send: _Ms = -1
+    wait: _Ms = -1
+    receive: _Ms = -1
 
 
-class _ExchangeEntry(_Part):
+class _ExchangeEntry(_Part, extra="allow"):
+    pageref: str | None = None
     startedDateTime: AwareDatetime
     time: _Ms = -1
     request: _Request
@@ -89,9 +93,14 @@ class _Creator(_Part):
     version: str = ""
 
 
+class _RecordedPage(_Part):
+    id: str
+
+
 class _Log(_Part):
     version: str
     creator: _Creator = _Creator()
+    pages: tuple[_RecordedPage, ...] | None = None
     entries: tuple[_ExchangeEntry, ...]
 
 
@@ -105,9 +114,12 @@ class Exchange:
 
     number: int
     """Its place in the recording, from 0 on."""
+    page: str | None
+    """The name of the page that requested it, if the recording has it."""
     started: float
     method: str
     url: str
+    referrer: str
     protocol: str
     request_bytes: int | None
     """Of the head and the body, if the recording has both."""
@@ -118,6 +130,8 @@ class Exchange:
     """The answer's media type in small letters, without parameters."""
     size: int | None
     """Of the answer's body as it was sent; None: not known."""
+    received: int | None
+    """Of the answer's body that arrived; without a record of them, of the transfer or of the content."""
     connect_s: float | None
     """From the first packet of a new connection to its end of TCP's handshake; None: no new connection."""
     wait_s: float | None
@@ -126,6 +140,8 @@ class Exchange:
     """From the first byte of the answer to the last."""
     took_s: float
     """From the start of the request to the last byte of the answer."""
+    further: Mapping[str, Any]
+    """Other fields of the entry, unchecked: `cache`, and `_initiator` and others that the format does not define."""
     _text: str | None
     _encoding: str
 
@@ -154,9 +170,10 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Har:
-    """A recording: the exchanges in the order of their starts, and the program that recorded them."""
+    """A recording: the exchanges in the order of their starts, the names of pages, and the program that recorded."""
 
     exchanges: tuple[Exchange, ...]
+    pages: tuple[str, ...]
     recorder: str
 
 
@@ -169,7 +186,9 @@ def read_har(file: Path) -> Har:
     except OSError as wrong:
         raise HarFormatError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
     except ValueError as wrong:
-        raise HarFormatError(f"{file}: {wrong}; record it without the bodies of media", code="too-large") from wrong
+        raise HarFormatError(
+            f"{file}: {wrong}; save it without content, for a profile without that of media", code="too-large"
+        ) from wrong
 
 
 def parse_har(content: bytes) -> Har:
@@ -189,7 +208,7 @@ def parse_har(content: bytes) -> Har:
         raise HarFormatError(f"{len(log.entries)} requests; a recording has at most {_MOST_ENTRIES}", code="too-large")
     exchanges = sorted(_exchanges(log.entries), key=lambda it: (it.started, it.number))
     recorder = printable(f"{log.creator.name} {log.creator.version}".strip())[:100]
-    return Har(tuple(exchanges), recorder)
+    return Har(tuple(exchanges), tuple(page.id for page in log.pages or ()), recorder)
 
 
 def _exchanges(entries: tuple[_ExchangeEntry, ...]) -> Iterator[Exchange]:
@@ -198,26 +217,30 @@ def _exchanges(entries: tuple[_ExchangeEntry, ...]) -> Iterator[Exchange]:
             continue  # data:, blob:, ws:, extensions
         _require_plain(number, entry.request.url)
         timings = {name: _seconds(value) for name, value in entry.timings}
-        connect, tls = timings["connect"], timings["ssl"]
-        headers = _headers(entry.response.headers)
+        took, connect, tls = _seconds(entry.time), timings["connect"], timings["ssl"]
+        response, headers = entry.response, _headers(entry.response.headers)
         parts = [it for it in timings.values() if it is not None]
         yield Exchange(
             number=number,
+            page=entry.pageref,
             started=entry.startedDateTime.timestamp(),
             method=entry.request.method.upper(),
             url=entry.request.url,
+            referrer=_headers(entry.request.headers).get("referer", ""),
             protocol=entry.request.httpVersion.lower(),
             request_bytes=_sum(entry.request.headersSize, entry.request.bodySize),
-            status=entry.response.status,
+            status=response.status,
             headers=headers,
-            mime=(headers.get("content-type") or entry.response.content.mimeType).partition(";")[0].strip().lower(),
-            size=_size(entry.response, headers),
+            mime=(headers.get("content-type") or response.content.mimeType or "").partition(";")[0].strip().lower(),
+            size=_size(response, headers),
+            received=_known(response.bodySize, response.transferSize, response.content.size),
             connect_s=None if not connect else max(0.0, connect - (tls or 0.0)),  # ssl is a part of connect
             wait_s=timings["wait"],
             receive_s=timings["receive"],
-            took_s=entry.time / 1000 if entry.time >= 0 else sum(parts),
-            _text=entry.response.content.text,
-            _encoding=entry.response.content.encoding,
+            took_s=sum(parts) if took is None else took,
+            further=entry.model_extra or {},
+            _text=response.content.text,
+            _encoding=response.content.encoding,
         )
 
 
@@ -255,5 +278,8 @@ def _size(response: _Response, headers: Mapping[str, str]) -> int | None:
     length = headers.get("content-length", "")
     declared = int(length) if length.isascii() and length.isdecimal() and len(length) <= 12 else -1
     plain = -1 if headers.get("content-encoding") else response.content.size
-    known = (declared, plain, response.bodySize, response.content.size)
-    return next((size for size in known if size > 0), None)
+    return _known(declared, plain, response.bodySize, response.content.size)
+
+
+def _known(*sizes: int) -> int | None:
+    return next((size for size in sizes if size > 0), None)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from sojourn.apps.base import ServiceError
-from sojourn.apps.standins.web.har import HarError, read_har
+from sojourn.apps.standins.har import HarFormatError
+from sojourn.apps.standins.web.har import read_pages
 from sojourn.apps.standins.web.pages import Resource, WebPage, drawn_pages
 from sojourn.apps.standins.web.site import PageFiles
 from sojourn.apps.web import Web
@@ -58,7 +59,7 @@ def written(folder: Path, content: Any) -> Path:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_same_requests_come_out(tmp_path: Path, form: str, seed: int) -> None:
     (page,) = drawn_pages(seed, 1)
-    (read,) = read_har(written(tmp_path, har_of(page, form)))
+    (read,) = read_pages(written(tmp_path, har_of(page, form)))
     assert len(read.resources) == len(page.resources)
     assert Counter((it.host, it.bytes) for it in read.resources) == Counter(
         (it.host, it.bytes) for it in page.resources
@@ -71,7 +72,8 @@ def test_the_same_requests_come_out(tmp_path: Path, form: str, seed: int) -> Non
 
 def entry(url: str, kind: str = "html", size: int = 5000, status: int = 200, **further: Any) -> dict[str, Any]:
     response = {"status": status, "bodySize": size, "content": {"mimeType": TYPES[kind], "size": size}}
-    return {"request": {"url": url, "headers": []}, "response": response, **further}
+    request = {"method": "GET", "url": url, "headers": []}
+    return {"startedDateTime": "2026-01-01T00:00:00Z", "request": request, "response": response, **further}
 
 
 def log(*entries: dict[str, Any], pages: list[str] | None = None) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def test_what_no_server_sent_is_not_requested(tmp_path: Path) -> None:
         entry("wss://a.example/socket", "data", status=101),
         entry("https://A.example./used.js", "js"),
     )
-    (page,) = read_har(written(tmp_path, log(*entries)))
+    (page,) = read_pages(written(tmp_path, log(*entries)))
     assert [(it.host, it.kind) for it in page.resources] == [("a.example", "html"), ("a.example", "js")]
 
 
@@ -97,7 +99,7 @@ def test_a_redirect_before_the_document_is_requested_too(tmp_path: Path) -> None
         entry("https://www.example/"),
         entry("https://10.0.0.9/x", "js"),
     )
-    (page,) = read_har(written(tmp_path, log(*entries)))
+    (page,) = read_pages(written(tmp_path, log(*entries)))
     assert page.resources == (
         Resource("www.example", "html", 5000),
         Resource("example", "data", 0),
@@ -110,7 +112,7 @@ def test_every_page_of_the_file_is_one(tmp_path: Path) -> None:
         entry(f"https://{name}.example/{n}", kind, pageref=name)
         for name in "ab" for n, kind in enumerate(("html", "js", "image"))
     ]  # fmt: skip
-    pages = read_har(written(tmp_path, log(*entries, pages=["a", "b"])))
+    pages = read_pages(written(tmp_path, log(*entries, pages=["a", "b"])))
     assert [page.hosts for page in pages] == [("a.example",), ("b.example",)]
     assert [len(page.resources) for page in pages] == [3, 3]
 
@@ -121,7 +123,7 @@ def test_what_is_too_small_to_be_a_picture_is_fetched(tmp_path: Path) -> None:
         entry("https://b.example/p.gif", "image", 43),
         entry("https://a.example/f", "font"),
     )
-    (page,) = read_har(written(tmp_path, log(*entries)))
+    (page,) = read_pages(written(tmp_path, log(*entries)))
     assert [(it.kind, it.bytes) for it in page.resources[1:]] == [("data", 43), ("data", 5000)]
     text = PageFiles(page, 1).body(random.Random(1), 0).decode()
     assert 'L("tiny","//b.example/p1/1.bin")' in text and 'L("data","//a.example/p1/2.bin")' in text
@@ -130,11 +132,11 @@ def test_what_is_too_small_to_be_a_picture_is_fetched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "code", "mentioned"),
     [
-        ("{", "invalid-value", "not JSON"),
-        ("[]", "invalid-value", "not a HAR"),
-        ('{"log": {}}', "invalid-value", "entries"),
-        ('{"log": {"entries": [{"request": {}, "response": {"status": 200}}]}}', "invalid-value", "url"),
-        ('{"log": {"entries": []}}', "missing", "no document"),
+        ("{", "damaged", "not a HAR"),
+        ("[]", "damaged", "not a HAR"),
+        ('{"log": {}}', "damaged", "version"),
+        (json.dumps(log(entry("") | {"request": {"method": "GET"}})), "damaged", "url"),
+        (json.dumps(log()), "missing", "no requests"),
         (json.dumps(log(entry("https://a.example/x.js", "js"))), "missing", "no document"),
     ],
 )
@@ -142,12 +144,12 @@ def test_a_broken_file_is_one_line_before_anything_starts(
     tmp_path: Path, content: str, code: Any, mentioned: str
 ) -> None:
     file = written(tmp_path, content)
-    with refusal(HarError, code, file, mentioned):
-        read_har(file)
+    with refusal(HarFormatError, code, file, mentioned):
+        read_pages(file)
     with refusal(ServiceError, code, "--url=", file, mentioned):
         Web(har=file).prepare()
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with refusal(HarError, "unreadable-file", tmp_path / "no.har"):
-        read_har(tmp_path / "no.har")
+    with refusal(HarFormatError, "unreadable-file", tmp_path / "no.har"):
+        read_pages(tmp_path / "no.har")
