@@ -30,9 +30,9 @@ def test_a_scream_call_is_valid_and_proves_its_marks(tmp_path: Path) -> None:
         fields = media(sent)["ecn"]
         assert (fields == ECT1).sum() > 0.995 * len(fields) and 200 < len(fields) < sent.height
     assert (evidence.behind.victim["ecn"] == CE).sum() > 0
-    for ends in zip(scores.phases, scores.far, strict=True):
-        for here, there in (ends, reversed(ends)):
-            received = (here.media_received_ect1 or 0) + (here.media_received_ce or 0)
-            assert received == pytest.approx(there.media_sent_ect1, rel=0.1) and here.media_bleached == 0
-            assert (here.ccfb_received or 0) > 20
+    for here, there in ((scores.phases, scores.far), (scores.far, scores.phases)):
+        # Over all phases: the ends count each second at other times, and the rate falls where Prague begins.
+        received = sum((row.media_received_ect1 or 0) + (row.media_received_ce or 0) for row in here)
+        assert received == pytest.approx(sum(row.media_sent_ect1 or 0 for row in there), rel=0.1)
+        assert all(row.media_bleached == 0 and (row.ccfb_received or 0) > 20 for row in here)
     assert sum(phase.media_received_ce or 0 for phase in scores.phases) > 0
