@@ -50,6 +50,8 @@ class Observations:
     """The foreign probes of --rpm, see `sojourn.scoring.responsiveness.frame`."""
     loads: Sequence[PageLoad] | None = None
     """Loads of web pages; their times are from `start` on."""
+    compared_loads: int = 0
+    """How many of every phase are compared, see `sojourn.scoring.page_loads.compared`."""
     start: float = 0.0
     """Start of the first phase, Unix s."""
     game: Game | None = None
@@ -129,7 +131,9 @@ class Observations:
                     "frames_in_time": (delays["delay_ms"] <= IN_TIME_MS).sum() / delays.height,
                 }
         if self.loads is not None:
-            values |= load_fields(self.loads, [(a - self.start, b - self.start) for a, b in windows])
+            values |= load_fields(
+                self.loads, [(a - self.start, b - self.start) for a, b in windows], self.compared_loads
+            )
         if self.sound is not None:
             lips = self.picture.delays if self.picture.lips is None else self.picture.lips
             values |= sound_fields(self.sound, lips, windows)

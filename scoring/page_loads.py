@@ -9,7 +9,8 @@ where every load ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -56,15 +57,35 @@ def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window],
     return loads
 
 
-def load_fields(loads: Sequence[PageLoad], windows: Sequence[Window]) -> dict[str, Any]:
-    """Return the fields of `Metrics` over the loads that began within these windows, both by the scores' zero (s)."""
+def compared(loads: Iterable[PageLoad], contended: Collection[str]) -> int:
+    """Return how many loads of every phase are compared; `contended` are the names of the phases with a contender.
+
+    All phases have the same pages in the same order, and where pages load slower a phase opens fewer: times over all
+    of its loads would be those of other pages.
+    """
+    begun = Counter(load.phase for load in loads if load.phase)
+    alone = max((count for phase, count in begun.items() if phase not in contended), default=0)
+    return min([alone, *(begun[phase] for phase in contended)])
+
+
+def load_fields(loads: Sequence[PageLoad], windows: Sequence[Window], first: int) -> dict[str, Any]:
+    """Return the fields of `Metrics` over the loads that began within these windows, both by the scores' zero (s).
+
+    Only the `first` loads of every phase count for times, see `compared`.
+    """
     inside = [load for load in loads if any(a <= load.t < b for a, b in windows)]
+    opened = Counter[str | None]()
+    timed = []
+    for load in inside:
+        opened[load.phase] += 1
+        if opened[load.phase] <= first:
+            timed.append(load)
     values: dict[str, Any] = {
         "page_loads": len(inside),
         "page_loads_unfinished": sum(not load.finished for load in inside),
     }
     for name in _SCORED:
-        seen = [observed(load, name) for load in inside]
+        seen = [observed(load, name) for load in timed]
         values |= {f"{name}_p{percent}_ms": percentile(seen, percent) for percent in _PERCENTS}
     return values
 

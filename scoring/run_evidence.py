@@ -19,7 +19,7 @@ from sojourn.scoring.evidence import FAR, RawFiles, RecordedCapture, Setting, Si
 from sojourn.scoring.live_latency import latency_log
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import latency
-from sojourn.scoring.page_loads import page_loads
+from sojourn.scoring.page_loads import compared, page_loads
 from sojourn.scoring.picture.shown import Picture, picture
 from sojourn.scoring.picture.tiles import tiles, together
 from sojourn.scoring.schema import records
@@ -258,6 +258,7 @@ class RunEvidence:
             latency_log(self.files.lines("player.jsonl", records.PLAYER)),
             self.connections,
             self.loads,
+            compared(self.loads or (), [phase.name for phase in self.setting.phases if phase.contender]),
             self.setting.span[0],
             self.game,
         )

@@ -7,7 +7,7 @@ import random
 from math import inf
 from typing import Any
 
-from sojourn.scoring.page_loads import load_fields, page_loads, percentile
+from sojourn.scoring.page_loads import compared, load_fields, page_loads, percentile
 from sojourn.scoring.statistics.numbers import nearest_rank
 
 PHASES = {"solo": (100.0, 110.0), "cubic": (110.5, 120.0)}
@@ -81,7 +81,7 @@ def test_equal_times_of_which_one_was_cut_off() -> None:
 def test_the_fields_of_a_window() -> None:
     lines = [line(101, 1, 0.4), line(103, 3, 0.6), line(109, 9), line(111, 2, 1.5), line(113, 4, 2.5)]
     loads = page_loads(lines, PHASES, 100.0)
-    alone, contended = load_fields(loads, [(0, 10)]), load_fields(loads, [(10.5, 20)])
+    alone, contended = load_fields(loads, [(0, 10)], 9), load_fields(loads, [(10.5, 20)], 9)
     assert (alone["page_loads"], alone["page_loads_unfinished"]) == (3, 1)
     assert (alone["lcp_p50_ms"], alone["load_p50_ms"], alone["load_p95_ms"]) == (600, 3000, 3000)
     assert (
@@ -89,11 +89,22 @@ def test_the_fields_of_a_window() -> None:
         and contended["lcp_p95_ms"] == 2500
         and contended["fcp_p50_ms"] == 250.04
     )
-    assert load_fields(loads, [(0, 10), (10.5, 20)])["page_loads"] == 5
-    assert load_fields(loads, [(50, 60)])["load_p50_ms"] is None
+    assert load_fields(loads, [(0, 10), (10.5, 20)], 9)["page_loads"] == 5
+    assert load_fields(loads, [(50, 60)], 9)["load_p50_ms"] is None
+
+
+def test_phases_are_compared_by_the_same_pages() -> None:
+    # Alone, a third page, a light one, is opened; with the contender there is no time for it.
+    lines = [line(101, 1.4, 1.3), line(104, 1.1, 0.9), line(107, 0.3, 0.2), line(111, 2.0, 1.9), line(115, 1.6, 1.5)]
+    loads = page_loads(lines, PHASES, 100.0)
+    first = compared(loads, [name for name, (begin, _) in PHASES.items() if begin > 105])
+    assert first == 2
+    alone, contended = load_fields(loads, [(0, 10)], first), load_fields(loads, [(10.5, 20)], first)
+    assert (alone["page_loads"], alone["lcp_p50_ms"], contended["lcp_p50_ms"]) == (3, 900, 1500)
+    assert compared(loads, ["no such phase"]) == 0
 
 
 def test_a_page_that_failed_is_never_reached() -> None:
     loads = page_loads([line(101, 1), line(103, None, None, 103.1, fcp_ms=None, failed="no answer")], PHASES, 100.0)
-    fields = load_fields(loads, [(0, 10)])
+    fields = load_fields(loads, [(0, 10)], 9)
     assert fields["load_p50_ms"] == 1000 and fields["load_p95_ms"] == fields["fcp_p95_ms"] == inf
