@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.harness.report.svg import Line, Panel, time_plot
-from sojourn.harness.report.timeline import _FIGURE, _heading, panels, phases
+from sojourn.harness.report.timeline import FIGURE_SIZE, figure_heading, panels, phases
 from sojourn.scoring.schema.scores import PageLoad, Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
@@ -37,7 +37,7 @@ def pages_figure(scores: Scores, run: Path, column: tuple[float, float] | None) 
         loads.lines = [it._replace(kind=kind, name="") for it, kind in kinds]
         return time_plot([goodput, loads], phases(view), "Goodput and page loads", size=column)
     return time_plot(
-        [goodput, loads], phases(view), "Goodput and page loads", size=_FIGURE, heading=_heading(scores, run)
+        [goodput, loads], phases(view), "Goodput and page loads", size=FIGURE_SIZE, heading=figure_heading(scores, run)
     )
 
 

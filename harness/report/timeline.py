@@ -16,7 +16,8 @@ from sojourn.harness.store.loaded import stored_object
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
-_FIGURE = 1000.0, 540.0  # px
+FIGURE_SIZE = 1000.0, 540.0
+"""Width and height of a figure, px."""
 _SMOOTH_S = 5.0
 #: The delays that queues report: whose, and in words.
 _DELAYS = {
@@ -37,7 +38,9 @@ def timeline(view: RunSeries) -> str:
 def figure(scores: Scores, run: Path) -> str:
     """Return goodput and quality over time as SVG, under a heading with the outcome."""
     view = run_series(scores, run)
-    return time_plot(panels(view)[:2], phases(view), "Goodput and quality", size=_FIGURE, heading=_heading(scores, run))
+    return time_plot(
+        panels(view)[:2], phases(view), "Goodput and quality", size=FIGURE_SIZE, heading=figure_heading(scores, run)
+    )
 
 
 def column_figure(scores: Scores, run: Path, size: tuple[float, float]) -> str:
@@ -85,7 +88,7 @@ def _service(run: Path) -> str:
     return str(stored_object(run / "options.json").get("service", ""))
 
 
-def _heading(scores: Scores, run: Path) -> list[str]:
+def figure_heading(scores: Scores, run: Path) -> list[str]:
     """Return what was measured, the worst harm, and the outcome with every contender, one line each."""
     if not scores.validity.valid:
         return [f"{measurement('invalid').text}: {watched(scores, run)}"]
