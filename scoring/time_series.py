@@ -14,7 +14,7 @@ import polars as pl
 from sojourn.scoring.evidence import first_of
 from sojourn.scoring.packets.latency import ProbeError, read_irtt
 from sojourn.scoring.packets.queue_series import Points, QueueSeries, read_queue
-from sojourn.scoring.schema.scores import Curve, PartyScores, PhaseScores, Scores, rate_steps
+from sojourn.scoring.schema.scores import Curve, PageLoad, PartyScores, PhaseScores, Scores, rate_steps
 from sojourn.traffic.probes import PROBES, LatencyProbe
 
 #: Seconds of a point of the probe's round-trip times: dense enough for a spike, and a page stays small.
@@ -71,6 +71,7 @@ class RunSeries:
     latest: Points = field(default_factory=list)
     inputs_latest: Points = field(default_factory=list)
     """The largest lateness of its ticks and inputs per step, ms."""
+    loads: Sequence[PageLoad] = ()
     parties: dict[int, list[tuple[float, float, int]]] = field(default_factory=dict)
     """Start, end and height of every party's picture in a room."""
     rates: list[tuple[float, float, float]] = field(default_factory=list)
@@ -116,6 +117,7 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         ccdfs=[(name, _shown(getattr(scores, f"{probe.prefix}ccdf"), contenders)) for probe, name in names],
         queue=queue,
         rtts=[one for one in series if one.p50],
+        loads=scores.loads,
         parties={one.party: _quality(one, one.phases[0], end) for one in scores.parties},
         rates=_rates(scores, end),
         ear=_middles(scores, "ear_ms"),

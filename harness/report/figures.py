@@ -14,7 +14,6 @@ from typing import Literal, get_args
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
-from sojourn.harness.report.page_loads import pages_figure
 from sojourn.harness.report.palette import LOOKS, looks, who
 from sojourn.harness.report.picture import PAGE, Style, standalone, write_picture
 from sojourn.harness.report.run_page import ReportError
@@ -122,8 +121,6 @@ def _drawn(place: Path, kind: Kind, column: bool, metric: str) -> str:
     run = valid(load_victim_run(place, "figure")).require_raw_files()
     if kind == "ccdf":
         return _round_trips(run_series(run.scores, place), place, column)
-    if run.scores.loads:
-        return pages_figure(run.scores, place, (_COLUMN, 230.0) if column else None)
     return timeline.column_figure(run.scores, place, (_COLUMN, 230.0)) if column else timeline.figure(run.scores, place)
 
 

@@ -46,7 +46,6 @@ from sojourn.harness.report.headline import (
     title,
 )
 from sojourn.harness.report.html import render
-from sojourn.harness.report.page_loads import pages_timeline
 from sojourn.harness.report.palette import looks, who
 from sojourn.harness.report.published_tables import published_table
 from sojourn.harness.report.svg import Points, ccdf_plot
@@ -116,7 +115,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "published": published_table(scores, service),
         "phases": phase_table(scores),
         "quality": Grid("") if judged is None else quality_table(judged, scores),
-        "timeline_svg": Markup(pages_timeline(view, scores) if scores.loads else timeline(view)),
+        "timeline_svg": Markup(timeline(view)),
         "video": video,
         "sound": "sound.flac" if video and scores.sound_begins is not None and (run / "sound.flac").exists() else "",
         "sound_offset": f"{scores.sound_begins or 0:.3f}",

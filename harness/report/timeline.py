@@ -10,13 +10,14 @@ from statistics import fmean
 
 from sojourn.harness.report.grids import queue_and_rate
 from sojourn.harness.report.headline import measurement, outcomes, sentence, title
+from sojourn.harness.report.page_loads import loads_panel
 from sojourn.harness.report.palette import who
 from sojourn.harness.report.svg import Line, Panel, Points, time_plot
 from sojourn.harness.store.loaded import stored_object
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.time_series import RunSeries, run_series
 
-FIGURE_SIZE = 1000.0, 540.0
+_FIGURE_SIZE = 1000.0, 540.0
 """Width and height of a figure, px."""
 _SMOOTH_S = 5.0
 #: The delays that queues report: whose, and in words.
@@ -32,28 +33,32 @@ _WIDEST = 130
 
 def timeline(view: RunSeries) -> str:
     """Return the timeline of a run's page as SVG."""
-    return time_plot(panels(view), phases(view), "Goodput, quality and queue over time")
+    return time_plot(panels(view), _phases(view), "The run over time")
 
 
 def figure(scores: Scores, run: Path) -> str:
-    """Return goodput and quality over time as SVG, under a heading with the outcome."""
+    """Return goodput and what the victim had over time as SVG, under a heading with the outcome."""
     view = run_series(scores, run)
-    return time_plot(
-        panels(view)[:2], phases(view), "Goodput and quality", size=FIGURE_SIZE, heading=figure_heading(scores, run)
-    )
+    shown, heading = panels(view)[:2], _figure_heading(scores, run)
+    return time_plot(shown, _phases(view), _titles(shown), size=_FIGURE_SIZE, heading=heading)
 
 
 def column_figure(scores: Scores, run: Path, size: tuple[float, float]) -> str:
-    """Return goodput and quality over time as SVG for a column of text: without a heading, dashed instead of coloured.
+    """Return the same figure for a column of text: without a heading and a long key, dashed instead of coloured.
 
     `size` is width and height in px.
     """
     view = run_series(scores, run)
-    goodput, quality = panels(view)[:2]
-    # A column has no room for a long key: the phases name the contenders.
+    shown = goodput, second = panels(view)[:2]
+    # The phases name the contenders.
     goodput.lines = [it._replace(name="victim" if "bold" in it.kind else "") for it in goodput.lines]
-    quality.names = {kind: kind for kind in quality.names}
-    return time_plot([goodput, quality], phases(view), "Goodput and quality", size=size)
+    second.lines = [it._replace(name="") for it in second.lines]
+    second.names = {kind: kind for kind in second.names}
+    return time_plot(shown, _phases(view), _titles(shown), size=size)
+
+
+def _titles(shown: Sequence[Panel]) -> str:
+    return ", ".join(panel.title for panel in shown)
 
 
 def film_plot(view: RunSeries, size: tuple[float, float], stamp: str, next_to: Sequence[RunSeries] = ()) -> str:
@@ -65,7 +70,7 @@ def film_plot(view: RunSeries, size: tuple[float, float], stamp: str, next_to: S
     for place, panel in enumerate(shown):
         if not panel.labels:
             panel.top = max([panel.top, *(other[place].top for other in others if place < len(other))])
-    return time_plot(shown, phases(view), "Goodput, quality and delay", size=size, stamp=stamp)
+    return time_plot(shown, _phases(view), "Goodput, quality and delay", size=size, stamp=stamp)
 
 
 def watched(scores: Scores, run: Path) -> str:
@@ -88,7 +93,7 @@ def _service(run: Path) -> str:
     return str(stored_object(run / "options.json").get("service", ""))
 
 
-def figure_heading(scores: Scores, run: Path) -> list[str]:
+def _figure_heading(scores: Scores, run: Path) -> list[str]:
     """Return what was measured, the worst harm, and the outcome with every contender, one line each."""
     if not scores.validity.valid:
         return [f"{measurement('invalid').text}: {watched(scores, run)}"]
@@ -98,7 +103,10 @@ def figure_heading(scores: Scores, run: Path) -> list[str]:
 
 
 def panels(view: RunSeries) -> list[Panel]:
-    """Return the panels of the timeline: goodput, quality with freezes, probes, a call's sound, the queue's report."""
+    """Return the panels of the timeline: goodput, what the victim had, probes, a call's sound, the queue's report.
+
+    A victim has a picture's quality with its freezes, a room its parties, a game its lateness, pages their loads.
+    """
     rate: Points = [(t, mbps) for start, end, mbps in view.rates for t in (start, end)]
     goodput = Panel("goodput (Mbit/s)", 190, _top(view.victim, view.contender, rate))
     # A player fetches segments: its seconds jump between all and nothing.
@@ -125,7 +133,12 @@ def panels(view: RunSeries) -> list[Panel]:
     drawn = {kind for kind, *_ in quality.spans}
     names = {"stall": "stall of 0.5 s or more", "freeze": "other freeze"}
     quality.names = {kind: name for kind, name in names.items() if kind in drawn}
-    second = _lateness(view) if view.late else _room(view, quality) if view.parties else quality
+    if view.late:
+        second = _lateness(view)
+    elif view.parties:
+        second = _room(view, quality)
+    else:
+        second = loads_panel(view.loads) if view.loads else quality
     strips = [goodput, second]
     for probe in view.rtts:
         of = f"probe ({probe.name}), ms" if probe.name else "probe (ms)"
@@ -202,6 +215,6 @@ def _top(*series: Points) -> float:
     return max((value for points in series for _, value in points if value is not None), default=1.0) * 1.05 or 1.0
 
 
-def phases(view: RunSeries) -> list[tuple[str, str, float, float]]:
+def _phases(view: RunSeries) -> list[tuple[str, str, float, float]]:
     """Return name, css classes, start and end (s) of every phase."""
     return [(p.name, f"contended {who(p.contender)}" if p.contender else "solo", p.start, p.end) for p in view.phases]

@@ -81,7 +81,7 @@ def test_the_tables_of_a_run(recorded: Path, tmp_path: Path, monkeypatch: pytest
     medians = dict(done.names["induced"].group_by("load").agg(pl.median("induced_ms")).rows())
     assert medians == {"alone": pytest.approx(0.15, abs=0.02), "prague": pytest.approx(14.85, abs=0.3)}
     timeline, delays = done.drawings()
-    assert "Goodput and quality" in timeline and ">prague<" in delays
+    assert "quality shown" in timeline and ">prague<" in delays
     assert set(done.names["waits"]["of"]) == {"victim", "contender"}
     assert repr(done.shown[0]).startswith(f"<{run.name}: phases, ")
 
