@@ -9,6 +9,7 @@
   const LEAP_US = 1500; // a block this far from where its predecessors lead begins a new part; devices' timers jitter less
   const EXCERPT_S = 10; // between excerpts
   const EXCERPT = 5760; // samples: five of the speaker's tones and more
+  const [SPURT_MS, PAUSE_MS] = [1000, 600];
   const THINNED = 4; // an excerpt has every fourth sample: the tones are far below its Nyquist frequency
 
   const now = () => performance.timeOrigin + performance.now(); // ms
@@ -49,8 +50,21 @@
     }
   };
 
+  // Returns the track to send of a microphone, and taps it as `speak` does. Speech has pauses, in which a receiver shortens
+  // its jitter buffer: it cannot do so within tones of 20 ms. The tap has none.
+  player.converse = (voice, failed) => {
+    const mouth = voice.clone();
+    const turn = () => {
+      player.keep({ t: Math.round(now() * 1e3) / 1e6, event: 'muted', detail: !mouth.enabled });
+      setTimeout(() => { mouth.enabled = !mouth.enabled; turn(); }, mouth.enabled ? SPURT_MS : PAUSE_MS);
+    };
+    turn();
+    speak(voice).catch((error) => failed(String(error)));
+    return mouth;
+  };
+
   // Every ten seconds, with [index, samples] of an excerpt; samples between excerpts are not counted.
-  player.speak = async (track) => {
+  async function speak(track) {
     for (let count = 0; track.readyState === 'live';) {
       const [reader, first, marks, samples] = [tap(track), count, [], new Int16Array(2 * EXCERPT)];
       let rate;
@@ -66,5 +80,5 @@
       player.keep({ t: now() / 1e3, event: 'spoken', detail: { rate, count, marks, excerpts: [[first, thinned]] } });
       await new Promise((resolve) => { setTimeout(resolve, EXCERPT_S * 1e3); });
     }
-  };
+  }
 })();

@@ -413,7 +413,7 @@ DETAILS: dict[str, Any] = {
 }
 """Type of an event's data: whether an advertisement is shown (captures/player.js); a call's path, and every frame of
 its camera and, in cells, of the other end's (captures/call.js); party and height (lines) of a room's tile from then on,
-the parties that it shows as active speakers, and whether a party has muted itself (apps/standins/room/room.js); a
+the parties that it shows as active speakers (apps/standins/room/room.js); whether a speaker has muted itself; a
 segment that a player requests, and its latency (apps/standins/players/watch.js); the times of a call's sound, and
 excerpts of it (captures/sound.js); position (s), height (lines) and number of a presented frame
 (captures/frames.js); a load of a web page (apps/standins/web/session.py)."""

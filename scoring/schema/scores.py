@@ -45,8 +45,8 @@ class Metrics(BaseModel):
     Their percentiles are infinite if too many loads were cut off before.
     `ear_…` are a call's sound, every 20 ms of it (`sojourn.scoring.sound.ear`): delay from the other end's microphone
     to this end's ear, and as for frames, `ear_loss`, and the shares within the limits of ITU-T G.114. `ear_gap_share`
-    and `ear_repeated_share` are of the time at the ear; `neteq_…` are NetEq's own counters, as shares of its samples,
-    and the mean time that samples waited in its buffer.
+    and `ear_repeated_share` are of the time at the ear without the speaker's pauses; `neteq_…` are NetEq's own
+    counters, as shares of its samples, and the mean time that samples waited in its buffer.
     `lip_sync_p50_ms` is the delay of a picture less that of the sound spoken at its capture, positive where the sound
     is ahead, and `lip_sync_in_limits` the share of pictures within the thresholds of detection of ITU-R BT.1359-1.
     `r_factor` and `mos_cqe` are the E-model's (ITU-T G.107, `sojourn.scoring.sound.emodel`) of the inputs `e_model`:

@@ -43,7 +43,10 @@ class Sound(NamedTuple):
     tones: pl.DataFrame
     """Every 20 ms of the speaker's sound: columns t (Unix s when it was spoken), delay_ms (null: never heard)."""
     ear: pl.DataFrame
-    """Every ms of the listener's sound: columns t (Unix s), gap (nothing of the speaker's), repeated (heard before)."""
+    """Every ms of the listener's sound: columns t (Unix s), gap (nothing of the speaker's), repeated (heard before).
+
+    In the speaker's pauses, gap and repeated are null.
+    """
 
     @property
     def begins(self) -> float | None:
@@ -162,7 +165,9 @@ def _sound(
     place = times - late  # Unix s when this ms was spoken
     gap = np.isnan(place)
     newest = np.fmax.accumulate(np.concatenate([[-np.inf], place[:-1]]))
-    table = pl.DataFrame({"t": times, "gap": gap & ~_quiet(times, late, silent), "repeated": ~gap & (place < newest)})
+    table = pl.DataFrame({"t": times, "gap": gap, "repeated": ~gap & (place < newest)})
+    pause = pl.Series(gap & _quiet(times, late, silent))
+    table = table.with_columns(pl.when(~pause).then(pl.col("gap", "repeated")))
     slots = np.floor((place[~gap] - begun[0]) * 1e3 / _SLOT_MS).astype(np.int64)
     known = (
         pl.DataFrame({"slot": slots, "delay_ms": late[~gap] * 1e3})

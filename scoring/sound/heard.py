@@ -35,6 +35,8 @@ _COARSE = 4
 #: The quietest sound, as RMS of full scale: below it, there is nothing to compare.
 _AUDIBLE = 0.002
 _HOP_MS, _FAR_HOP_MS, _STRETCH_MS, _BACK_MS = 10, 50, 2000, 60
+#: The shortest silence that is a pause of the speaker: a lost packet or two are concealed, or shorter.
+_SILENCE_MS = 60
 #: Within this time, the old lead is preferred to any other: most gaps are losses, which do not change it.
 _BRIDGED_MS = 180
 
@@ -69,9 +71,11 @@ def places(ear: Samples) -> NDArray[np.float64]:
                 mark(at, count, lead)
             break
         # The new lead holds from before the window that showed it, and the old one up to there.
-        begun = max(at, ahead - _BACK_MS)
-        proven = _proven(ear, begun, ahead, new)
-        since = begun if proven.all() else ahead - int(proven[::-1].argmin())
+        since = _silence_end(ear, at, ahead)
+        if since is None:
+            begun = max(at, ahead - _BACK_MS)
+            proven = _proven(ear, begun, ahead, new)
+            since = begun if proven.all() else ahead - int(proven[::-1].argmin())
         if lead is not None:
             mark(at, since, lead)
         end = min(count, ahead + _CLOSE // MS)
@@ -83,6 +87,16 @@ def places(ear: Samples) -> NDArray[np.float64]:
 def _ms(start: int, end: int, lead: int) -> NDArray[np.float64]:
     at: NDArray[np.float64] = np.mod(np.arange(start, end) + lead / MS, code.LOOP_S * 1e3)
     return at
+
+
+def _silence_end(ear: Samples, start: int, end: int) -> int | None:
+    """Return the ms after the longest silence between two ms, in which a receiver changes its delay; None if short."""
+    silent = _sums(np.square(_around(ear, start, end))) < _PROOF * _AUDIBLE**2
+    edges = np.flatnonzero(np.diff(silent, prepend=False, append=False)).reshape(-1, 2)
+    if not len(edges):
+        return None
+    first, after = edges[np.argmax(edges[:, 1] - edges[:, 0])]
+    return start + int(after) if after - first >= _SILENCE_MS else None
 
 
 def _resumed(proven: NDArray[np.bool_]) -> int:

@@ -35,10 +35,9 @@
   peer.getTransceivers()[0].setCodecPreferences(vp8);
   for (const voice of camera.getAudioTracks()) {
     voice.onended = () => fail('the microphone has ended');
-    peer.addTrack(voice, camera);
+    peer.addTrack(window.__sojourn.converse(voice, fail), camera);
     // A picture that is encoded before the sender knows its rate begins at 360 lines, and takes 7 s to its full size.
     await sender.replaceTrack(null);
-    window.__sojourn.speak(voice).catch((error) => fail(String(error)));
   }
 
   const room = new WebSocket(`wss://${location.host}/room`);

@@ -12,7 +12,6 @@
   const places = given('tiles');
   const layers = given('layers').map((layer) => new VideoPreset(...layer)); // width, height, bit/s, frames/s; best last
   const best = layers.at(-1);
-  const [SPURT_MS, PAUSE_MS] = [1000, 600];
   const svc = given('svc');
   const raw = { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 };
 
@@ -38,12 +37,6 @@
     if (track.kind === Track.Kind.Video) return show(track, party);
     track.attach();
     return window.__sojourn.hear(track.mediaStreamTrack).catch((error) => fail(String(error)));
-  }
-
-  // Speech has pauses, in which a receiver shortens its jitter buffer: it cannot do so within tones of 20 ms.
-  function converse(mouth) {
-    keep('muted', !mouth.enabled);
-    setTimeout(() => { mouth.enabled = !mouth.enabled; converse(mouth); }, mouth.enabled ? SPURT_MS : PAUSE_MS);
   }
 
   function show(track, party) {
@@ -102,13 +95,10 @@
   });
   for (const voice of camera.getAudioTracks()) {
     voice.onended = () => fail('the microphone has ended');
-    const mouth = voice.clone(); // captures/sound.js taps the other, which has no pauses
     // As in a call: 32 kbit/s without DTX, to which tones are noise. LiveKit's default RED stays on.
-    await room.localParticipant.publishTrack(mouth, {
+    await room.localParticipant.publishTrack(window.__sojourn.converse(voice, fail), {
       source: Track.Source.Microphone, audioPreset: { maxBitrate: 32_000 }, dtx: false,
     });
-    window.__sojourn.speak(voice).catch((error) => fail(String(error)));
-    converse(mouth);
   }
   keep('published');
 })();

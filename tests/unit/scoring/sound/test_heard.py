@@ -67,6 +67,17 @@ def test_a_long_silence_and_a_jump_of_seconds_are_survived() -> None:
     assert np.nanmedian(found[3600:]) == START_MS - 1000 and np.isnan(found[3520:]).sum() == 0
 
 
+def test_after_a_pause_sound_has_its_new_place_from_the_start_though_a_packet_is_lost() -> None:
+    sound = spoken(3)
+    sound[1000 * MS : 1600 * MS] = 0
+    sooner = np.concatenate([sound[: 1300 * MS], sound[1330 * MS :]])  # the receiver shortens the pause by 30 ms
+    sooner[1600 * MS : 1640 * MS] = 0
+    found = leads(sooner)
+    assert np.nanmedian(found[1575:1595]) == np.nanmedian(found[1650:]) == START_MS + 30
+    gaps = np.isnan(found)
+    assert gaps[980:].sum() == pytest.approx(570 + 40, abs=8) and gaps[:980].sum() == 0
+
+
 def test_an_excerpt_has_its_place_and_noise_none() -> None:
     assert heard.place(spoken(0.13, 20_000)) == 20_000 * MS
     assert heard.place(np.random.default_rng(2).normal(0, 0.1, 6000).astype(np.float32)) is None
