@@ -261,7 +261,9 @@ class _Recording:
         ends = Ends(lab.client, lab.server, lab.addresses.client, lab.addresses.server)
         for flow_spec in phase.load:
             if flow_spec.contender == VIDEO:
-                yield SecondViewer(second_service(self.options), self.stage)
+                second = second_service(self.options)
+                second.encoder = self.service.encoder
+                yield SecondViewer(second, self.stage)
             elif flow_spec.contender == CALL:
                 yield CallPrograms(ends, logs, f"call-{len(self.phases)}")
             elif flow_spec.contender == GAME:

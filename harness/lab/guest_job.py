@@ -31,19 +31,22 @@ def write_job(job: Path, options: Options, service: Service, folders: Mapping[Pa
 
     The job has no path of the host, and nothing about where, how often or by whom the run is executed.
     """
-    known = {"options": options.for_guest(EVIDENCE).record(), "prepared": service.prepared}
+    film = {"prepared": service.prepared, "encoder": service.encoder.version}
+    known = {"options": options.for_guest(EVIDENCE).record(), **film}
     write(job, known, folders)
 
 
 def read_job(job: Path) -> tuple[Options, Service]:
     """Return the options of the run and its service, with the paths of the guest."""
     from sojourn.apps import SERVICES
+    from sojourn.apps.standins.clip import Encoder
     from sojourn.harness.options.model import Options
 
     known = read(job)
     options = Options.model_validate_json(json.dumps(known["options"]))
     service = SERVICES[options.service].from_options(options)
     service.take(known["prepared"])
+    service.encoder = Encoder(version=known["encoder"])  # by which films are found in the cache
     return options, service
 
 

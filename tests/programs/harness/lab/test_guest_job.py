@@ -15,6 +15,7 @@ import pytest
 from sojourn.apps import SERVICES
 from sojourn.apps.base import Service
 from sojourn.apps.standins.call.camera import Camera
+from sojourn.apps.standins.clip import Encoder
 from sojourn.apps.standins.own_folder import OwnFolder
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
@@ -130,8 +131,11 @@ def test_every_service_with_a_stand_in_can_be_handed_over(tmp_path: Path, name: 
     options = parse_options({"service": name}, SERVICES)
     (tmp_path / "job").mkdir()
     service = SERVICES[name].from_options(options)
+    service.encoder = Encoder(("encode",), "ffmpeg 9")
     write_job(tmp_path / "job", options, service, {})
-    assert without_objects(read_job(tmp_path / "job")[1]) == without_objects(service)
+    inside = read_job(tmp_path / "job")[1]
+    assert without_objects(inside) == without_objects(service)
+    assert inside.encoder.version == "ffmpeg 9", "otherwise no second film is found in the cache"
 
 
 def test_a_page_in_the_users_folder_is_handed_over_with_its_script(tmp_path: Path) -> None:
