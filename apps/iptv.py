@@ -21,7 +21,17 @@ from sojourn.apps.sites import TelevisionPage, read_site
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
 from sojourn.apps.standins.hls import window_segments, write_playlists
 from sojourn.apps.standins.ladder import DEFAULT
-from sojourn.apps.standins.origin import HERE, HOST, PLAYERS, OriginError, Site, ensure_player, player_version
+from sojourn.apps.standins.origin import (
+    HERE,
+    HOST,
+    PLAYERS,
+    OriginError,
+    Site,
+    ensure_certificate,
+    ensure_player,
+    player_version,
+    url_at,
+)
 from sojourn.apps.standins.own_folder import OwnFolder
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.hardware.machine.viewer import for_viewer
@@ -91,9 +101,9 @@ class ChosenPlayer(PageService):
         self._played = played_film(player, run, clip, offered, **settings)  # type: ignore[arg-type]
         return self._played.site, self._played.path
 
-    def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
+    def serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
         if self.target_latency is None:
-            return super()._serve(stage)
+            return super().serve(stage)
         from sojourn.apps.players import start_broadcast
 
         if not self._ready:
@@ -101,8 +111,9 @@ class ChosenPlayer(PageService):
         assert self._clip
         site, path = self.site(stage, self._clip)
         assert self._played and self._played.broadcast
-        self._origin = start_broadcast(stage, site, self._played.broadcast, self.congestion_control)
-        return self._origin.url + path, {"hosts": {HOST: stage.address}, "spki": self._origin.certificate.spki}
+        self.set_congestion_control(stage)
+        self._origin = start_broadcast(stage, site, self._played.broadcast)
+        return url_at(stage.port) + path, {"hosts": {HOST: stage.address}, "spki": ensure_certificate().spki}
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -20,17 +20,15 @@ from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import PageService
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip, ClipError
 from sojourn.apps.standins.origin import (
+    ACCESS_LOG,
     HOST,
-    Origin,
     OriginError,
     Site,
     ensure_certificate,
-    set_congestion_control,
-    set_ecn_of,
+    url_at,
 )
 from sojourn.apps.standins.sabr import sound
 from sojourn.apps.standins.sabr.page import client_version, ensure_page
-from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.process import Process
 
 _SOUND_ITAG = 100
@@ -87,23 +85,20 @@ class SabrStandIn(PageService):
     def address(self) -> tuple[str, tuple[str, ...]]:
         raise ServiceError("--service=sabr has no address", code="unsupported")
 
-    def _serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
+    def serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
         if not self._ready or not self._script:
             self.prepare()
         assert self._clip and self._script and self._sound
-        if self.congestion_control:
-            set_congestion_control(stage.server, self.congestion_control, version=ip_version(stage.address))
-            set_ecn_of(self.congestion_control, stage.server, stage.client)
+        self.set_congestion_control(stage)
         certificate = ensure_certificate()
         (film := stage.run / "sabr.json").write_text(json.dumps(self._formats(self._clip, self._sound), indent=1))
         command = [sys.executable, "-P", "-m", "sojourn.apps.standins.sabr.server", stage.address, str(stage.port)]
         command += [str(certificate.chain), str(certificate.key), str(film)]
-        command += [str(stage.run / "origin.jsonl"), str(self._script)]
-        process = Process.start(stage.server, command, stderr=stage.run / "sabr.log", ready="Running on")
-        self._origin = Origin(process, stage.port, certificate)
+        command += [str(stage.run / ACCESS_LOG), str(self._script)]
+        self._origin = Process.start(stage.server, command, stderr=stage.run / "sabr.log", ready="Running on")
         rungs = (f"{n}:{rung.height}:{bps}" for n, (rung, bps) in enumerate(self._rates(self._clip), 1))
         trusted = {"hosts": {HOST: stage.address}, "spki": certificate.spki}
-        return f"{self._origin.url}/watch?{urlencode({'rungs': ','.join(rungs)})}", trusted
+        return f"{url_at(stage.port)}/watch?{urlencode({'rungs': ','.join(rungs)})}", trusted
 
     @staticmethod
     def _rates(clip: Clip) -> Any:

@@ -16,22 +16,19 @@ from sojourn.apps.base import Stage
 from sojourn.apps.players.manifests import write_broadcast, write_film, write_low_latency
 from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.origin import (
+    ACCESS_LOG,
     HERE,
     PLAYERS,
-    Origin,
     OriginError,
     Site,
     ensure_certificate,
     ensure_player,
     npm_ci,
     player_version,
-    set_congestion_control,
-    set_ecn_of,
 )
 from sojourn.hardware.build_tool import ended
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
-from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.process import Process
 
 if TYPE_CHECKING:
@@ -122,21 +119,17 @@ def played_film(
     return PlayedFilm(Site(ensure_players(), clip.folder, folder, film=True), f"/watch?{urlencode(query)}", broadcast)
 
 
-def start_broadcast(stage: Stage, site: Site, broadcast: Broadcast, control: str | None) -> Origin:
-    """Serve `site` and the chunks of `broadcast` by TCP with this congestion control; None: the host's.
+def start_broadcast(stage: Stage, site: Site, broadcast: Broadcast) -> Process:
+    """Serve `site` and the chunks of `broadcast` by TCP.
 
     Writes broadcast.log and the access log origin.jsonl to the run. Raises OriginError, ProcessError.
     """
-    if control:
-        set_congestion_control(stage.server, control, version=ip_version(stage.address))
-        set_ecn_of(control, stage.server, stage.client)
     certificate = ensure_certificate()
     live = str(site.live)
     command = [sys.executable, "-P", str(_BROADCAST), stage.address, str(stage.port)]
     command += [str(certificate.chain), str(certificate.key), json.dumps(asdict(broadcast)), live]
-    command += [str(stage.run / "origin.jsonl"), str(site.page), str(ensure_player())]
-    process = Process.start(stage.server, command, stderr=stage.run / "broadcast.log", ready="Running on")
-    return Origin(process, stage.port, certificate)
+    command += [str(stage.run / ACCESS_LOG), str(site.page), str(ensure_player())]
+    return Process.start(stage.server, command, stderr=stage.run / "broadcast.log", ready="Running on")
 
 
 def ensure_players() -> Path:

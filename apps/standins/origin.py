@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,8 @@ from sojourn.traffic import rust
 from sojourn.traffic.contender import ACCURATE_ECN, CONTENDERS, ContenderError, set_ecn
 
 HOST = "tv.test"
+ACCESS_LOG = "origin.jsonl"
+"""The file of the run with a line per request."""
 HERE = Path(__file__).parent
 _TLS_EPOCH = 2025
 Http = Literal["h2", "h3"]
@@ -149,17 +152,9 @@ class Origin:
         HTTP/1.1 and 2 are always available, HTTP/3 with http="h3". Writes Caddyfile, caddy.log and the access log
         origin.jsonl to `run`. Raises OriginError without Caddy, ProcessError if it does not start.
         """
-        if not shutil.which("caddy"):
-            raise OriginError("Caddy is missing, which serves the stand-in (apt install caddy)", code="missing-program")
         certificate = ensure_certificate()
-        config = run / "Caddyfile"
-        log = run / "origin.jsonl"
-        config.write_text(caddyfile(address, port, http, certificate, site, ensure_player(), log))
-        home = scratch_folder("-caddy")  # Caddy requires a home, although it stores nothing there
-        command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
-        command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
-        process = Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
-        return cls(process, port, certificate)
+        config = caddyfile(address, port, http, certificate, site, ensure_player(), run / ACCESS_LOG)
+        return cls(start_caddy(place, config, run), port, certificate)
 
     @classmethod
     def start_noq(
@@ -173,17 +168,48 @@ class Origin:
         folders = {"/": site.page, "/media/": site.media}
         folders |= {"/live/": site.live} if site.live else {}
         folders |= {f"/{Path(script).name}": players for script, _ in PLAYERS.values()}
-        command = [str(program), address, str(port), control, str(certificate.chain), str(certificate.key)]
-        command += [str(run / "origin.jsonl"), *(f"{prefix}={folder}" for prefix, folder in folders.items())]
-        process = Process.start(place, command, stderr=run / "noq.log", ready="^serving HTTP/3")
+        process = start_noq(place, address, folders, run, program, control, port=port)
         return cls(process, port, certificate)
 
     @property
     def url(self) -> str:
-        return f"https://{HOST}" + ("" if self.port == 443 else f":{self.port}")
+        return url_at(self.port)
 
     def stop(self) -> None:
         self.process.stop()
+
+
+def url_at(port: int) -> str:
+    """Return the address of the stand-in's origin at this port."""
+    return f"https://{HOST}" + ("" if port == 443 else f":{port}")
+
+
+def start_caddy(place: Place, config: str, run: Path) -> Process:
+    """Run Caddy with a configuration; write Caddyfile and caddy.log to `run`.
+
+    Raises OriginError without Caddy, ProcessError if it does not start.
+    """
+    if not shutil.which("caddy"):
+        raise OriginError("Caddy is missing, which serves the stand-in (apt install caddy)", code="missing-program")
+    (file := run / "Caddyfile").write_text(config)
+    home = scratch_folder("-caddy")  # Caddy requires a home, although it stores nothing there
+    command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
+    command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(file)]
+    return Process.start(place, command, stderr=run / "caddy.log", ready="serving initial configuration")
+
+
+def start_noq(
+    place: Place, address: str, folders: Mapping[str, Path], run: Path, program: Path, control: str, *, port: int
+) -> Process:
+    """Serve `folders` by the prefix of their paths over HTTP/3, with the certificate of HOST.
+
+    `program` is that of `ensure_server`. Writes noq.log and ACCESS_LOG to `run`. Raises ProcessError if it does not
+    start.
+    """
+    its = ensure_certificate()
+    command = [str(program), address, str(port), control, str(its.chain), str(its.key), str(run / ACCESS_LOG)]
+    command += [f"{prefix}={folder}" for prefix, folder in folders.items()]
+    return Process.start(place, command, stderr=run / "noq.log", ready="^serving HTTP/3")
 
 
 def ensure_server() -> Path:

@@ -57,7 +57,7 @@ PARTS: Mapping[str, Sequence[str]] = {
     "path": ("bottleneck/rig.py", "bottleneck/shaper.py", "bottleneck/impairment.py", "bottleneck/spec.py"),
     "player": (
         *("apps/standins/*.py", "apps/standins/*.json", "apps/standins/youtube/*.*", "apps/standins/iptv/*.*"),
-        *("apps/page_service.py", "captures/player.js", "captures/frames.js"),
+        *("apps/browsed.py", "apps/page_service.py", "captures/player.js", "captures/frames.js"),
     ),
     "players": ("apps/players/*.py", "apps/standins/players/*", "apps/standins/broadcast/*.py"),
     "call": (

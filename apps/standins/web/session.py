@@ -76,8 +76,14 @@ class PageVisits:
         """Why no more pages are visited; None while they are."""
         return self._failure
 
-    def sample(self) -> PlayerSample:
-        """Return what is on the screen, for the display."""
+    @property
+    def waits(self) -> int:
+        """Always 0: a page does not play."""
+        return 0
+
+    @property
+    def latest(self) -> PlayerSample:
+        """What is on the screen, for the display."""
         return PlayerSample(
             t=time.time(), playing=True, quality=f"page {self._shown}", width=0, height=0, currentTime=0, buffer=0,
             readyState=4, totalFrames=0, droppedFrames=0, waiting=False,

@@ -5,19 +5,15 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn.apps.base import Stage
-from sojourn.apps.standins.origin import Certificate, Http, OriginError, ensure_certificate
+from sojourn.apps.standins.origin import Certificate, Http, ensure_certificate
 from sojourn.apps.standins.web import bodies
 from sojourn.apps.standins.web.pages import Kind, Resource, WebPage
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.ip import as_host
-from sojourn.hardware.machine.process import Process
-from sojourn.hardware.machine.scratch import scratch_folder
 
 #: The code that makes files: a change makes others.
 _CODE = Path(__file__), Path(bodies.__file__)
@@ -248,29 +244,3 @@ def caddyfile(address: str, port: int, http: Http, site: WebSite, log: Path) -> 
 def certificates(site: WebSite) -> dict[str, Certificate]:
     """Return the certificate of every host."""
     return {host: ensure_certificate(host) for host in site.hosts}
-
-
-def start_caddy(stage: Stage, site: WebSite, http: Http) -> Process:
-    """Serve a site with Caddy, which writes Caddyfile, caddy.log and the access log origin.jsonl to the run.
-
-    Raises OriginError without Caddy, ProcessError if it does not start.
-    """
-    if not shutil.which("caddy"):
-        raise OriginError("Caddy is missing, which serves the pages (apt install caddy)", code="missing-program")
-    config = stage.run / "Caddyfile"
-    config.write_text(caddyfile(stage.address, stage.port, http, site, stage.run / "origin.jsonl"))
-    home = scratch_folder("-caddy")  # Caddy requires a home, although it stores nothing there
-    command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
-    command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
-    return Process.start(stage.server, command, stderr=stage.run / "caddy.log", ready="serving initial configuration")
-
-
-def start_noq(stage: Stage, site: WebSite, program: Path, control: str) -> Process:
-    """Serve a site over HTTP/3 alone, as `sojourn.apps.standins.origin.Origin.start_noq` does; one certificate.
-
-    Browsers trust it for every host by its key, and open a connection for each: its name is of none of them.
-    """
-    its = ensure_certificate()
-    command = [str(program), stage.address, str(stage.port), control, str(its.chain), str(its.key)]
-    command += [str(stage.run / "origin.jsonl"), f"/={site.folder}"]
-    return Process.start(stage.server, command, stderr=stage.run / "noq.log", ready="^serving HTTP/3")
