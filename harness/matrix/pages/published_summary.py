@@ -10,7 +10,7 @@ from math import exp, isinf
 from pathlib import Path
 from typing import Literal
 
-from sojourn.harness.matrix.matrix import Matrix
+from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.pages import published_table
 from sojourn.harness.matrix.pages.published_table import PublishedTable, TableFigure, tables
 from sojourn.harness.matrix.results import MISSING, Results, column_head, figure_text
@@ -68,9 +68,17 @@ class TableGroup:
 def write(known: Mapping[str, Matrix], results: Path, page: Path) -> tuple[Path, Path]:
     """Write summary and tables of the finished runs in `results` into a Markdown page, and the picture next to it.
 
-    Returns page and picture. Raises MarksError for a page without the marks; MatrixError, EngineError or BuildError.
+    Returns page and picture. Raises MarksError for a page without the marks; MatrixError, also for finished runs that
+    cannot be compared; EngineError or BuildError.
     """
     gathered = published_table.gather(known, results)
+    for name, of_matrix in gathered.items():
+        if of_matrix.left_out:
+            raise MatrixError(
+                f"{of_matrix.folder}: {of_matrix.left_out} finished runs of {name} are of other inputs or another "
+                f"scorer than this code; `sojourn matrix {name}` repeats them",
+                code="conflict",
+            )
     picture = page.parent / PICTURE
     texts = {MARKS: markdown(gathered), published_table.MARKS: published_table.markdown(gathered)}
     write_between(texts, page)

@@ -9,7 +9,7 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix import dumbbell
-from sojourn.harness.matrix.matrix import Column, Matrix, Reference
+from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError, Reference
 from sojourn.harness.matrix.pages import published_summary, published_table
 from sojourn.harness.matrix.pages.published_summary import (
     GROUPS,
@@ -128,6 +128,16 @@ def test_the_picture_has_each_quantity_in_one_unit(monkeypatch: pytest.MonkeyPat
         ("rates (Mbit/s)", [((10.0, 20.0),)]),
         ("times (ms)", [((1000.0, 500.0),)]),
     ]
+
+
+def test_runs_of_another_scorer_are_not_shown_as_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = ran({"a-fq": 1.0})
+    found["m"].left_out = 3
+    monkeypatch.setattr(published_table, "gather", lambda known, results: found)
+    (page := tmp_path / "page.md").write_text("")
+    with pytest.raises(MatrixError, match="3 finished runs of m are of other inputs or another scorer"):
+        published_summary.write({}, tmp_path, page)
+    assert not page.read_text()
 
 
 def test_what_is_said_of_groups_is_of_groups_that_there_are() -> None:
