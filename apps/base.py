@@ -47,7 +47,7 @@ class Stage:
 
 
 class Service(ABC):
-    """A service under test. Order of calls: prepare, start, sample …, stop; stop is always safe."""
+    """A service under test. Order of calls: prepare, start, sample and phases, stop; stop is always safe."""
 
     name: ClassVar[str]
     #: The noun for it in headlines.
@@ -94,6 +94,12 @@ class Service(ABC):
     @abstractmethod
     def start(self, stage: Stage) -> None:
         """Start playback and return when pictures are shown. Raises ServiceError with the reason if none are."""
+
+    def begin_phase(self) -> None:  # noqa: B027
+        """Note that a phase of the timeline begins; its contender, if any, is not yet there. Most play on."""
+
+    def end_phase(self) -> None:  # noqa: B027
+        """Note that the phase has ended."""
 
     @abstractmethod
     def sample(self) -> PlayerSample | None:

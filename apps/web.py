@@ -16,6 +16,7 @@ from sojourn.apps.options import ServiceOptions
 from sojourn.apps.standins.origin import ACCESS_LOG, OriginError, ensure_certificate, start_caddy, start_noq
 
 if TYPE_CHECKING:
+    from sojourn.apps.standins.web.session import PageVisits
     from sojourn.apps.standins.web.site import WebSite
 
 PAGES = 8
@@ -37,6 +38,7 @@ class Web(BrowsedService):
         "origin-server": ("stand-in", "own"),
     }
     loads_pages = True
+    _watcher: PageVisits | None
     ladder: tuple[str, ...] = ()
 
     def __init__(self, *, seed: int = 1, har: Path | None = None, **of_browser: Any) -> None:
@@ -94,6 +96,14 @@ class Web(BrowsedService):
         visits.warm_up(_FIRST_LOAD_S)
         self.check_congestion_control(stage)
         visits.start()
+
+    def begin_phase(self) -> None:
+        if self._watcher:
+            self._watcher.begin_phase()
+
+    def end_phase(self) -> None:
+        if self._watcher:
+            self._watcher.end_phase()
 
     def _serve(self, stage: Stage, site: WebSite) -> dict[str, Any]:
         """Start the origin; return how the browser trusts it, as for `flags`."""

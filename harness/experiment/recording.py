@@ -203,6 +203,7 @@ class _Recording:
             self.progress.phase(index)
             entry: dict[str, Any] = {"name": phase.name, "contender": phase.contender, "start": time.time()}
             self.phases.append(entry)
+            self.service.begin_phase()
             try:
                 self._phase(phase, entry)
             except RuntimeError:
@@ -211,6 +212,7 @@ class _Recording:
                 raise
             finally:
                 entry.setdefault("end", time.time())
+                self.service.end_phase()
                 _write(self.folder / "timeline.json", {"phases": self.phases, "rates": self.path.rates})
                 _write(self.folder / "bulk.json", {"flows": self.flows})
 

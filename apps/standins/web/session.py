@@ -34,21 +34,20 @@ _POLL_S = 0.1
 _FIRST_S = 1.0
 #: From a page's load event to the reading of its timings, s: its last paint may be later.
 _SETTLED_S = 0.3
-#: The files of a run by which its phases begin: all is set up, and a phase has ended.
-_SET_UP, _PHASES = "lab.json", "timeline.json"
 
 
 class PageVisits:
-    """Visits pages in a thread, from the first phase on, and writes a line per load.
+    """Visits pages in a thread while phases last, and writes a line per load.
 
     Every phase begins with the first page: all phases have the same pages in the same order, and a page that has not
     loaded when its phase ends is left.
     """
 
     def __init__(self, browser: Browser, site: WebSite, run: Path, seed: int) -> None:
-        """`seed` decides how long the user reads."""
+        """`seed` decides how long the user reads; `run` is the folder of LOADS."""
         self._browser, self._site, self._run, self._seed = browser, site, run, seed
-        self._ending = threading.Event()
+        self._ending, self._phase = threading.Event(), threading.Event()
+        self._ended_phases = 0
         self._failure: str | None = None
         self._shown = 0  # number of the page on the screen
         self._thread = threading.Thread(target=self._visit_all, name="page-visits", daemon=True)
@@ -64,6 +63,15 @@ class PageVisits:
 
     def start(self) -> None:
         self._thread.start()
+
+    def begin_phase(self) -> None:
+        """Visit the first page."""
+        self._phase.set()
+
+    def end_phase(self) -> None:
+        """Leave the page, and record its load as it is."""
+        self._phase.clear()
+        self._ended_phases += 1
 
     def stop(self) -> None:
         """Leave the page, and record its load as it is."""
@@ -92,30 +100,21 @@ class PageVisits:
     def _url(self, page: SitePage) -> str:
         return f"https://{page.host}{page.path}"
 
-    def _ended_phases(self) -> int:
-        """Return how many phases have ended; -1 before the first has begun."""
-        if not (self._run / _SET_UP).exists():
-            return -1
-        try:
-            return len(json.loads((self._run / _PHASES).read_text())["phases"])
-        except (OSError, ValueError):  # none has ended, or the file is being written
-            return 0
-
     def _visit_all(self) -> None:
         try:
             self._leave()
             with (self._run / LOADS).open("a", buffering=1) as file:
                 while not self._ending.is_set():
-                    if (phase := self._ended_phases()) < 0:
-                        self._ending.wait(_POLL_S)
-                    else:
-                        self._visit_phase(phase, lambda line: file.write(json.dumps(line) + "\n"))
+                    if self._phase.wait(_POLL_S):
+                        self._visit_phase(lambda line: file.write(json.dumps(line) + "\n"))
         except (BrowserError, OSError) as error:
             self._failure = str(error)
 
-    def _visit_phase(self, phase: int, write: Callable[[Mapping[str, Any]], object]) -> None:
+    def _visit_phase(self, write: Callable[[Mapping[str, Any]], object]) -> None:
+        phase = self._ended_phases
+
         def over() -> bool:
-            return self._ending.is_set() or self._ended_phases() > phase
+            return self._ending.is_set() or self._ended_phases > phase
 
         thinks = think_times(self._seed)
         self._wait(_FIRST_S, over)
