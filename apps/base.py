@@ -96,7 +96,7 @@ class Service(ABC):
         """Start playback and return when pictures are shown. Raises ServiceError with the reason if none are."""
 
     def begin_phase(self) -> None:  # noqa: B027
-        """Note that a phase of the timeline begins; its contender, if any, is not yet there. Most play on."""
+        """Note that a phase of the timeline begins, with its contender if it has one. Most play on."""
 
     def end_phase(self) -> None:  # noqa: B027
         """Note that the phase has ended."""

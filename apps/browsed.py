@@ -186,8 +186,10 @@ class BrowsedService(Service):
         versions = {"player": self.player}
         if self._browser:
             versions |= {"chromium": self._browser.version, "driver": self._browser.driver}
+        return versions | (self.origin_version(self._stage) if self._origin and self._stage else {})
+
+    def origin_version(self, stage: Stage) -> dict[str, str]:
+        """Return the version of the running origin by the name of its program."""
         if self._program:
-            versions["origin"] = cache.digest([("program", self._program.read_bytes())])
-        elif self._origin and self._stage:
-            versions["caddy"] = self._stage.server.run(["caddy", "version"]).strip()
-        return versions
+            return {"origin": cache.digest([("program", self._program.read_bytes())])}
+        return {"caddy": stage.server.run(["caddy", "version"]).strip()}

@@ -164,13 +164,18 @@ class BrowserCall(TwoParty):
         while time.monotonic() < deadline and not self.settled:
             time.sleep(POLL_S)
         while True:
-            before, then = [end.frames for end in self._ends], time.monotonic()
+            before = self._displayed()
             time.sleep(_JUDGED_S)
-            seconds = time.monotonic() - then
-            fps = [round((end.frames - n) / seconds, 2) for end, n in zip(self._ends, before, strict=True)]
+            pairs = zip(before, self._displayed(), strict=True)
+            fps = [round((n - m) / (t - s), 2) if t > s else 0.0 for (s, m), (t, n) in pairs]
             self._held_fps.append(fps)
             if min(fps) >= _ENOUGH_FPS or time.monotonic() > deadline:
                 return min(fps) >= _ENOUGH_FPS
+
+    def _displayed(self) -> list[tuple[float, int]]:
+        """Return when each end was last sampled (Unix s; samples are fetched once a second), and its frames by then."""
+        latest = ((end, end.recorder.latest) for end in self._ends)
+        return [(sample.t, end.frames) if sample else (0.0, 0) for end, sample in latest]
 
     @property
     def fills(self) -> tuple[int, int]:  # type: ignore[override]

@@ -120,14 +120,12 @@ class ChosenPlayer(PageService):
         broadcast = self._played.broadcast if self._played else None
         return super().facts | ({"broadcast": {"start": broadcast.start}} if broadcast else {})
 
-    @property
-    def versions(self) -> dict[str, str]:
-        versions = super().versions
-        if self.target_latency is not None and versions.pop("caddy", ""):
-            from importlib.metadata import version
+    def origin_version(self, stage: Stage) -> dict[str, str]:
+        if self.target_latency is None:
+            return super().origin_version(stage)
+        from importlib.metadata import version
 
-            versions["origin"] = f"aiohttp {version('aiohttp')}"
-        return versions
+        return {"origin": f"aiohttp {version('aiohttp')}"}
 
     @property
     def player(self) -> str:
@@ -262,7 +260,11 @@ class Iptv(ChosenPlayer):
 
 def is_address(url: str) -> bool:
     """Whether it is a web address."""
-    return urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none
+        return False
 
 
 def port_of(url: str) -> int:

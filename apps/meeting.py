@@ -13,6 +13,7 @@ from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.account import AccountError, origin
 from sojourn.apps.browsers.browser import BrowserEndedError, BrowserError, Driver
 from sojourn.apps.credentials import Credentials, let_in, read_credentials
+from sojourn.apps.iptv import is_address
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.sites import MeetingPage, read_site
 from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
@@ -68,10 +69,10 @@ class Meeting(TwoParty):
     def __init__(self, url: str, *, credentials: Credentials | None = None, **of_ends: Any) -> None:
         """For `of_ends` see TwoParty. Raises ServiceError for a link that does not fit this service."""
         super().__init__(**of_ends)
-        parts = urlsplit(url)
+        parts = urlsplit(url if is_address(url) else "")
         host = parts.hostname or ""
         known = not self.hosts or any(host == name or host.endswith(f".{name}") for name in self.hosts)
-        if parts.scheme not in ("http", "https") or not host or not known or not parts.path.strip("/"):
+        if not host or not known or not parts.path.strip("/"):
             raise ServiceError(
                 f"--url={url}: is not a {self.name} meeting link; give one such as {self.example}", code="invalid-value"
             )

@@ -420,6 +420,11 @@ class ServiceOptions(BaseModel):
         raise NotImplementedError
 
     @property
+    def longest_s(self) -> float:
+        """The same if every phase lasts as long as it may."""
+        raise NotImplementedError
+
+    @property
     def page_seed(self) -> int:
         """The seed of what a service draws."""
         raise NotImplementedError

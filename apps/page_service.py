@@ -74,7 +74,7 @@ class PageService(BrowsedService):
 
     @classmethod
     def from_options(cls, options: ServiceOptions) -> Self:
-        film = options.seconds + _FILM_MARGIN_S
+        film = options.longest_s + _FILM_MARGIN_S
         return cls(
             buffer=options.buffer_s,
             film_seconds=max(660, round(film)),

@@ -15,14 +15,13 @@ from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from sojourn.apps.standins.call.voice import ensure_voice
-from sojourn.apps.standins.origin import OriginError, ensure_certificate
+from sojourn.apps.standins.origin import OriginError, ensure_certificate, start_caddy
 from sojourn.apps.standins.room import livekit
 from sojourn.apps.two_party import FAR, POLL_S, START_S, Party, Seat, TwoParty, far_place
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.display import SIZE
 from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.process import Process
-from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.traffic import ports
 
 HOST = "room.test"
@@ -98,7 +97,7 @@ class BrowserRoom(TwoParty):
             livekit.ensure_client()
             self._server = livekit.ensure_server()
         except (BuildError, OriginError) as error:
-            raise ServiceError(f"the room's server cannot be built: {error}", code=error.code) from error
+            raise ServiceError(f"the room cannot be prepared: {error}", code=error.code) from error
 
     @property
     def prepared(self) -> dict[str, Any]:
@@ -137,13 +136,7 @@ class BrowserRoom(TwoParty):
         )  # fmt: skip
         self._keep("the room's server (LiveKit)", server)
         text = livekit.caddyfile(stage.address, stage.port, certificate.chain, certificate.key)
-        (config := stage.run / "Caddyfile").write_text(text)
-        home = scratch_folder("-caddy")  # Caddy requires a home, although it stores nothing there
-        command = ["env", f"HOME={home}", f"XDG_DATA_HOME={home}", f"XDG_CONFIG_HOME={home}"]
-        command += ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]
-        log = log_file(stage.run, "caddy-room")
-        page = Process.start(stage.server, command, stderr=log, ready="serving initial configuration")
-        self._keep("the room's page (Caddy)", page)
+        self._keep("the room's page (Caddy)", start_caddy(stage.server, text, stage.run))
 
     def _url(self, stage: Stage, party: int, tiles: Mapping[int, tuple[int, ...]]) -> str:
         query = {

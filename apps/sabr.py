@@ -140,9 +140,5 @@ class SabrStandIn(PageService):
     def player(self) -> str:
         return f"SABR stand-in, {self.policy}, googlevideo {client_version()}"
 
-    @property
-    def versions(self) -> dict[str, str]:
-        versions = super().versions
-        if versions.pop("caddy", ""):
-            versions["origin"] = f"aiohttp {version('aiohttp')}"
-        return versions
+    def origin_version(self, stage: Stage) -> dict[str, str]:
+        return {"origin": f"aiohttp {version('aiohttp')}"}

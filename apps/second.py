@@ -22,8 +22,11 @@ _START_MARGIN_S = 60
 
 
 def second_service(options: ServiceOptions) -> YouTube:
-    """What the second viewer watches: YouTube's stand-in with default options, for the whole timeline."""
-    return YouTube(film_seconds=max(660, round(options.seconds) + _START_MARGIN_S), driver=options.driver)
+    """What the second viewer watches for the whole timeline: YouTube's stand-in with its default film and player.
+
+    The server sends it by the congestion control of the victim's origin, which is the host's setting.
+    """
+    return YouTube(film_seconds=max(660, round(options.longest_s) + _START_MARGIN_S), driver=options.driver)
 
 
 class SecondViewer(Application):

@@ -19,6 +19,7 @@ from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.browsers.shown import kept_as
 from sojourn.apps.credentials import Credentials
 from sojourn.apps.standins.call.camera import Camera
+from sojourn.apps.standins.origin import OriginError
 from sojourn.captures.player import CALL_SCRIPT, PICTURES_SCRIPT, SCRIPT, SOUND_SCRIPT, PlayerRecorder, PlayerSample
 from sojourn.captures.recorders import RECORDERS
 from sojourn.captures.sound import pack_sound
@@ -127,7 +128,7 @@ class TwoParty(Service):
         self._run = stage.run
         try:
             self.call(stage)
-        except (ServiceError, BrowserError, ProcessError, CommandError) as error:
+        except (ServiceError, BrowserError, OriginError, ProcessError, CommandError) as error:
             said = f"{error}{self.keep_shown()}"
             self.stop()
             raise ServiceError(said, code=error.code) from error
@@ -220,10 +221,10 @@ class TwoParty(Service):
         )
 
     def _hang_up(self) -> None:
+        ends, self._ends, self._others = self._everyone, [], []
         with contextlib.ExitStack() as each:
-            for end in self._everyone:
+            for end in ends:
                 each.callback(end.stop)
-        self._ends, self._others = [], []
 
     @property
     def _everyone(self) -> list[Party]:
@@ -251,9 +252,10 @@ class TwoParty(Service):
         return kept_as(*(end.browser.keep_shown(self._run, end.of, secrets) for end in self._everyone))
 
     def stop(self) -> None:
-        self._hang_up()
-        self._processes = {}
-        self._stack.close()
+        with contextlib.ExitStack() as last_first:  # all are tried, even if one fails
+            last_first.callback(self._stack.close)
+            last_first.callback(self._processes.clear)
+            last_first.callback(self._hang_up)
 
     @property
     def versions(self) -> dict[str, str]:

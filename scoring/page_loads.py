@@ -35,8 +35,9 @@ def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window],
             continue
         start, detail = line["t"], line["detail"]
         name = next((name for name, (a, b) in phases.items() if a <= start < b), None)
-        had = min(phases[name][1] if name else inf, detail["until"]) - start
-        times = {f"{it}_ms": ms for it in MILESTONES if (ms := detail[f"{it}_ms"]) is not None and ms <= 1e3 * had}
+        left = (phases[name][1] if name else inf) - start
+        had = min(left, detail["until"] - start)
+        times = {f"{it}_ms": ms for it in MILESTONES if (ms := detail[f"{it}_ms"]) is not None and ms <= 1e3 * left}
         if "load_ms" not in times:
             times.pop("lcp_ms", None)
         loads.append(
@@ -73,13 +74,13 @@ def load_fields(loads: Sequence[PageLoad], windows: Sequence[Window], first: int
 
     Only the `first` loads of every phase count for times, see `compared`.
     """
-    inside = [load for load in loads if any(a <= load.t < b for a, b in windows)]
-    opened = Counter[str | None]()
-    timed = []
-    for load in inside:
-        opened[load.phase] += 1
-        if opened[load.phase] <= first:
-            timed.append(load)
+    inside, timed, opened = [], [], Counter[str | None]()
+    for load in loads:
+        opened[load.phase] += 1  # also outside the windows: those of a baseline may begin within a phase
+        if any(a <= load.t < b for a, b in windows):
+            inside.append(load)
+            if opened[load.phase] <= first:
+                timed.append(load)
     values: dict[str, Any] = {
         "page_loads": len(inside),
         "page_loads_unfinished": sum(not load.finished for load in inside),

@@ -190,7 +190,8 @@ def _bundle(folder: Path, script: Path) -> None:
     except BuildError as error:
         raise OriginError(f"esbuild could not bundle RxPlayer: {error}", code=error.code) from error
     if done.returncode:
-        raise OriginError(f"esbuild could not bundle RxPlayer: {done.stderr.strip().splitlines()[0]}")
+        said = done.stderr.strip().partition("\n")[0] or f"exit code {done.returncode}"
+        raise OriginError(f"esbuild could not bundle RxPlayer: {said}")
 
 
 def _pinned(package: str) -> str:

@@ -127,7 +127,7 @@ class Process:
 
     def log_tail(self, lines: int = 5) -> str:
         """Return the last lines that the program wrote to its log, on one line."""
-        said = [path.read_bytes() for path in (self.stderr_path, self.stdout_path) if path and path.exists()]
+        said = [path.read_bytes() for path in (self.stdout_path, self.stderr_path) if path and path.exists()]
         texts = [data.decode(errors="replace") for data in said if b"\0" not in data]  # a capture is not text
         kept = [ln for text in texts for ln in text.splitlines() if ln.strip() and not _REMOTE_PID.match(ln)]
         return " | ".join(kept[-lines:])

@@ -29,7 +29,7 @@ from sojourn.harness.lab.contract import SIDES, Lab, LabFactory
 from sojourn.harness.lab.instruments import TICK_S, Instruments, bulk_flow, first_failure, flow_name
 from sojourn.harness.lab.under_test import BlackBox, ManagedRouter, PathUnderTest
 from sojourn.harness.options.model import Options
-from sojourn.harness.options.timeline import Phase
+from sojourn.harness.options.timeline import LONGER_S, Phase
 from sojourn.traffic import iperf3, irtt, nstat, ports, ss
 from sojourn.traffic.applications import Application, CallPrograms, Ends, GamePrograms, WebUser
 from sojourn.traffic.iperf3 import BulkFlow
@@ -44,8 +44,8 @@ _WARM_UP_S, _STEADY_TICKS = 60.0, 6
 #: arrive in steps. A small one is full from its least share on.
 _FULL, _LEAST, _REFILL_S = 0.7, 0.3, 3.5
 #: A solo phase of `at least` some length ends once the picture has had its height alone for _HELD_S, s, or has lasted
-#: _LONGER_S longer: what a contender leaves behind is not the next one's effect.
-_HELD_S, _LONGER_S = 10.0, 60.0
+#: LONGER_S longer: what a contender leaves behind is not the next one's effect.
+_HELD_S = 10.0
 
 
 class HeldPicture:
@@ -61,7 +61,7 @@ class HeldPicture:
 
     def until(self, end: float) -> float:
         """Return when a solo phase ends that lasts at least until `end`, if nothing changes."""
-        return max(end, min(self.since + _HELD_S, end + _LONGER_S))
+        return max(end, min(self.since + _HELD_S, end + LONGER_S))
 
 
 class RecordedRun(Protocol):
@@ -143,7 +143,7 @@ class _Recording:
         display = parts.screen(log_file(folder, "xvfb")) if watched or options.second_video else None
         parts.capture(folder, elsewhere=options.elsewhere)
         parts.echo(log_file(folder, "irtt-server"))
-        seconds = sum(phase.seconds + _LONGER_S * phase.at_least for phase in options.phases)
+        seconds = options.longest_s
         for probe in PROBES:
             parts.probe(folder / f"{probe.file}.json.gz", seconds, probe.port, INTERVAL_MS, probe.codepoint)
         if self.path.has_bypass:
@@ -203,7 +203,6 @@ class _Recording:
             self.progress.phase(index)
             entry: dict[str, Any] = {"name": phase.name, "contender": phase.contender, "start": time.time()}
             self.phases.append(entry)
-            self.service.begin_phase()
             try:
                 self._phase(phase, entry)
             except RuntimeError:
@@ -219,6 +218,7 @@ class _Recording:
     def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
         """Run one phase and record its end; a contender's phase begins when its data flows."""
         if phase.contender is None:
+            self.service.begin_phase()
             self._alone(phase, self.instruments.by_clock(entry["start"]))
             return
         parts = self.instruments
@@ -236,9 +236,10 @@ class _Recording:
                 )  # fmt: skip
                 self.started += 1
                 flows.append(flow)
+            running.callback(self.contender_bps.clear)  # after the flows have ended
             parts.send(flows, phase.seconds, running, partial(self._end_flow, phase))
             entry["start"] = time.time()
-            running.callback(self.contender_bps.clear)
+            self.service.begin_phase()
             # Before stopping the flows, which waits for packets in the queue.
             running.callback(lambda: entry.update(end=time.time()))
             alone = all(part.bulk for part in phase.load)

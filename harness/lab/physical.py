@@ -163,7 +163,7 @@ def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
 
 def _keep_settings(lab: Lab, stack: ExitStack) -> None:
     """Restore what contenders and the origin change on the hosts: the ECN mode, the default route."""
-    for place in dict.fromkeys((lab.sender, lab.receiver)):
+    for place in dict.fromkeys((lab.sender, lab.receiver, lab.server, lab.client)):
         for file in ECN_FILES:
             was = place.run(["cat", file]).strip()
             stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{file}"])

@@ -23,7 +23,7 @@ from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.machine.files import expanded
 from sojourn.hardware.machine.ip import IP_VERSIONS
 from sojourn.harness.options import parsing
-from sojourn.harness.options.timeline import TIMELINES, Phase, reordered
+from sojourn.harness.options.timeline import LONGER_S, TIMELINES, Phase, reordered
 from sojourn.traffic.load import KNOWN, RPM, VIDEO
 from sojourn.traffic.user_program import UserProgram
 
@@ -272,6 +272,11 @@ class Options(ServiceOptions):
         return sum(phase.seconds for phase in self.phases)
 
     @property
+    def longest_s(self) -> float:
+        """The same if every phase lasts as long as it may."""
+        return self.seconds + LONGER_S * sum(phase.at_least for phase in self.phases)
+
+    @property
     def page_seed(self) -> int:
         """The seed of what a service draws."""
         return self.seed
@@ -326,8 +331,8 @@ class Options(ServiceOptions):
             max(first or _ANY_RATE_BPS, *(step.rate_bps for step in steps), 0)
             for first, steps in ((self.rate_down_bps, self.rate_steps), (self.rate_up_bps, self.rate_up_steps))
         )
-        captures = self.seconds * sum(rates) / 8 / 4
-        recording = 0 if self.screening else self.seconds * _RECORDING_BPS / 8
+        captures = self.longest_s * sum(rates) / 8 / 4
+        recording = 0 if self.screening else self.longest_s * _RECORDING_BPS / 8
         return _SPARE_BYTES + round(recording + captures)
 
     @property

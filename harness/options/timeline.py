@@ -16,6 +16,8 @@ _MOST_PHASES = 1000
 TIMELINES = {"published": (60, 120, 60), "steady": (60, 40, 20), "short": (20, 40, 20)}
 """Lengths in s: first solo phase, contender, least solo phase after a contender. `published` is the timeline of the
 document "L4S Tests" for its three video services; `steady` has 60 s of baseline; `short` is for real time."""
+LONGER_S = 60.0
+"""How much longer than its length a solo phase of `at least` that length may last, s."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ _HEIGHT = 190
 def loads_panel(loads: Sequence[PageLoad]) -> Panel:
     """Return a panel in which every load is a line that rises with the time since its navigation began.
 
-    Its parts end at First Contentful Paint, at Largest Contentful Paint and at the load event. A load that its phase's
-    end cut off has no end: its last part has another colour.
+    Its parts end at First Contentful Paint, at Largest Contentful Paint and at the load event. The last part of a load
+    that did not finish, because its phase ended, the user left or it failed, has another colour.
     """
     parts: dict[str, list[tuple[float, float | None]]] = {"fcp": [], "lcp": [], "load": [], "cut": []}
     for load in loads:

@@ -108,3 +108,16 @@ def test_a_page_that_failed_is_never_reached() -> None:
     loads = page_loads([line(101, 1), line(103, None, None, 103.1, fcp_ms=None, failed="no answer")], PHASES, 100.0)
     fields = load_fields(loads, [(0, 10)], 9)
     assert fields["load_p50_ms"] == 1000 and fields["load_p95_ms"] == fields["fcp_p95_ms"] == inf
+
+
+def test_a_baseline_that_begins_within_a_phase_has_the_same_pages_too() -> None:
+    # After a contender, the first seconds of a solo phase are no baseline, and its first pages are not either.
+    lines = [line(101, 1, 0.5), line(104, 1, 0.7), line(107, 1, 0.2), line(111, 2, 1.5), line(115, 2, 1.6)]
+    loads = page_loads(lines, PHASES, 100.0)
+    fields = load_fields(loads, [(3, 10)], 2)
+    assert fields["page_loads"] == 2 and fields["lcp_p95_ms"] == 700
+
+
+def test_a_paint_while_the_user_reads_counts() -> None:
+    (load,) = page_loads([line(101, 1, 1.8, until=102.3)], PHASES, 100.0)
+    assert load.lcp_ms == 1800 and load.had_ms == 1300
