@@ -111,7 +111,7 @@ def watched(clip: Clip, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
         port = free.getsockname()[1]
     stage = Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port)
     try:
-        url, _ = service._serve(stage)
+        url, _ = service.serve(stage)
         yield service, url
     finally:
         service.stop()

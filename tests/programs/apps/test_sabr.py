@@ -52,7 +52,7 @@ def opened(service: SabrStandIn, tmp_path: Path) -> Iterator[str]:
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     try:
-        url, _ = service._serve(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port))
+        url, _ = service.serve(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port))
         yield url
     finally:
         service.stop()
@@ -115,7 +115,7 @@ def test_a_paced_answer_takes_as_long_as_its_rate_makes_it(service: SabrStandIn,
         port = free.getsockname()[1]
     service.pacing = "sammy"
     try:
-        service._serve(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port))
+        service.serve(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port))
         with sync_playwright() as playwright:
             context = playwright.request.new_context(ignore_https_errors=True)
             request = wire.message({1: wire.message({23: 50_000_000})})
