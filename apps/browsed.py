@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -47,6 +47,20 @@ class Watcher(Protocol):
 
     def stop(self) -> None:
         """Stop, also before a start; all samples are on disk afterwards."""
+
+
+@contextlib.contextmanager
+def stopped_on_failure(service: Service) -> Iterator[None]:
+    """Stop a service whose start fails in the block; a known error becomes a ServiceError with what its pages show."""
+    try:
+        yield
+    except (ServiceError, BrowserError, OriginError, ProcessError, CommandError) as error:
+        said = f"{error}{service.keep_shown()}"
+        service.stop()
+        raise ServiceError(said, code=error.code) from error
+    except BaseException:
+        service.stop()
+        raise
 
 
 class BrowsedService(Service):
@@ -103,15 +117,8 @@ class BrowsedService(Service):
 
     def start(self, stage: Stage) -> None:
         self._stage = stage
-        try:
+        with stopped_on_failure(self):
             self.open(stage)
-        except (ServiceError, BrowserError, OriginError, ProcessError, CommandError) as error:
-            said = f"{error}{self.keep_shown()}"
-            self.stop()
-            raise ServiceError(said, code=error.code) from error
-        except BaseException:
-            self.stop()
-            raise
 
     def ensure_program(self) -> None:
         """Compile Sojourn's server on first use, if it is the origin. Raises OriginError."""

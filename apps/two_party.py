@@ -14,19 +14,19 @@ from typing import Any, ClassVar
 from pydantic import TypeAdapter
 
 from sojourn.apps.base import Service, ServiceError, Stage
-from sojourn.apps.browsers.browser import Browser, BrowserError, flags
+from sojourn.apps.browsed import stopped_on_failure
+from sojourn.apps.browsers.browser import Browser, flags
 from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.browsers.shown import kept_as
 from sojourn.apps.credentials import Credentials
 from sojourn.apps.standins.call.camera import Camera
-from sojourn.apps.standins.origin import OriginError
 from sojourn.captures.player import CALL_SCRIPT, PICTURES_SCRIPT, SCRIPT, SOUND_SCRIPT, PlayerRecorder, PlayerSample
 from sojourn.captures.recorders import RECORDERS
 from sojourn.captures.sound import pack_sound
 from sojourn.hardware.machine.display import Display
 from sojourn.hardware.machine.files import log_file
-from sojourn.hardware.machine.place import CommandError, Place
-from sojourn.hardware.machine.process import Process, ProcessError
+from sojourn.hardware.machine.place import Place
+from sojourn.hardware.machine.process import Process
 from sojourn.hardware.machine.viewer import for_viewer
 
 FAR = "far"
@@ -126,15 +126,8 @@ class TwoParty(Service):
                     f"the call's clip is missing: {file}; remove its folder to make it again", code="missing"
                 )
         self._run = stage.run
-        try:
+        with stopped_on_failure(self):
             self.call(stage)
-        except (ServiceError, BrowserError, OriginError, ProcessError, CommandError) as error:
-            said = f"{error}{self.keep_shown()}"
-            self.stop()
-            raise ServiceError(said, code=error.code) from error
-        except BaseException:
-            self.stop()
-            raise
 
     @abstractmethod
     def call(self, stage: Stage) -> None:

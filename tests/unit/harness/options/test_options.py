@@ -238,7 +238,7 @@ def test_bad_options_are_one_line_that_names_the_option(option: str, given: dict
 
 def test_space_needed_grows_with_length_and_rate() -> None:
     short, long = parse(), parse(timeline="published")
-    assert 200 << 20 < short.needed_bytes < 600 << 20
+    assert 200 << 20 < short.needed_bytes < 500 << 20
     assert long.needed_bytes > short.needed_bytes and parse(rate="100mbit").needed_bytes > long.needed_bytes
 
 
