@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 
 import pytest
 from pydantic import TypeAdapter
@@ -70,9 +71,10 @@ def test_foreign_probes_of_a_lab_time_each_of_their_parts(pair: Pair, tmp_path: 
     lines = records.read_lines(file, records.RPM)
     done = [it for it in lines if it["http_ms"] is not None]
     assert all(it["t"] < it["tls_t"] < it["http_t"] for it in done)
-    # The parts follow each other at once.
-    assert all(it["tls_t"] - it["t"] >= it["tcp_ms"] / 1e3 - 1e-4 for it in done)
-    assert all(it["http_t"] - it["tls_t"] >= it["tls_ms"] / 1e3 - 1e-4 for it in done)
+    # No part begins before the one in front of it has ended, and the next begins at once. The median probe judges:
+    # a busy host stops a program between its readings of two clocks.
+    for begin, part, following in (("t", "tcp_ms", "tls_t"), ("tls_t", "tls_ms", "http_t")):
+        assert -1e-4 <= median(it[following] - it[begin] - it[part] / 1e3 for it in done) < 5e-3
     fields = foreign_fields(frame(lines))
     parts = [fields[f"foreign_{part}_ms"] or 0 for part in ("tcp", "tls", "http")]
     # Here a handshake is what both ends compute, and TCP's is done by their kernel.
