@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
-SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
 _PAGE = HERE / "iptv"
 #: Behind the live edge, HTTP Live Streaming's least distance (RFC 8216bis, 4.4.3.8), in segments.
 _LEAST_BEHIND = 3
@@ -234,10 +233,7 @@ class Iptv(ChosenPlayer):
     @property
     def settled(self) -> bool:
         """Always true for a live site: its best quality is not known."""
-        if self.live:
-            return True
-        shown, best = self.ask(SHOWN)
-        return bool(best) and shown == best
+        return self.live or super().settled
 
     @property
     def failure(self) -> str | None:

@@ -27,6 +27,8 @@ from sojourn.captures.player import FRAMES_SCRIPT, SCRIPT, PlayerRecorder
 #: Time for start, warm-up and a slow path.
 _FILM_MARGIN_S = 120
 _POLL_S = 0.25
+#: The height that a page of ours shows, and its best; no player yet: 0 of 0.
+_SHOWN = "() => window.player ? [window.player.shown(), window.player.best()] : [0, 0]"
 
 
 class PageService(BrowsedService):
@@ -163,6 +165,11 @@ class PageService(BrowsedService):
         recorder.start()
         self.await_playing(browser)
         self.check_congestion_control(stage)
+
+    @property
+    def settled(self) -> bool:
+        shown, best = self.ask(_SHOWN)
+        return bool(best) and shown == best
 
     def before_page(self, browser: Browser, url: str) -> None:
         """Prepare the browser before it opens `url`. Raises ServiceError if that is not permitted."""

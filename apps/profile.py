@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.browser import Browser
-from sojourn.apps.iptv import SHOWN, wait_playing
+from sojourn.apps.iptv import wait_playing
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import PageService
 from sojourn.apps.players import BY_NAME, ensure_players
@@ -114,11 +114,6 @@ class RecordedService(PageService):
 
     def await_playing(self, browser: Browser) -> None:
         wait_playing(browser, "", None)
-
-    @property
-    def settled(self) -> bool:
-        shown, best = self.ask(SHOWN)
-        return bool(best) and shown == best
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.browser import Browser
-from sojourn.apps.iptv import SHOWN, wait_playing
+from sojourn.apps.iptv import wait_playing
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import PageService
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip, ClipError
@@ -126,11 +126,6 @@ class SabrStandIn(PageService):
 
     def await_playing(self, browser: Browser) -> None:
         wait_playing(browser, "", None)
-
-    @property
-    def settled(self) -> bool:
-        shown, best = self.ask(SHOWN)
-        return bool(best) and shown == best
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.account import StorageState
 from sojourn.apps.browsers.browser import Browser, Driver
 from sojourn.apps.credentials import read_credentials
-from sojourn.apps.iptv import SHOWN, ChosenPlayer
+from sojourn.apps.iptv import ChosenPlayer
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import states
 from sojourn.apps.sites import WatchPage, read_site
@@ -87,8 +87,7 @@ class YouTube(ChosenPlayer):
     @property
     def settled(self) -> bool:
         if self.chosen:
-            height, tallest = self.ask(SHOWN)
-            return bool(height) and height == tallest
+            return super().settled
         shown, _, best = str(self.ask(STATS).get("resolution", "")).partition(" / ")
         return bool(best) and shown == best
 
