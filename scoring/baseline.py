@@ -10,13 +10,11 @@ from sojourn.scoring.evidence import Setting
 from sojourn.scoring.picture import rendition
 from sojourn.scoring.schema.scores import HARMED, Harm, Metrics, PhaseScores
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.statistics.harm import harm, solo_windows
+from sojourn.scoring.statistics.harm import harm, recovery_s, solo_windows
 from sojourn.scoring.transport import demand
 
 
-def solo(
-    setting: Setting, segments: list[rendition.Segment] | None, settle: float
-) -> tuple[list[Window], list[Window]]:
+def solo(setting: Setting, segments: list[rendition.Segment] | None) -> tuple[list[Window], list[Window]]:
     """Return the first solo phase, and the baseline windows after the picture has recovered.
 
     In a room, both end at the first step of the bottleneck's rate, since a room can be alone with a dip of the rate.
@@ -25,7 +23,7 @@ def solo(
     best = rendition.dominant(rendition.shares(segments, first)) if segments else None
     windows = solo_windows(
         setting.phases,
-        settle,
+        recovery_s(call=setting.kind == "call"),
         since_recovery=lambda window: rendition.since_recovery(segments, window, best) if segments else window,
     )
     return first, _before_steps(windows, setting)

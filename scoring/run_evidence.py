@@ -49,9 +49,9 @@ class RecordedProbe:
 class RunEvidence:
     """A run's raw files as tables and records, read on first use."""
 
-    def __init__(self, folder: Path, *, limits: Limits | None = None, settle: float = 20.0) -> None:
-        """`limits` and `settle` (s) are those of `sojourn.scoring.score.score_run`. Raises RecordError as that does."""
-        self.files, self.setting, self._settle = RawFiles(folder), Setting.read(folder), settle
+    def __init__(self, folder: Path, *, limits: Limits | None = None) -> None:
+        """`limits` are those of `sojourn.scoring.score.score_run`. Raises RecordError as that does."""
+        self.files, self.setting = RawFiles(folder), Setting.read(folder)
         self.limits = limits or limits_of(self.files, self.setting.real_time)
 
     @cached_property
@@ -272,7 +272,7 @@ class RunEvidence:
 
     @cached_property
     def _alone(self) -> tuple[list[Window], list[Window]]:
-        return solo(self.setting, self.picture.segments, self._settle)
+        return solo(self.setting, self.picture.segments)
 
     @property
     def first_solo(self) -> list[Window]:

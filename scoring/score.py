@@ -40,14 +40,13 @@ _NOT_ECT, _ECT1 = PROBES
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 
-def score_run(run: Path, *, limits: Limits | None = None, settle: float = 20.0) -> Scores:
+def score_run(run: Path, *, limits: Limits | None = None) -> Scores:
     """Score the run directory `run` from its raw files.
 
-    `limits` default to those of the run's options. `settle` (s) is excluded from a solo phase after a contender, see
-    `sojourn.scoring.statistics.harm.solo_windows`. Missing, damaged or truncated records fail their gate, and their
+    `limits` default to those of the run's options. Missing, damaged or truncated records fail their gate, and their
     metrics are None. Raises RecordError if timeline.json or lab.json is missing or damaged.
     """
-    inputs = RunEvidence(run, limits=limits, settle=settle)
+    inputs = RunEvidence(run, limits=limits)
     setting, evidence, measured, shown = inputs.setting, inputs.evidence, inputs.measured, inputs.picture
     lab, span, t0 = setting.lab, setting.span, setting.span[0]
     # The client side is after the downlink bottleneck, the server side before it.

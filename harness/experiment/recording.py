@@ -30,6 +30,7 @@ from sojourn.harness.lab.instruments import TICK_S, Instruments, bulk_flow, firs
 from sojourn.harness.lab.under_test import BlackBox, ManagedRouter, PathUnderTest
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.timeline import LONGER_S, Phase
+from sojourn.scoring.statistics.harm import recovery_s
 from sojourn.traffic import iperf3, irtt, nstat, ports, ss
 from sojourn.traffic.applications import Application, CallPrograms, Ends, GamePrograms, WebUser
 from sojourn.traffic.iperf3 import BulkFlow
@@ -255,7 +256,8 @@ class _Recording:
             self._held.height = sample.height if sample else 0
         # The rate's steps are at fixed times of the timeline.
         if phase.at_least and self.service.screen and not (self.options.rate_steps or self.options.rate_up_steps):
-            while (until := self._held.until(end)) > clock():
+            recovered = start + recovery_s(call="call" in self.service.facts)
+            while (until := max(self._held.until(end), recovered)) > clock():
                 self._watch(until)
 
     def _applications(self, phase: Phase) -> Iterator[Application]:

@@ -24,8 +24,7 @@ LONGER_S = 60.0
 class Phase:
     """One phase: its name in every table, its contenders (see `sojourn.traffic.load`; None: solo), its length in s.
 
-    `at_least`: a solo phase lasts until the picture has had its height alone for a while, see
-    `sojourn.harness.experiment.recording`.
+    `at_least`: a solo phase lasts until the victim has recovered, see `sojourn.harness.experiment.recording`.
     """
 
     name: str

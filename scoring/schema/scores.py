@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.7"
+SCORER = "2.8"
 SCORES = "scores.json"
 OWN = ", as the qdisc tells"  # the suffix of such a curve's name
 #: Of a field that only some victims have: without a value, it is not in the document.

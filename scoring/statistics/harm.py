@@ -69,21 +69,31 @@ def harm(solo: float, contended: float, better: Better) -> float:
     return (contended - solo) / contended if contended > 0 else 0.0
 
 
+def recovery_s(*, call: bool) -> float:
+    """Return how long a solo phase after a contender is no baseline, s.
+
+    A player needs 10-20 s to regain its quality; the receiver of a call's sound remembers the delays of the last half
+    minute (docs/calls.md).
+    """
+    return 40.0 if call else 20.0
+
+
 def solo_windows(
     phases: Sequence[HasTimes],
-    settle: float = 20.0,
+    after_contender: float,
     shortest: float = 5.0,
     since_recovery: Callable[[Window], Window | None] = lambda window: window,
 ) -> list[Window]:
     """Return the parts of the solo phases that form the baseline, as (start, end).
 
-    A player regains its quality only 10-20 s after a contender stops: therefore, a solo phase after
-    a contender loses its first `settle` s, then what `since_recovery` excludes (a call behind a full pfifo takes over
-    a minute). Remainders shorter than `shortest` s are dropped.
+    A solo phase after a contender loses its first `after_contender` s, then what `since_recovery` excludes (the picture
+    of a call behind a full pfifo takes over a minute). Remainders shorter than `shortest` s are dropped.
     """
     windows: list[Window | None] = []
     for before, phase in zip([None, *phases], phases, strict=False):
         if phase.contender is None:
             after = before is not None and before.contender is not None
-            windows.append(since_recovery((phase.start + settle, phase.end)) if after else (phase.start, phase.end))
+            windows.append(
+                since_recovery((phase.start + after_contender, phase.end)) if after else (phase.start, phase.end)
+            )
     return [window for window in windows if window and window[1] - window[0] >= shortest]

@@ -90,11 +90,11 @@ def test_the_first_picture_of_a_party_counts_from_the_clients_joining() -> None:
 
 
 def test_the_baseline_of_a_room_ends_at_the_first_step_of_the_rate() -> None:
-    assert solo(setting((20, "down", 1.5), (40, "down", 8)), None, 20) == ([(100, 120)], [(100, 120)])
-    assert solo(setting((0, "down", 1.5)), None, 20) == ([], [])
-    assert solo(setting(), None, 20) == ([(100, 160)], [(100, 160)])
+    assert solo(setting((20, "down", 1.5), (40, "down", 8)), None) == ([(100, 120)], [(100, 120)])
+    assert solo(setting((0, "down", 1.5)), None) == ([], [])
+    assert solo(setting(), None) == ([(100, 160)], [(100, 160)])
     call = Setting(setting().phases, {"call": {}}, setting((20, "down", 1.5)).rates)
-    assert solo(call, None, 20) == ([(100, 160)], [(100, 160)])
+    assert solo(call, None) == ([(100, 160)], [(100, 160)])
 
 
 def second(t: float, **bytes_of: int) -> dict[str, Any]:

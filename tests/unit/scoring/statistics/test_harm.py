@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from sojourn.scoring.schema.scores import HARMED
-from sojourn.scoring.statistics.harm import PRIMARY, harm, solo_windows
+from sojourn.scoring.statistics.harm import PRIMARY, harm, recovery_s, solo_windows
 
 
 @dataclass
@@ -51,5 +51,11 @@ def test_the_wake_of_a_contender_is_left_out_of_the_baseline() -> None:
         Phase("prague", 80, 120),
         Phase(None, 120, 138),
     ]
-    assert solo_windows(phases, settle=15) == [(0, 20), (75, 80)]
-    assert solo_windows(phases, settle=0) == [(0, 20), (60, 80), (120, 138)]
+    assert solo_windows(phases, after_contender=15) == [(0, 20), (75, 80)]
+    assert solo_windows(phases, after_contender=0) == [(0, 20), (60, 80), (120, 138)]
+
+
+def test_a_call_is_alone_later_than_a_video() -> None:
+    phases = [Phase(None, 0, 20), Phase("cubic", 20, 60), Phase(None, 60, 120)]
+    starts = [solo_windows(phases, after_contender=recovery_s(call=call))[1][0] for call in (False, True)]
+    assert starts == [80, 100]
