@@ -39,27 +39,40 @@ def displayed(t: pl.Series, frame: pl.Series, fps: float = 30.0) -> pl.DataFrame
 
     `t` in Unix s, `frame` the unwrapped source frame number, null where unread; `fps` the clip's frame rate.
     interval (s) is the time since the previous change, advance the number of source frames (0: the same frame until
-    the end). Frames that passed while the strip was unreadable were displayed, so their time is subtracted from the
-    interval.
+    the end). Frames that passed while the strip was unreadable may have been displayed: their time is subtracted from
+    the interval, at most the time for which it was unreadable.
     """
-    table = pl.DataFrame({"t": t, "frame": frame}).with_columns(unread=pl.col("frame").is_null().cum_sum())
-    read = table.drop_nulls("frame")
+    read = with_unread(pl.DataFrame({"t": t, "frame": frame})).with_columns(pl.col("unread").cum_sum())
+    read = read.drop_nulls("frame")
     changes = read.filter(pl.col("frame").diff().fill_null(1) != 0)
     # The end of the recording closes the last interval, so that a final freeze counts.
     changes = pl.concat([changes, read.tail(1)]) if read.height else changes
     advance = pl.col("frame").diff()
-    uncertain = (pl.col("unread").diff() > 0) & (advance > 1)
+    unread = pl.col("unread").diff()
+    uncertain = (unread > 0) & (advance > 1)
     return (
-        changes.with_columns(interval=pl.col("t").diff(), advance=advance, uncertain=uncertain)
+        changes.with_columns(interval=pl.col("t").diff(), advance=advance, uncertain=uncertain, unread=unread)
         .with_columns(
             interval=pl.when("uncertain")
-            .then((pl.col("interval") - (pl.col("advance") - 1) / fps).clip(lower_bound=1 / fps))
+            .then((pl.col("interval") - pl.min_horizontal((pl.col("advance") - 1) / fps, "unread")).clip(1 / fps))
             .otherwise("interval"),
             onset=pl.col("t").shift(),
         )
         .slice(1)
         .select("t", "onset", "interval", "advance", "uncertain")
     )
+
+
+def with_unread(recording: pl.DataFrame) -> pl.DataFrame:
+    """Return the recording (t in s; frame, null where unread) with `unread`: for how long it was unread before, s.
+
+    It counts from the first unread grab to the next one that was read, whose row has it; all other rows have 0.
+    """
+    unread = pl.col("frame").is_null()
+    begins = unread & ~unread.shift(fill_value=True)
+    since = pl.when(begins).then("t").forward_fill()
+    before = unread.shift(fill_value=False) & ~unread
+    return recording.with_columns(unread=pl.when(before).then(pl.col("t") - since).fill_null(0.0))
 
 
 def stalls(changes: pl.DataFrame, shortest: float = STALL_S) -> list[Freeze]:

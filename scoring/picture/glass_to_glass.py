@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.scoring.picture.frames import unwrap
+from sojourn.scoring.picture.freezes import with_unread
 
 UNDER_WAY_S = 2.0
 """A frame captured this shortly before the recording's end may still be in flight."""
@@ -61,7 +62,8 @@ def frame_delays(shown: pl.DataFrame, camera: pl.DataFrame | None = None, *, on_
     `on_change`, where a change causes the grab, the grab's own time. If the previous grab was unreadable, the latency
     is unknown, and the frame is skipped. `camera` is the log of all frames (`camera_log`): frames captured after the
     recording began that are in no grab were never shown, unless they may be in an unreadable grab or were in flight at
-    the end. Without it, only displayed frames are returned.
+    the end: of a gap of frames, as many of the last ones as fit into the time that was unreadable. Without it, only
+    displayed frames are returned.
     """
     latest = shown.with_columns(grab=pl.col("t").diff()).filter(pl.col("frame").diff() != 0)
     appeared = pl.col("t") - (0.0 if on_change else pl.col("grab") / 2)
@@ -77,17 +79,19 @@ def _never_shown(shown: pl.DataFrame, camera: pl.DataFrame) -> pl.DataFrame:
     newest = shown["captured"].max()
     until = max(ended - UNDER_WAY_S, begun if newest is None else newest)
     grabbed = (
-        shown.with_columns(unread=pl.col("frame").is_null().cum_sum())
+        with_unread(shown)
         .drop_nulls("frame")
-        .select("frame", after_unread=pl.col("unread").diff().fill_null(0) > 0)
+        .select("frame", "unread", following="frame")
         .unique("frame", keep="first")
         .sort("frame")
     )
+    apart = camera["t"].diff().median() or 1.0
+    place = pl.col("frame").rank("ordinal", descending=True).over("following")
     return (
         camera.filter(pl.col("t").is_between(begun, until, closed="left"))
         .join(grabbed, on="frame", how="anti")
         .sort("frame")
         .join_asof(grabbed, on="frame", strategy="forward")
-        .filter(~pl.col("after_unread").fill_null(False))
+        .filter(pl.col("following").is_null() | (place > (pl.col("unread") / apart).ceil()))
         .select("t", delay_ms=pl.lit(None, dtype=pl.Float64))
     )

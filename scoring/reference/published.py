@@ -83,7 +83,8 @@ class PublishedComparison:
     """One metric over the cells that have it on both sides.
 
     Cells with an infinite side (something never came) are in no figure of agreement; with a tolerance, a cell agrees
-    if both sides are infinite. `infinite` counts such cells.
+    if both sides are infinite. `infinite` counts such cells. Differences (a published figure is below 0) have no sizes:
+    their order is all that is compared.
     """
 
     metric: str
@@ -121,7 +122,9 @@ class PublishedComparison:
 
     @property
     def near_share(self) -> float | None:
-        """Share of the cells within AGREEING_SIZE of the published figure; infinite ones are not. None without any."""
+        """Share of the cells within AGREEING_SIZE of the published figure; those without a ratio are not, unless both
+        sides are 0. None without any.
+        """
         sizes = self._sizes
         return sum(size <= AGREEING_SIZE for size in sizes) / len(sizes) if sizes else None
 
@@ -129,13 +132,23 @@ class PublishedComparison:
     def p90_abs_log_ratio(self) -> float | None:
         """P90 of |log(ours/theirs)|: the error of the worst tenth of the cells at least; None if no cell has a ratio.
 
-        The median says nothing about the other half. Nearest rank; infinite cells are the furthest.
+        The median says nothing about the other half. Nearest rank; cells without a ratio are the furthest.
         """
         return nearest_rank(sizes, 90) if (sizes := self._sizes) else None
 
     @property
     def _sizes(self) -> list[float]:
-        return [*map(abs, self._log_ratios), *[inf] * self.infinite]
+        if self._signed:
+            return []
+        return [abs(p.log_ratio) if p.log_ratio is not None else 0.0 if self._equal(p) else inf for p in self.pairs]
+
+    def _equal(self, one: PublishedPair) -> bool:
+        """Whether ours is theirs to the published digits, such as 0 and 0."""
+        return isfinite(one.ours) and round(one.ours, self._published_digits) == one.theirs
+
+    @property
+    def _signed(self) -> bool:
+        return any(p.theirs < 0 for p in self.pairs)
 
     @property
     def _published_digits(self) -> int:
@@ -157,7 +170,7 @@ class PublishedComparison:
     @property
     def similar(self) -> bool | None:
         """Whether half of the cells are within AGREEING_SIZE of the published figure, and in its order if that is
-        decisive; infinite ones are not. None if no cell has a ratio or is infinite.
+        decisive; those without a ratio are not, unless both sides are 0. None without any.
         """
         if not (sizes := self._sizes):
             return None
@@ -169,11 +182,12 @@ class PublishedComparison:
 
     @property
     def _log_ratios(self) -> list[float]:
-        return [p.log_ratio for p in self.pairs if p.log_ratio is not None]
+        return [] if self._signed else [p.log_ratio for p in self.pairs if p.log_ratio is not None]
 
     def furthest(self, count: int) -> list[PublishedPair]:
         """Return the `count` cells with the largest |log(ours/theirs)|, worst first, except those without a ratio."""
-        return sorted((p for p in self.pairs if p.log_ratio is not None), key=lambda p: -abs(p.log_ratio or 0))[:count]
+        with_ratio = [p for p in self.pairs if p.log_ratio is not None and not self._signed]
+        return sorted(with_ratio, key=lambda p: -abs(p.log_ratio or 0))[:count]
 
     @property
     def agreeing(self) -> int:

@@ -81,6 +81,16 @@ def test_a_cover_over_a_still_picture_is_a_certain_freeze() -> None:
     ]
 
 
+def test_an_unread_grab_hides_no_freeze_in_which_frames_were_skipped() -> None:
+    """A call's picture jumps to the present after a freeze."""
+    t = [i / 60 for i in range(600)]
+    shown = [int((5 if 5 <= x < 7 else x) * 30 + 0.2) for x in t]
+    for unread in ((), (419, 420), (420,), (420, 421, 422)):
+        frame = pl.Series([None if i in unread else f for i, f in enumerate(shown)], dtype=pl.Int64)
+        (found,) = freezes.stalls(freezes.displayed(pl.Series(t), frame))
+        assert found.onset == pytest.approx(5, abs=0.034) and found.length == pytest.approx(2, abs=0.06), unread
+
+
 def test_nothing_read_gives_nothing() -> None:
     empty = freezes.displayed(pl.Series([0.0, 1.0]), pl.Series([None, None], dtype=pl.Int64))
     assert empty.is_empty() and freezes.stalls(empty) == []

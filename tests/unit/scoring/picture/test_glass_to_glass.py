@@ -98,6 +98,24 @@ def test_a_frame_that_may_have_been_shown_unread_is_not_lost() -> None:
     assert delays["delay_ms"].null_count() == 0
 
 
+def test_an_unread_grab_excuses_no_more_frames_than_it_may_have_shown() -> None:
+    """The picture stands still for 2 s, then jumps to the present; the first grab of it is unread."""
+    camera = glass_to_glass.camera_log(log(1000), LOOP)
+    table = recording(600, 0.1)
+    last = table.filter(pl.col("t") < START + 5)["frame"][-1]
+    still = pl.col("t").is_between(START + 5, START + 7, closed="left")
+    stood = table.with_columns(frame=pl.when(still).then(last).otherwise("frame"))
+    first = stood.filter(pl.col("t") >= START + 7)["t"][0]
+    unread = stood.with_columns(frame=pl.when(pl.col("t") == first).then(-1).otherwise("frame"))
+    lost, with_unread = (
+        glass_to_glass.frame_delays(glass_to_glass.shown_frames(it, camera, LOOP / FPS), camera)[
+            "delay_ms"
+        ].null_count()
+        for it in (stood, unread)
+    )
+    assert lost == pytest.approx(2 * FPS, abs=2) and lost - 1 <= with_unread <= lost
+
+
 def test_a_picture_that_stands_still_to_the_end_loses_what_came_meanwhile() -> None:
     camera = glass_to_glass.camera_log(log(1000), LOOP)
     table = recording(600, 0.1)

@@ -44,10 +44,26 @@ def test_log_ratios_tell_bias_and_size_apart() -> None:
     assert found.median_log_ratio == pytest.approx(log(1.1))
     assert found.median_abs_log_ratio == pytest.approx(log(2))
     assert [pair.cell for pair in found.furthest(2)] == ["a", "b"], "no ratio, no place"
-    assert found.near_share == pytest.approx(1 / 3) and found.p90_abs_log_ratio == pytest.approx(log(2))
+    assert found.near_share == 1 / 5 and found.p90_abs_log_ratio == inf, "no ratio is the furthest"
     (none,) = published.compare({}, theirs, {})
     assert (none.median_log_ratio, none.median_abs_log_ratio, none.furthest(3)) == (None, None, [])
     assert (none.near_share, none.p90_abs_log_ratio) == (None, None)
+
+
+def test_a_zero_is_near_a_published_zero_alone() -> None:
+    theirs = {cell: {"x": 0.0} for cell in "abc"} | {"d": {"x": 1.5}}
+    ours = {"a": {"x": [0.0]}, "b": {"x": [0.04]}, "c": {"x": [0.3]}, "d": {"x": [1.5]}}
+    (found,) = published.compare(ours, theirs, {})
+    assert found.near_share == 3 / 4, "0.04 is 0.0 to the published digits"
+    assert (found.similar, found.p90_abs_log_ratio) == (True, inf)
+
+
+def test_differences_have_an_order_and_no_sizes() -> None:
+    theirs = {cell: {"x": value} for cell, value in zip("abc", (-2.0, 0.5, 4.0), strict=True)}
+    (found,) = published.compare({cell: {"x": [2 * it["x"]]} for cell, it in theirs.items()}, theirs, {})
+    assert found.ordered and found.similar is None and found.furthest(3) == []
+    sizes = found.near_share, found.p90_abs_log_ratio, found.median_log_ratio, found.median_abs_log_ratio
+    assert sizes == (None, None, None, None)
 
 
 def test_what_is_infinite_is_left_out_of_the_agreement_and_counted() -> None:
