@@ -25,6 +25,8 @@ RATE_RANGE = (100_000, 10_000_000_000)
 RTT_RANGE = (0, 2_000_000)
 FRAME_BYTES = 1514
 """Bytes of a full frame with its Ethernet header, as shapers count them."""
+IP_BYTES = 1500
+"""Bytes of the IP packet in it."""
 
 
 class UnitError(ValueError):

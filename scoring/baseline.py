@@ -10,7 +10,7 @@ from sojourn.scoring.evidence import Setting
 from sojourn.scoring.picture import rendition
 from sojourn.scoring.schema.scores import HARMED, Harm, Metrics, PhaseScores
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.statistics.harm import harm, recovery_s, solo_windows
+from sojourn.scoring.statistics.harm import SHORTEST_S, harm, recovery_s, solo_windows
 from sojourn.scoring.transport import demand
 
 
@@ -26,7 +26,7 @@ def solo(setting: Setting, segments: list[rendition.Segment] | None) -> tuple[li
         recovery_s(call=setting.kind == "call"),
         since_recovery=lambda window: rendition.since_recovery(segments, window, best) if segments else window,
     )
-    return first, _before_steps(windows, setting)
+    return first, [window for window in _before_steps(windows, setting) if window[1] - window[0] >= SHORTEST_S]
 
 
 def _before_steps(windows: list[Window], setting: Setting) -> list[Window]:

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.scoring.packets.sojourn import UNDER_WAY_S
 from sojourn.scoring.schema.cell_scores import MediaPhase
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.statistics.numbers import rank
@@ -32,6 +33,8 @@ def media_phases(
 ) -> list[MediaPhase]:
     """Return the phase alone and that of every other flow; none without media that is alone first.
 
+    A phase ends at the latest `UNDER_WAY_S` before the cell: what was sent later may not have arrived yet.
+
     Args:
         flows: the rows of FLOWS.
         sent: the rows of CROSSINGS of a call between browsers, or those of PACKETS.
@@ -46,7 +49,7 @@ def media_phases(
     frames = None if pictures is None else pictures.filter(pl.col("talk") == 0)
     phases = [MediaPhase(contender=None, **_scores(media, frames, (SETTLING_S, begins)))]
     for n, flow in others:
-        window = flow.start_s + SETTLING_S, stop_s(flow, cell.seconds)
+        window = flow.start_s + SETTLING_S, min(stop_s(flow, cell.seconds), cell.seconds - UNDER_WAY_S)
         curve = progress(flows.filter(pl.col("flow") == n), flow.start_s)
         goodput = round(rate_mbps(*curve, *window), 4)
         scores = _scores(media, frames, window)

@@ -25,14 +25,14 @@ def frame(lines: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 def foreign_fields(probes: pl.DataFrame) -> dict[str, float | None]:
     """Return the fields of Metrics for these probes: RPM, and its parts, of those that completed; the share of those.
 
-    None without a probe. The draft's Responsiveness is the mean of this RPM and that of self probes, which need a
-    load-generating connection; here nothing but the foreign half exists.
+    None without a probe; RPM is 0 if none completed. The draft's Responsiveness is the mean of this RPM and that of
+    self probes, which need a load-generating connection; here nothing but the foreign half exists.
     """
     done = probes.drop_nulls()
     completed = [ForeignProbe(*times) for times in done.select(_TIMES).iter_rows()]
     parts = zip(_TIMES, foreign_times(completed), strict=True)
     return {
-        "foreign_rpm": foreign_responsiveness(completed),
+        "foreign_rpm": foreign_responsiveness(completed) if completed or not probes.height else 0.0,
         **{f"foreign_{name}": value for name, value in parts},
         "foreign_answered_share": done.height / probes.height if probes.height else None,
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -153,8 +154,13 @@ class RunEvidence:
     @cached_property
     def sockets(self) -> Sequence[Mapping[str, Any]]:
         """The samples of contenders' sockets in both directions, in order of time."""
-        lines = (line for name in ("ss.jsonl", "ss-up.jsonl") for line in self.files.lines(name, records.SOCKETS))
+        lines = chain.from_iterable(self.socket_files.values())
         return sorted((line for line in lines if line.get("flow")), key=lambda line: line["t"])
+
+    @cached_property
+    def socket_files(self) -> dict[str, list[dict[str, Any]]]:
+        """The samples of sockets by direction, as written: of a file's name, its lines."""
+        return {name: self.files.lines(name, records.SOCKETS) for name in ("ss.jsonl", "ss-up.jsonl")}
 
     @cached_property
     def queues(self) -> list[dict[str, Any]]:

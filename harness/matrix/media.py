@@ -10,6 +10,7 @@ from typing import Any
 from sojourn.bottleneck.cell import Cell
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.matrix import Chart, Column
+from sojourn.scoring.packets.sojourn import UNDER_WAY_S
 from sojourn.traffic.spec import Flow, Probe
 
 RTT_US = 20_000
@@ -40,7 +41,7 @@ def cell(sender: str, queue: str, mbps: int, **media: Any) -> Cell:
     return Cell(
         name=name(sender, queue, mbps),
         hops=(dumbbell.bottleneck(mbps, QUEUES[queue]),),
-        seconds=fields["flows"][-1].stop_s,
+        seconds=fields["flows"][-1].stop_s + UNDER_WAY_S,
         probes=(Probe(rtt_us=RTT_US, interval_s=0.02, round_trip=True),),
         **fields,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("time-forwards")
 def clock(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the times of every record in simulated time, by its file."""
+    """Judge the times in simulated time of the timeline, the samples of queues and sockets, and the captures."""
     if run.setting.real_time:
         return
     captures = (("client.pcapng", run.behind), ("server.pcapng", run.before))
@@ -26,7 +26,7 @@ def clock(run: RunEvidence) -> Iterable[Gate]:
         {
             "timeline.json": [t for phase in run.setting.phases for t in (phase.start, phase.end)],
             "qdisc.jsonl": [sample["t"] for sample in run.queues],
-            **({"ss.jsonl": [sample["t"] for sample in run.sockets]} if run.sockets else {}),
+            **{name: [line["t"] for line in lines] for name, lines in run.socket_files.items() if lines},
             **{name: capture.all["t_ns"].to_numpy() for name, capture in captures if capture},
         }
     )

@@ -19,7 +19,7 @@ import polars as pl
 from sojourn.scoring.packets.unpacked import unpacked
 
 TCP, UDP = 6, 17
-_IPV4, _IPV6 = 0x0800, 0x86DD
+_IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, 0x8100
 _HIGH = pl.Series([1 << 64], dtype=pl.UInt128)
 FIN, SYN, RST, ACK, ECE, CWR, AE = 0x01, 0x02, 0x04, 0x10, 0x40, 0x80, 0x100
 NOT_ECT, ECT1, ECT0, CE = range(4)
@@ -165,7 +165,7 @@ class _Reader:
         if interface.max() >= len(self.resolution):
             raise CaptureError(f"{self.file} is damaged: interface {interface.max()} is not described")
         t_ns = ticks * np.array(self.resolution, np.int64)[interface]
-        ether = starts * 4 + 28
+        untagged = starts * 4 + 28
 
         def byte(offset: npt.NDArray[np.int64], more: int) -> npt.NDArray[np.int64]:
             return octets[offset + more].astype(np.int64)
@@ -176,6 +176,8 @@ class _Reader:
         def long(offset: npt.NDArray[np.int64], more: int) -> npt.NDArray[np.int64]:
             return short(offset, more) << 16 | short(offset, more + 2)
 
+        tag = np.where(short(untagged, 12) == _VLAN, 4, 0)
+        ether = untagged + tag
         kind = short(ether, 12)
         v6 = kind == _IPV6
         proto = np.where(v6, byte(ether, 14 + 6), byte(ether, 14 + 9))
@@ -183,7 +185,7 @@ class _Reader:
         good = ((kind == _IPV4) | v6) & (fragment == 0) & ((proto == TCP) | (proto == UDP))
         # A header cut off by a short snaplen would be read from the next packet.
         head = 14 + np.where(v6, 40, (byte(ether, 14) & 0x0F) * 4)
-        captured = words[starts + 5].astype(np.int64)
+        captured = words[starts + 5].astype(np.int64) - tag
         good &= captured >= head + np.where(proto == TCP, 20, 8)
         self.other += int(len(good) - good.sum())
         ether, head, proto, t_ns, captured, v6 = (column[good] for column in (ether, head, proto, t_ns, captured, v6))

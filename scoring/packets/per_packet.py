@@ -3,8 +3,8 @@
 
 Source: Yan et al., "Pantheon: the training ground for Internet congestion-control research", USENIX ATC 2018, and its
 analysis (METRICS 4): throughput is the data that leaves the path over the time from its first packet to the last; the
-95th percentile (nearest rank) is over delivered packets; loss is in bytes, and packets in flight at the end count as
-lost.
+95th percentile (by NumPy's method `nearest`, not nearest rank) is over delivered packets; loss is in bytes, and packets
+in flight at the end count as lost.
 """
 
 from __future__ import annotations

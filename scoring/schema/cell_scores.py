@@ -48,7 +48,7 @@ class FlowScores(CellRecord):
     steady_start_s: Annotated[Figure, Metric("steady from", digits=0)]
     """Where the warm-up ends (`sojourn.scoring.transport.steady`)."""
     steady_mbps: Annotated[Figure, Metric("steady goodput")]
-    """Goodput without the warm-up."""
+    """Goodput without the warm-up. A flow of less than 20 s is too short for the rule, and keeps its warm-up."""
     rtt_mean_ms: Annotated[Figure | None, Metric("TCP RTT, mean", "less")] = None
     """Of TCP's smoothed RTT over all samples."""
     rtt_max_ms: Annotated[Figure | None, Metric("TCP RTT, largest", "less", digits=1)] = None
@@ -78,7 +78,7 @@ class Period(CellRecord):
     height_ms: Annotated[Figure | None, Metric("largest RTT above the path's", "less", digits=1)] = None
     """The spike of the first flow's TCP RTT after the rate changed; see `sojourn.scoring.transport.spikes`."""
     spike_s: Annotated[Figure | None, Metric("length of the spike", "less", digits=1)] = None
-    spike_over: Annotated[bool | None, Metric("over the threshold at the end", digits=0)] = None
+    spike_over: Annotated[bool | None, Metric("spike ended within the period", digits=0)] = None
 
 
 class Ccdf(CellRecord):
@@ -273,7 +273,7 @@ class CellScores(CellRecord):
     up_convergence_s: Annotated[Figure | None, Metric("convergence, up", digits=1)] = None
     periods: list[Period]
     utilisation: Annotated[Figure | None, Metric("utilisation", "more", digits=3)] = None
-    """The flows' share of the bottleneck in the steady-state window."""
+    """The downlink bulk flows' share of what a full link would carry, in the steady-state window."""
     last: FlowScores | None
     """The last flow; an empty object where there is none."""
     probes: list[ProbeScores] | None = None

@@ -122,7 +122,7 @@ NETEQ = Columns({
 _WIRE = {
     "packets": TableColumn(pl.Int64, "all of the flow"),
     "data_packets": TableColumn(pl.Int64, "those with payload"),
-    "bytes": TableColumn(pl.Int64, "of IP, of packets with payload"),
+    "bytes": TableColumn(pl.Int64, "new payload: of TCP without retransmissions"),
     "resent": TableColumn(pl.Int64, "packets sent again"),
     "not_ect": TableColumn(pl.Int64, "packets with payload that are Not-ECT"),
     "ect1": TableColumn(pl.Int64, "ECT(1)"),

@@ -46,7 +46,8 @@ def metrics_of(model: type[BaseModel]) -> dict[str, Metric]:
 
 #: By how the name of a metric ends.
 _UNITS = {
-    "mbps": "Mbit/s", "_rpm": "RPM", "_ms": "ms", "_s": "s", "_bytes": "bytes", "height": "lines", "fps": "frames/s",
+    "mbps": "Mbit/s", "_rpm": "RPM", "_ms": "ms", "_s": "s", "seconds": "s", "_bytes": "bytes", "height": "lines",
+    "fps": "frames/s",
 }  # fmt: skip
 
 

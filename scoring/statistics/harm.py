@@ -69,6 +69,10 @@ def harm(solo: float, contended: float, better: Better) -> float:
     return (contended - solo) / contended if contended > 0 else 0.0
 
 
+SHORTEST_S = 5.0
+"""A shorter remainder of a solo phase is no baseline, s."""
+
+
 def recovery_s(*, call: bool) -> float:
     """Return how long a solo phase after a contender is no baseline, s.
 
@@ -81,7 +85,7 @@ def recovery_s(*, call: bool) -> float:
 def solo_windows(
     phases: Sequence[HasTimes],
     after_contender: float,
-    shortest: float = 5.0,
+    shortest: float = SHORTEST_S,
     since_recovery: Callable[[Window], Window | None] = lambda window: window,
 ) -> list[Window]:
     """Return the parts of the solo phases that form the baseline, as (start, end).

@@ -25,7 +25,7 @@ class Relevance(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     goodput: float = Field(default=0.05, ge=0)
-    """Share of the value compared with; of every rate in Mbit/s."""
+    """Share of the value compared with; of every rate in Mbit/s, and of RPM."""
     delay: float = Field(default=5, ge=0)
     """ms."""
     picture: float = Field(default=0.5, ge=0)
@@ -48,7 +48,7 @@ class Relevance(BaseModel):
         if metric in _COUNTS:
             return self.events
         unit = unit_of(metric)
-        if unit in ("Mbit/s", "bytes"):
+        if unit in ("Mbit/s", "bytes", "RPM"):
             return self.goodput * abs(reference) if isfinite(reference) else 0.0
         if unit == "lines":
             return self.picture * _rung(reference)

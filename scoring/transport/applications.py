@@ -53,7 +53,9 @@ def phase_fields(
     for call in by_kind.get(CALL, ()):
         for way, heard in call.get("heard", {}).items():
             lost, p99 = heard.get("loss"), heard.get("delay_p99_ms")
-            if lost is not None and lost > 0.01:
+            if lost is None:
+                p99 = None  # how many were sent is not known
+            elif lost > 0.01:
                 p99 = inf  # of all packets that were sent
             fields |= {f"call_{way}_loss": lost, f"call_{way}_p99_ms": p99}
     return fields

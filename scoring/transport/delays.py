@@ -81,6 +81,8 @@ def browser_call_scores(talk: pl.DataFrame, estimates: pl.DataFrame, seconds: fl
     `estimates` has the columns of ESTIMATES of the end that sends in this direction.
     """
     (start, end), scores = window, talk_scores(talk, seconds)
+    if end <= start:  # flows that have no common window
+        return scores
     inside = talk.filter(pl.col("t_s").is_between(start, end))
     allowed = estimates.filter(pl.col("t_s").is_between(start, end))["available_bps"].drop_nulls().to_numpy() / 1e6
     means = inside.select("bytes", "ce").mean().row(0) if inside.height else (None, None)

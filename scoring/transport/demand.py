@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sojourn.bottleneck.units import FRAME_BYTES
+from sojourn.bottleneck.units import FRAME_BYTES, IP_BYTES
 from sojourn.scoring.schema.scores import Metrics, PhaseScores, rate_steps
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.transport.rates import PAYLOAD_BYTES
@@ -31,9 +31,9 @@ def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
 
     For a black box with an unknown rate, its peak goodput in a second. None if neither is known.
     """
-    first: float | None = lab.get("rate_down_bps") or lab.get("most_down_bps")
-    if not first:
-        return None
+    if not (first := lab.get("rate_down_bps")):
+        most: float | None = lab.get("most_down_bps")  # of IP
+        return most / 1e6 * PAYLOAD_BYTES / IP_BYTES if most else None
     return min([first, *(bps for _, bps in rate_steps(lab))]) / 1e6 * PAYLOAD_BYTES / FRAME_BYTES
 
 

@@ -47,7 +47,9 @@ def _shaped_bps(way: Direction) -> int:
 
 
 def rate_in(periods: Sequence[tuple[float, float | None]], window: Window) -> float | None:
-    """Return the bottleneck's rate in the window, Mbit/s; None if it changes or is not shaped."""
+    """Return the bottleneck's rate in the window, Mbit/s; None if it changes, is not shaped, or the window is empty."""
+    if window[1] <= window[0]:
+        return None
     ends = [start for start, _ in periods[1:]] + [float("inf")]
     inside = zip(periods, ends, strict=True)
     rates = {rate for (start, rate), end in inside if start < window[1] and end > window[0]}

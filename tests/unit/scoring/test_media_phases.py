@@ -16,7 +16,7 @@ from sojourn.traffic.spec import Call, Flow
 HOP = Hop(down=Direction(rate_bps=10_000_000, qdisc="dualpi2"))  # type: ignore[arg-type]
 PRAGUE = Flow(contender="prague", rtt_us=20_000, start_s=10, stop_s=20)
 CUBIC = Flow(contender="cubic", rtt_us=20_000, start_s=25, stop_s=35)
-CALL = Cell(name="call", hops=(HOP,), seconds=35, call=Call(rtt_us=20_000), flows=(PRAGUE, CUBIC))
+CALL = Cell(name="call", hops=(HOP,), seconds=37, call=Call(rtt_us=20_000), flows=(PRAGUE, CUBIC))
 
 #: One packet of 1250 bytes a second: with 10 ms in the queue alone, 20 ms and every second one lost with Prague.
 CROSSED = pl.DataFrame(
@@ -54,7 +54,7 @@ def test_a_phase_has_what_the_call_gets_after_it_has_settled() -> None:
 
 def test_the_video_of_a_program_is_the_first_flow_and_has_no_frames() -> None:
     program = Flow(contender="scream2-call", rtt_us=20_000)
-    cell = Cell(name="program", hops=(HOP,), seconds=35, flows=(program, PRAGUE, CUBIC), per_packet=True)
+    cell = Cell(name="program", hops=(HOP,), seconds=37, flows=(program, PRAGUE, CUBIC), per_packet=True)
     rows = [(t + 0.5, 0, 1278, 10_000.0 + (5000 if t >= 15 else 0)) for t in range(35)] + [(6, 1, 1500, 1.0)]
     packets = pl.DataFrame(rows, schema=dict(PACKETS), orient="row")
     alone, prague, _ = media_phases(cell, flows((1, 10, 125_000), (2, 25, 250_000)), packets, None)
@@ -67,3 +67,9 @@ def test_media_that_is_never_alone_has_no_phases() -> None:
     assert media_phases(together, flows((0, 0, 1)), CROSSED, SHOWN) == []
     assert media_phases(CALL.model_copy(update={"call": None}), flows((0, 0, 1)), CROSSED, None) == []
     assert media_phases(CALL, flows((0, 0, 1)), None, None) == []
+
+
+def test_a_phase_ends_before_packets_that_may_still_be_in_flight() -> None:
+    short = CALL.model_copy(update={"seconds": 35})
+    cubic = media_phases(short, flows((0, 10, 125_000), (1, 25, 250_000)), CROSSED, SHOWN)[-1]
+    assert (cubic.window_s, cubic.contender_mbps, cubic.frames) == ((30, 33), 2, 6)

@@ -37,9 +37,9 @@ def test_unanswered_probes_count_in_their_share_alone() -> None:
     assert fields["foreign_rpm"] == 3000 and fields["foreign_answered_share"] == 0.25
 
 
-def test_nothing_answered_is_no_figure_and_nothing_sent_no_share() -> None:
+def test_nothing_answered_is_no_responsiveness_and_nothing_sent_is_no_figure() -> None:
     assert foreign_fields(frame([line(1), line(2)])) == {
-        "foreign_rpm": None, "foreign_tcp_ms": None, "foreign_tls_ms": None, "foreign_http_ms": None,
+        "foreign_rpm": 0, "foreign_tcp_ms": None, "foreign_tls_ms": None, "foreign_http_ms": None,
         "foreign_answered_share": 0,
     }  # fmt: skip
     assert set(foreign_fields(frame([])).values()) == {None}

@@ -28,6 +28,7 @@ from sojourn.scoring.statistics.relevance import DEFAULT, NOTHING, RelevanceErro
         ("harm.rtt_p50_ms", 0.3, 0.05),
         ("harm.played_height", 0.3, 0.05),
         ("jain", 0.9, 0.01),
+        ("foreign_rpm", 1000.0, 50.0),
     ],
 )
 def test_the_least_difference_follows_the_unit(metric: str, reference: float, least: float) -> None:

@@ -104,6 +104,11 @@ def test_what_cannot_be_judged_is_refused(text: str, says: str) -> None:
     assert "\n" not in str(wrong.value)
 
 
+@pytest.mark.parametrize("load", ["bbr*2", "prague+cubic@up", "program:quic-bbr3*8"])
+def test_a_load_can_be_named(load: str) -> None:
+    assert parse(f"harm.played_height with {load} < 0.3").where == load
+
+
 def test_every_figure_can_be_demanded() -> None:
     assert [parse(f"{name} < 1").metric for name in KNOWN] == list(KNOWN)
 
