@@ -61,19 +61,19 @@ class DeliveryTrace(BaseModel):
 
     @classmethod
     def of_file(cls, file: Path) -> Self:
-        """Return the schedule of a trace. Raises SlotsError if the file cannot be read."""
+        """Return the schedule of a trace. Raises DeliveryTraceError if the file cannot be read."""
         times, hash_now = _trace(file)
         return cls(file=str(file.resolve()), hash=hash_now, seconds=times[-1] / 1000)
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.file and not self.hash:
-            raise ValueError("slots from a file need the file's hash; create them with Slots.of_file")
+            raise ValueError("slots from a file need the file's hash; create them with DeliveryTrace.of_file")
         return self
 
     @property
     def times_ms(self) -> Sequence[int]:
-        """Return the times in ms. Raises SlotsError if the file cannot be read or has changed."""
+        """Return the times in ms. Raises DeliveryTraceError if the file cannot be read or has changed."""
         if not self.file:
             return _generated(self)
         times, hash_now = _trace(Path(self.file))
@@ -132,7 +132,7 @@ def generated(slots: DeliveryTrace) -> list[int]:
 
 
 def read(file: Path) -> Sequence[int]:
-    """Return the times of a trace, ms. Raises SlotsError if the file cannot be read or holds no schedule."""
+    """Return the times of a trace, ms. Raises DeliveryTraceError if the file cannot be read or holds no schedule."""
     times, before = array("I"), 0
     try:
         # Opening a pipe without a writer would block.

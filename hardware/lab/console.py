@@ -105,9 +105,13 @@ def open_console(machine: MachineEntry) -> Console | None:
         return CommandConsole(machine.serial)
     if not machine.labgrid:
         return None
+    target = None
     try:
-        return LabgridConsole(LabgridTarget(machine.labgrid))
+        target = LabgridTarget(machine.labgrid)
+        return LabgridConsole(target)
     except LabgridError as failed:
+        if target:
+            target.close()
         raise ConsoleError(str(failed)) from failed
 
 

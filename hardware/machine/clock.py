@@ -6,6 +6,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sojourn.hardware.machine.place import Place
@@ -40,8 +41,9 @@ def clock_offset(place: Place) -> Offset:
         return min((_sampled_offset(shell) for _ in range(_TRIES)), key=lambda offset: offset.error)
     finally:
         assert shell.popen.stdin is not None
-        shell.popen.stdin.close()
-        shell.wait(_SILENCE_S)
+        with suppress(OSError, ProcessError):  # the first failure counts
+            shell.popen.stdin.close()
+            shell.wait(_SILENCE_S)
         shell.stop()
 
 

@@ -96,6 +96,6 @@ class PeriodicSampler:
                     self.samples += 1
                     due = max(due + self.interval_s, time.monotonic())
                     self._stop.wait(due - time.monotonic())
-        except (OSError, ValueError, ProcessError) as failed:
+        except Exception as failed:
             if not self._stop.is_set():
                 self.error = failed

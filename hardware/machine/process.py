@@ -101,7 +101,11 @@ class Process:
         process = cls(place, command, popen, stdout if isinstance(stdout, Path) else None, errors)
         process._temporary = stderr is None
         if ready is not None:
-            process.await_ready(ready, ready_in, timeout)
+            try:
+                process.await_ready(ready, ready_in, timeout)
+            except BaseException:  # also a signal: nobody else knows the program
+                process.stop(signal.SIGKILL)
+                raise
         return process
 
     def await_ready(self, ready: str, ready_in: str = "stderr", timeout: float = 15) -> None:

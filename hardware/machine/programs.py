@@ -83,20 +83,25 @@ def version(tool: Tool) -> str | None:
     path = find(tool.name)
     if path is None:
         return None
-    if tool.version_arguments:
-        done = subprocess.run([path, *tool.version_arguments], capture_output=True, text=True, timeout=30, check=False)
-        if match := _VERSION.search(done.stdout + done.stderr):
-            return match[0]
+    printed = _printed([path, *tool.version_arguments], subprocess.STDOUT) if tool.version_arguments else ""
+    if match := _VERSION.search(printed):
+        return match[0]
     return _package_version(tool.package) or "unknown"
 
 
 def _package_version(package: str) -> str | None:
     if not (query := find("dpkg-query")):
         return None
-    done = subprocess.run(
-        [query, "-W", "-f=${Version}", package], capture_output=True, text=True, timeout=30, check=False
-    )
-    return done.stdout.strip() or None
+    return _printed([query, "-W", "-f=${Version}", package]).strip() or None
+
+
+def _printed(command: list[str], errors: int = subprocess.DEVNULL) -> str:
+    """Return what a command prints; nothing if it does not end within 30 s."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=30, check=False)
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout
 
 
 def processor() -> dict[str, str]:

@@ -34,18 +34,24 @@ def interruptible_waits() -> None:
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind as Ctrl-C does, so that everything is undone in order."""
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, so that everything is undone in order.
+
+    A SIGHUP that is ignored or handled (`nohup`) stays so.
+    """
 
     def unwind(number: int, _: FrameType | None) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     interruptible_waits()
-    before = signal.signal(signal.SIGTERM, unwind)
+    hangs_up = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    ending = (signal.SIGTERM, signal.SIGHUP) if hangs_up else (signal.SIGTERM,)
+    before = {number: signal.signal(number, unwind) for number in ending}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -208,5 +208,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
                 raise
             print(f"sojourn: {printable(str(error))}", file=sys.stderr)
             raise typer.Exit(1) from error
+        except KeyboardInterrupt as stop:
+            leave(stopped(stop))
 
     return wrapped

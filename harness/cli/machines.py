@@ -70,6 +70,7 @@ def build(
     from sojourn.hardware.confine.confinement import ensure_launcher
     from sojourn.hardware.images.desktop import Desktop, ensure_desktop
     from sojourn.hardware.images.guest import ensure_guest
+    from sojourn.hardware.images.own_tc import checked
     from sojourn.hardware.kernel_build.build import ensure_kernel
     from sojourn.hardware.kernel_build.sources import Sources
     from sojourn.harness.bundle import prebuilt
@@ -84,6 +85,8 @@ def build(
         raise OptionsError(f"--{option}: nothing is taken; add --from=FILE", code="no-effect")
     if key and not packed:
         raise OptionsError("--sign: nothing is packed; add --pack=FILE", code="no-effect")
+    if iproute2_source:
+        checked(iproute2_source)
     with steps() as step:
         if taken:
             with prebuilt.fetched(taken, step("archive")) as file:
@@ -167,8 +170,10 @@ def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
     except typer.Abort as ended:
         print()
         raise LabFileError(f"lab init: the answers ended; {lab_file} was not written", code="missing") from ended
-    replace_file(lab_file, written(tables).encode())
-    read_lab_file(lab_file)
+    draft = lab_file.with_name(f"{lab_file.name}.draft")
+    replace_file(draft, written(tables).encode())
+    read_lab_file(draft)
+    draft.rename(lab_file)
     print(f"created {lab_file}; next: sojourn lab check --lab-file={lab_file}")
 
 

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.cli.common import AsJson, declared, leave, one_line_errors, print_json, stopped
+from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import value_of
@@ -39,16 +40,20 @@ def matrix(
         int | None, typer.Option(min=1, help="Maximum number of concurrent guests (default: number of processors).")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Repeat finished runs.")] = False,
-    endpoints: Annotated[str, typer.Option(help="In sim: sender and receiver program, bulk or iperf3.")] = "bulk",
+    endpoints: Annotated[
+        str, typer.Option(help="In sim: sender and receiver program, bulk or iperf3 (default: bulk).")
+    ] = "",
     lab: Annotated[str, typer.Option(help="Lab: sim, virtual or apu (default: sim, if it can run the matrix).")] = "",
-    lab_file: Annotated[Path, typer.Option(help="With --lab=apu: file that describes the lab.")] = Path("lab.toml"),
+    lab_file: Annotated[
+        Path | None, typer.Option(help="With --lab=apu: file that describes the lab (default: lab.toml).")
+    ] = None,
     jitter_gate: Annotated[
         str,
         declared(
             BY_NAME["jitter-gate"],
-            "In real time: limit of the lab's own jitter; above, a run is invalid (docs/matrix.md).",
+            "In real time: limit of the lab's own jitter; above, a run is invalid (default: 2ms; docs/matrix.md).",
         ),
-    ] = "2ms",
+    ] = "",
     pcap: Annotated[bool, typer.Option("--pcap", help="In sim: keep captures of both ends of every run.")] = False,
     exact: Annotated[bool, declared(BY_NAME["exact"])] = False,
     swap: Annotated[
@@ -121,6 +126,16 @@ def matrix(
         chosen = chosen.swapped(swap)
     if trace:
         chosen = chosen.traced(trace)
+    where = lab_named(lab) or chosen.labs[0]
+    without_effect = {
+        "jitter-gate": where == "sim" and jitter_gate and "simulated time has no jitter of a host",
+        "endpoints": where != "sim" and endpoints and f"the {where} lab always uses iperf3",
+        "lab-file": where != "apu" and lab_file and f"the {where} lab has none",
+        "workers": (where != "sim" or engine != LOCAL) and workers and "cells run at once only in sim, on this machine",
+    }
+    for option, why in without_effect.items():
+        if why:
+            raise OptionsError(f"--{option}: {why}; omit it", code="no-effect", option=option)
     plan = MatrixPlan(
         chosen,
         chosen.select(keyword),
@@ -129,10 +144,10 @@ def matrix(
         value_of("engine", engine),
         workers,
         again,
-        endpoints_named(endpoints),
-        lab_named(lab) or chosen.labs[0],
-        lab_file if lab == "apu" else None,
-        Limits(jitter_ms=value_of("jitter-gate", jitter_gate)),
+        endpoints_named(endpoints or "bulk"),
+        where,
+        lab_file or Path("lab.toml") if where == "apu" else None,
+        Limits(jitter_ms=value_of("jitter-gate", jitter_gate or "2ms")),
         pcap,
         source,
         value_of("iproute2-source", iproute2_source).absolute() if iproute2_source else None,
@@ -144,10 +159,9 @@ def matrix(
     if listed:
         print_json(cells_list(plan)) if as_json else console_of().print(cells_table(plan))
         return
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
     try:
-        failed = watch(plan) if watching else run_and_report(plan)
+        with ended_by_signals():
+            failed = watch(plan) if watching else run_and_report(plan)
     except KeyboardInterrupt as stop:
         leave(stopped(stop, f"finished runs are kept in {plan.folder}; the same command resumes the matrix"))
     if failed:

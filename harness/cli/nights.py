@@ -45,7 +45,7 @@ def soak_run(
     """
     from sojourn.harness.soak.night import night
 
-    raise typer.Exit(night(plan, hours if not resume else None, new=new, page=page, resume=resume))
+    raise typer.Exit(night(plan, hours, new=new, page=page, resume=resume))
 
 
 @app.command("status")

@@ -46,14 +46,14 @@ class LabEngine:
     def _run(self, job: Job, folder: Path) -> None:
         error = ""
         try:
-            try:
-                lab = self._lab = self._lab or self._up.enter_context(self._make())
-                self._job(lab, job, folder, self._stopped)
-            except BaseException:
-                self._down()
-                raise
+            lab = self._lab = self._lab or self._up.enter_context(self._make())
+            self._job(lab, job, folder, self._stopped)
         except BaseException as failed:
             error = failure(failed)
+            try:
+                self._down()
+            except BaseException as further:
+                error += f"; then {failure(further)}"
         self._events.put(Event(folder, "ended", error))
 
     def _down(self) -> None:
@@ -65,5 +65,7 @@ class LabEngine:
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()  # nothing runs any more unless interrupted
-        self._thread.submit(self._down).result()
-        self._thread.shutdown()
+        try:
+            self._thread.submit(self._down).result()
+        finally:
+            self._thread.shutdown()

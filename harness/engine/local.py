@@ -22,7 +22,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Self
 
-from sojourn.hardware.machine.signals import deferred_signals, ended_by_sigterm
+from sojourn.hardware.machine.signals import deferred_signals, ended_by_signals
 from sojourn.hardware.simulation import free_bytes
 from sojourn.harness.engine.job import Channel, EngineError, Event, Job, failure
 
@@ -172,7 +172,7 @@ def _work(connection: Connection) -> None:
             connection.send((kind, what))
 
     try:
-        with ended_by_sigterm():
+        with ended_by_signals():
             # The process that started us decides. No SIG_IGN: programs that we start would have it too.
             signal.signal(signal.SIGINT, lambda *_: None)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         given = with_scenario(given, called.dir)
         session = ExperimentSession.from_command_line(given, ["pytest", *called.args], called.dir, os.environ)
-    except OptionsError as wrong:
+    except (OptionsError, RuntimeError, OSError) as wrong:
         raise pytest.UsageError(str(wrong)) from None
     config.add_cleanup((stack := ExitStack()).close)
     config.stash[SESSION] = stack.enter_context(session)

@@ -379,8 +379,8 @@ def _final_state(lab: Lab, path: PathUnderTest, description: Path) -> None:
     The log then has its final counters, and the TCP and IP counters at both ends of the bulk flows.
     A machine that has ended reports nothing; the cause is reported elsewhere.
     """
-    known = json.loads(description.read_text()) if description.exists() else None
-    with suppress(CommandError, ProcessError, RouterError):
+    with suppress(CommandError, ProcessError, RouterError, ValueError):  # no JSON: its writing was interrupted
+        known = json.loads(description.read_text()) if description.exists() else None
         further = path.at_end(known or {})
         for end in (lab.sender, lab.receiver):
             end.run(["cat", *nstat.FILES], check=False)

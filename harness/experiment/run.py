@@ -23,7 +23,7 @@ from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from sojourn.hardware.machine.files import is_locked, replace_file
 from sojourn.hardware.machine.programs import host_versions
-from sojourn.hardware.machine.signals import ended_by_sigterm
+from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
@@ -123,10 +123,10 @@ def perform(
         options = options.replace(
             ip_version=described.ip_version, **({"box": described.box.name} if described.box else {})
         )
-    with ended_by_sigterm(), steps(console) as step:
+    with ended_by_signals(), steps(console) as step:
         record = _recorder(options, described, service, step, console)
 
-    with ended_by_sigterm(), new_run(test, options, command_line, begun) as run:
+    with ended_by_signals(), new_run(test, options, command_line, begun) as run:
         return finish_run(run, options, fill_run(run, options, record, lambda text: console.print(Text(text))))
 
 
@@ -283,12 +283,12 @@ def check_lab(options: Options, folder: Path, terminal: TextIO) -> None:
     described = _machines(options)
     console = console_of(terminal)
     if options.lab == "sim":
-        with ended_by_sigterm(), steps(console) as step:
+        with ended_by_signals(), steps(console) as step:
             simulated.check(options, step)
         return
-    with ended_by_sigterm(), steps(console) as step:
+    with ended_by_signals(), steps(console) as step:
         make_lab = _lab_maker(options, described, step, console)
-    with ended_by_sigterm(), make_lab(folder) as lab:
+    with ended_by_signals(), make_lab(folder) as lab:
         lab.client.run(["ping", "-c", "1", "-W", "5", lab.addresses.server])
 
 

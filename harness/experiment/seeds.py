@@ -18,7 +18,7 @@ from rich.text import Text
 from sojourn.apps.base import Service
 from sojourn.hardware import simulation
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.signals import deferred_signals, ended_by_sigterm
+from sojourn.hardware.machine.signals import deferred_signals, ended_by_signals
 from sojourn.harness.engine.job import Channel, Engine, Job, failure
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
@@ -75,7 +75,7 @@ def repeat_side_by_side(
     series = SeriesOfRuns({"": options})
     require_space([run.options for run in series.waiting], options.results, console)
     create = partial(new_run, test, command_line=command_line, begun=begun)
-    with ended_by_sigterm():
+    with ended_by_signals():
         if options.engine != LOCAL:
             engine = cluster([(service, options)], console)
             yield from side_by_side(series, engine, lambda run: SimulatedRun(service, run.options), create, console)

@@ -19,7 +19,7 @@ from sojourn.apps.options import PLAYERS, SCREENING
 from sojourn.hardware import simulation
 from sojourn.hardware.machine.files import lock, opened
 from sojourn.hardware.machine.messages import did_you_mean
-from sojourn.hardware.machine.signals import ended_by_sigterm
+from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.engine.job import Engine
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
@@ -122,7 +122,7 @@ class Sweep:
         `sojourn.harness.experiment.seeds.side_by_side`.
         """
         console, series = console_of(terminal), SeriesOfRuns(self.experiments)
-        with ended_by_sigterm(), only_sweep_in(self.first.results):
+        with ended_by_signals(), only_sweep_in(self.first.results):
             with steps(console) as step:
                 prepared = {}
                 for options in self.experiments.values():

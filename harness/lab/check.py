@@ -14,9 +14,9 @@ from ipaddress import ip_address
 import polars as pl
 
 from sojourn.captures.packets import PacketCapture
-from sojourn.hardware.lab.console import answer, open_console
+from sojourn.hardware.lab.console import ConsoleError, answer, open_console
 from sojourn.hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry
-from sojourn.hardware.lab.power import switch
+from sojourn.hardware.lab.power import PowerError, switch
 from sojourn.hardware.machine.clock import clock_offset
 from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import CommandError, Place
@@ -25,6 +25,7 @@ from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.check_router import check_router
 from sojourn.harness.lab.contract import SIDES
 from sojourn.harness.lab.doctor import Finding, Verdict
+from sojourn.harness.lab.instruments import first_failure
 from sojourn.harness.lab.needs import missing, needed
 from sojourn.harness.lab.physical import close_master, places_of, router_of, tap
 from sojourn.harness.lab.tried import Wrong, addresses_of, require_no_offloads, route_to, tried
@@ -209,15 +210,13 @@ def _path_between_taps(file: LabFile, places: Mapping[str, Place]) -> str:
             stack.callback(captures[side].process.stop)
         echo = irtt.start_server(places["server"], address["server"], folder / "echo.log")
         stack.callback(echo.stop)
-        clients = [
-            irtt.IrttClient(
-                places["client"], address["server"], folder / f"{probe.file}.json.gz", port=probe.port,
-                codepoint=probe.codepoint,
-            ).start(_PROBE_S)
-            for probe in PROBES
-        ]  # fmt: skip
-        for client in clients:
-            client.stop()
+        with first_failure() as probing:
+            for probe in PROBES:
+                output = folder / f"{probe.file}.json.gz"
+                client = irtt.IrttClient(
+                    places["client"], address["server"], output, port=probe.port, codepoint=probe.codepoint
+                )
+                probing.callback(client.start(_PROBE_S).stop)
         # Nothing listens: the receiver's refusal is a sufficient answer.
         call = ["iperf3", "-c", address["receiver"], "-p", f"{ports.BULK}", "-t", "1"]
         places["sender"].run([*call, "--connect-timeout", f"{_CONNECT_MS}"], check=False)
@@ -262,11 +261,22 @@ def _switches(file: LabFile) -> Iterator[Finding]:
 
 
 def _power(name: str, machine: MachineEntry) -> str:
-    return switch(name, machine, "get") or "answers"
+    try:
+        return switch(name, machine, "get") or "answers"
+    except PowerError as failed:
+        if machine.power:
+            raise
+        raise Wrong(str(failed), "optional: give the labgrid target a power driver", "note") from failed
 
 
 def _serial(name: str, file: LabFile) -> str:
-    console = open_console(file.machines[name])
+    machine = file.machines[name]
+    try:
+        console = open_console(machine)
+    except ConsoleError as failed:
+        if machine.serial:
+            raise
+        raise Wrong(str(failed), "optional: give the labgrid target a console driver", "note") from failed
     assert console
     try:
         said = answer(console)

@@ -99,9 +99,10 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
         for kind in KINDS
     }
     undo = f"tc qdisc del dev {_TRY} root; tc qdisc del dev {_TRY} ingress"
-    script = f"ip link add {_TRY} type ifb || exit 0; echo ifb\n"
+    remove = f"ip link del {_TRY} 2>/dev/null"
+    script = f"{remove}; trap '{remove}' EXIT PIPE HUP TERM\nip link add {_TRY} type ifb || exit 0; echo ifb\n"
     script += "".join(f"{command} && echo {kind}; {undo}\n" for kind, command in tries.items())
-    accepted = place.run(["sh", "-c", script + f"ip link del {_TRY}"], check=False).split()
+    accepted = place.run(["sh", "-c", script], check=False).split()
     if missing := [kind for kind in ("ifb", *_NEEDED) if kind not in accepted]:
         yield Finding("router: needs", "missing", f"no {', '.join(missing)}", _fix(missing))
         if "ifb" in missing:

@@ -167,7 +167,7 @@ def namespaces() -> Finding:
             timeout=20,
             check=False,
         )
-    except OSError as error:
+    except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("user namespaces", "missing", str(error), "install util-linux and iproute2")
     if done.returncode == 0:
         return Finding("user namespaces", "ok", "with network, mount and pid namespaces and veth")

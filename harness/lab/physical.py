@@ -81,7 +81,7 @@ class PhysicalLab(MadeLab):
             for place in places.values():
                 if ended := end_orphans(place) if place.remote else []:
                     self._say(f"{place.name}: killed what an earlier, killed run had left: {'; '.join(ended)}")
-            _keep_settings(lab, stack)
+            self._keep_settings(lab, stack)
             self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab
@@ -114,6 +114,23 @@ class PhysicalLab(MadeLab):
 
         stack.callback(give_back)
         return lambda: lease.lost
+
+    def _keep_settings(self, lab: Lab, stack: ExitStack) -> None:
+        """Restore what contenders and the origin change on the hosts: the ECN mode, the default route."""
+        for place in dict.fromkeys((lab.sender, lab.receiver, lab.server, lab.client)):
+            for file in ECN_FILES:
+                was = place.run(["cat", file]).strip()
+                stack.callback(self._put_back, place, ["sh", "-c", f"echo {was} >{file}"])
+        ip = ["ip", f"-{ip_version(lab.addresses.server)}", "route"]
+        if routes := lab.server.run([*ip, "show", "default"]).splitlines():
+            kept = re.sub(r"\bexpires \S+", "", routes[0])  # from a router advertisement; ip does not accept it
+            stack.callback(self._put_back, lab.server, [*ip, "replace", *kept.split()])
+
+    def _put_back(self, place: Place, command: list[str]) -> None:
+        try:
+            place.run(command)
+        except CommandError as failed:
+            self._say(f"{place.name}: could not be restored ({' '.join(command)}): {failed}")
 
     def _keep_consoles(self, stack: ExitStack) -> None:
         """Log the consoles: a dying kernel's messages appear nowhere else. A run works without them."""
@@ -159,23 +176,6 @@ def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
         return Tap(places[name], interface)
     assert file.router  # with a box, hosts name an interface
     return Tap(places["router"], file.router.lan if name == "client" else file.router.wan)
-
-
-def _keep_settings(lab: Lab, stack: ExitStack) -> None:
-    """Restore what contenders and the origin change on the hosts: the ECN mode, the default route."""
-    for place in dict.fromkeys((lab.sender, lab.receiver, lab.server, lab.client)):
-        for file in ECN_FILES:
-            was = place.run(["cat", file]).strip()
-            stack.callback(_put_back, place, ["sh", "-c", f"echo {was} >{file}"])
-    ip = ["ip", f"-{ip_version(lab.addresses.server)}", "route"]
-    if routes := lab.server.run([*ip, "show", "default"]).splitlines():
-        kept = re.sub(r"\bexpires \S+", "", routes[0])  # from a router advertisement; ip does not accept it
-        stack.callback(_put_back, lab.server, [*ip, "replace", *kept.split()])
-
-
-def _put_back(place: Place, command: list[str]) -> None:
-    with contextlib.suppress(CommandError):
-        place.run(command)
 
 
 def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch: Path) -> Place:

@@ -7,14 +7,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sojourn.bottleneck.router import RouterError
-from sojourn.hardware.lab.console import ConsoleError
-from sojourn.hardware.lab.power import PowerError
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.offloads import offloads_on
-from sojourn.hardware.machine.place import CommandError, Place
-from sojourn.hardware.machine.process import ProcessError
-from sojourn.hardware.machine.requirements import ToolError
+from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import Finding, Verdict
 
 
@@ -32,7 +27,7 @@ def tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see th
         return Finding(subject, "ok", look(*args).strip())
     except Wrong as wrong:
         return Finding(subject, wrong.verdict, str(wrong), wrong.fix)
-    except (CommandError, ProcessError, RouterError, ToolError, PowerError, ConsoleError) as failed:
+    except (RuntimeError, OSError) as failed:
         return Finding(subject, "missing", str(failed), fix)
     except (ValueError, LookupError) as strange:
         return Finding(subject, "missing", f"an answer that cannot be parsed: {strange!r}", fix)

@@ -22,7 +22,7 @@ from sojourn.hardware.images import own_tc
 from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.kernel_source import short_name
 from sojourn.hardware.kernel_build.sources import Sources
-from sojourn.hardware.lab.lab_file import PHYSICAL
+from sojourn.hardware.lab.lab_file import PHYSICAL, LabFileError, read_lab_file
 from sojourn.hardware.simulation import memory_bytes
 from sojourn.harness.engine.job import Engine, EngineError
 from sojourn.harness.engine.local import LocalEngine
@@ -223,6 +223,8 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
     from sojourn.harness.engine.lab import LabEngine
     from sojourn.harness.matrix.cells.real_call import browsers
 
+    if plan.lab == "apu":
+        read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)  # before a film is made
     if plan.lab == "virtual":
         _build(plan, console)
         if plan.programs:
@@ -254,7 +256,6 @@ def _engine(plan: MatrixPlan, inputs: str, digest: Callable[[], str], memory_byt
 
 def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
     """Return the factory of a plan's lab. Raises LabFileError, MatrixError, BuildError."""
-    from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.harness.lab.make import lab_maker
 
     machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)

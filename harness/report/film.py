@@ -201,8 +201,8 @@ def write_film(
     Both runs are shown at the same time of the run, from `begin` to `end` s after the start of the first phase; by
     default, as long as every recording lasts. The sound of a call is what its client heard; of two calls, the first is
     on the left. A GIF is silent. The default path is next to the (first) run: `<run>-film.mp4`. H.264 in
-    yuv420p, 30 frames/s, at most 10 MB up to four minutes; or a GIF of 800 px with 8 frames/s. `progress` receives the
-    share.
+    yuv420p, 30 frames/s, at most 10 MB up to four minutes; or a GIF of at most 720 px with 4 frames/s. `progress`
+    receives the share.
 
     Raises RunFilmError if a recording is missing, `output` exists or lies in a run, the times are not in the
     recordings, or ffmpeg fails; RecordingError or RecordError if a recording or its log cannot be read.

@@ -15,6 +15,7 @@ from pathlib import Path
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, valid
+from sojourn.harness.store.manifest import folder_name
 from sojourn.scoring.picture import p1203
 
 PROGRAM = "p1203-standalone"
@@ -47,7 +48,7 @@ def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, floa
     with tempfile.TemporaryDirectory() as scratch:
         place = folder or Path(scratch)
         place.mkdir(parents=True, exist_ok=True)
-        files = {name: place / f"{name}.json" for name in reports}
+        files = {name: place / f"{folder_name(name)}.json" for name in reports}
         for name, file in files.items():
             file.write_text(json.dumps(reports[name], indent=1) + "\n")
         program = find(PROGRAM)
@@ -62,7 +63,10 @@ def scores(run: Path, folder: Path | None = None) -> dict[str, tuple[float, floa
 
 
 def _ask(program: str, file: Path) -> tuple[float, float]:
-    done = subprocess.run([program, str(file)], capture_output=True, text=True, timeout=_TIMEOUT_S)
+    try:
+        done = subprocess.run([program, str(file)], capture_output=True, text=True, timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise MosError(f"{PROGRAM} gave no answer to {file.name} in {_TIMEOUT_S:g} s", code="no-answer") from error
     try:
         (answer,) = json.loads(done.stdout).values()
         return float(answer["O35"]), float(answer["O46"])

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from sojourn.apps import SERVICES
 from sojourn.apps.two_party import TwoParty
 from sojourn.hardware.machine.files import replace_file
-from sojourn.hardware.machine.signals import ended_by_sigterm
+from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
@@ -88,7 +88,7 @@ def main() -> None:
     task = Task.model_validate_json(task_text)
     options = parse_options({}, SERVICES, task.given)
     try:
-        with ended_by_sigterm():
+        with ended_by_signals():
             {"run": run, "check": check}[what](task, options)
     except (Exception, KeyboardInterrupt) as error:
         print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)

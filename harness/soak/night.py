@@ -30,6 +30,8 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
         at, planned = address(page), read_plan(plan, SERVICES)
         if resume and new:
             raise PlanError("--resume and --new are mutually exclusive; give one", code="conflict")
+        if resume and hours is not None:
+            raise PlanError("--hours: an interrupted batch keeps its own; omit it with --resume", code="no-effect")
         for cell in planned.cells:
             require_programs(cell.options)
         with state.held(planned.results):

@@ -376,6 +376,8 @@ def git_state(checkout: Path = CHECKOUT) -> GitState | None:
         ).stdout.strip()
 
     try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != checkout.resolve():
+            return None  # installed within somebody else's repository
         return GitState(commit=git("rev-parse", "HEAD"), dirty=bool(git("status", "--porcelain")))
     except (OSError, subprocess.SubprocessError):
         return None

@@ -31,7 +31,8 @@ def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
 
     For a black box with an unknown rate, its peak goodput in a second. None if neither is known.
     """
-    if not (first := lab.get("rate_down_bps")):
+    first: float | None = lab.get("rate_down_bps")
+    if not first:
         most: float | None = lab.get("most_down_bps")  # of IP
         return most / 1e6 * PAYLOAD_BYTES / IP_BYTES if most else None
     return min([first, *(bps for _, bps in rate_steps(lab))]) / 1e6 * PAYLOAD_BYTES / FRAME_BYTES

@@ -83,6 +83,11 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
             "sojourn: --engine: 'spark' is neither local nor tls://HOST:PORT or dask://localhost:PORT",
         ),
         (["s6", "--endpoints=netperf"], "sojourn: --endpoints: unknown 'netperf'; known: bulk, iperf3"),
+        (["s6", "--jitter-gate=5ms"], "sojourn: --jitter-gate: simulated time has no jitter of a host; omit it"),
+        (["s6", "--lab-file=mine.toml"], "sojourn: --lab-file: the sim lab has none; omit it"),
+        (["s6", "--lab=virtual", "--endpoints=iperf3"], "sojourn: --endpoints: the virtual lab always uses iperf3"),
+        (["s6", "--lab=virtual", "--workers=2"], "sojourn: --workers: cells run at once only in sim"),
+        (["s6", "--lab=apu", "--lab-file=no.toml"], "sojourn: --lab-file: no.toml: No such file"),
     ],
 )
 def test_what_cannot_run_ends_with_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:

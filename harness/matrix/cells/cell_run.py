@@ -230,16 +230,6 @@ def cache_state(job: CellJob, folder: Path) -> Literal["stale", "unscored", "don
     return "done" if _is_scored(job, folder, manifest) else "unscored"
 
 
-def current_scores(job: CellJob, folder: Path) -> dict[str, Any]:
-    """Return the scores of a finished run of any version, as this version computes them; the folder stays unchanged."""
-    manifest = recorded(folder)
-    if manifest and _is_scored(job, folder, manifest):
-        scores: dict[str, Any] = json.loads((folder / SCORES).read_bytes())
-        return scores
-    # As they would be read from a file.
-    return json.loads(json.dumps(scored(job, folder)))  # type: ignore[no-any-return]
-
-
 def recorded(folder: Path) -> Manifest | None:
     """Return the manifest of a finished run; None without one, or if raw files differ from it."""
     try:

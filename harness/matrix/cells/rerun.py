@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.machine.messages import first_wrong
+from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.experiment.rerun import IN_REAL_TIME, FileComparison, RerunError, commits, compared, repeatable
 from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, rig_of
 from sojourn.harness.store.claim import claim
@@ -60,7 +61,8 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
     if not (claimed := claim((results or run.parent).resolve() / name)):
         raise RerunError(f"{run}: another process repeats it now", code="in-use")
     try:
-        perform(job, claimed.folder)
+        with ended_by_signals():
+            perform(job, claimed.folder)
     except BaseException:
         claimed.release()
         raise

@@ -76,3 +76,14 @@ def test_a_program_of_a_background_job_is_told_to_end() -> None:
         assert process.stop(grace=5) == -signal.SIGINT
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_program_is_stopped_if_the_wait_for_it_is_interrupted() -> None:
+    number = signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Process.start(LOCAL, ["sleep", "9753"], ready="never")
+    finally:
+        signal.signal(signal.SIGALRM, number)
+    assert not [it for it in psutil.Process().children(recursive=True) if "9753" in it.cmdline()]

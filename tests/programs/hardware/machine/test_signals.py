@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sojourn.hardware.machine.signals import deferred_signals
+from sojourn.hardware.machine.signals import deferred_signals, ended_by_signals
 
 WAITS = """
 import threading
@@ -62,3 +62,17 @@ def test_another_thread_is_let_be() -> None:
             return 1
 
     assert ThreadPoolExecutor(1).submit(work).result() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_unwinds_and_an_ignored_hangup_stays_ignored(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt, match=number.name), ended_by_signals():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, ignored)

@@ -35,6 +35,14 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, there: bool) 
         )
 
 
+def test_addresses_of_two_versions_write_no_file(tmp_path: Path) -> None:
+    near = ("router", "nobody@127.0.0.1", "", "lan0", "wan0", "10.0.1.2", "-", "-", "10.0.1.3")
+    far = ("me@127.0.0.1", "", "fd00::2", "-", "me@127.0.0.1", "", "fd00::3", "")
+    file = tmp_path / "lab.toml"
+    done = CliRunner().invoke(app, ["lab", "init", f"--lab-file={file}"], input="\n".join((*near, *far)))
+    assert done.exit_code == 1 and "use one version for all" in done.stderr and not file.exists()
+
+
 @pytest.mark.parametrize("answers", ["", "router\n"])
 def test_where_the_answers_end_one_line_says_that_nothing_was_written(tmp_path: Path, answers: str) -> None:
     done = CliRunner().invoke(app, ["lab", "init", f"--lab-file={tmp_path / 'lab.toml'}"], input=answers)

@@ -19,7 +19,7 @@ from unittest.mock import patch
 from rich.console import Console
 
 from sojourn.apps import SERVICES
-from sojourn.hardware.machine.signals import ended_by_sigterm
+from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.engine.job import Channel
 from sojourn.harness.engine.local import LocalEngine
 from sojourn.harness.experiment.run import new_run
@@ -104,7 +104,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     job = jobs(folder, Scores.model_validate_json((folder / "scores.json").read_bytes()), endless=(1, 2))
     create = partial(new_run, "t", command_line=())
-    with ended_by_sigterm():
+    with ended_by_signals():
         series = SeriesOfRuns({"": asked(folder / "results", 2)})
         list(side_by_side(series, LocalEngine(1, 2), job, create, Console(file=sys.stderr)))
 

@@ -65,3 +65,15 @@ def test_a_void_run_has_none(run: Path, scores: Scores) -> None:
     seal(run)
     with refusal(LoadError, "invalid-run"):
         opinion_scores.scores(run)
+
+
+def test_the_name_of_a_phase_is_no_path(run: Path, tmp_path: Path) -> None:
+    scores = Scores.model_validate_json((run / SCORES).read_bytes())
+    phases = [phase.model_copy(update={"name": f"../../{tmp_path}/{phase.name}"}) for phase in scores.phases]
+    (run / SCORES).write_text(scores.model_copy(update={"phases": phases}).model_dump_json())
+    seal(run)
+    before = {*tmp_path.iterdir()}
+    with refusal(opinion_scores.MosError, "missing-program", "ITU-T P.1203"):
+        opinion_scores.scores(run, tmp_path / "inputs")
+    assert {*tmp_path.iterdir()} - before == {tmp_path / "inputs"}
+    assert all(file.parent == tmp_path / "inputs" for file in (tmp_path / "inputs").rglob("*"))

@@ -61,3 +61,19 @@ def test_leaving_the_engine_stops_its_job_and_undoes_the_lab() -> None:
         engine.submit("endless", Path("0"))  # type: ignore[arg-type]
         raise KeyboardInterrupt
     assert labs.noted == ["up 1", "0 in 1", "down 1"]
+
+
+def test_the_first_failure_is_reported_before_that_of_undoing() -> None:
+    class Breaks(Labs):
+        @contextmanager
+        def __call__(self) -> Iterator[Any]:
+            try:
+                yield 1
+            finally:
+                raise RuntimeError("broken pipe")
+
+    labs = Breaks()
+    with LabEngine(labs, labs.run) as engine:
+        engine.submit("fails", Path("0"))  # type: ignore[arg-type]
+        (end,) = engine.events(60)
+    assert end[2] == "RuntimeError: no route; then RuntimeError: broken pipe"
