@@ -28,7 +28,7 @@ COLUMNS = Columns({
     "metric": TableColumn(
         pl.String, "a field of the phases in `scores.json`, `harm.` and one, or a path in a cell's or of a room's party"
     ),
-    "value": TableColumn(pl.Float64, "the figure; `inf`: more was lost or unfinished than the percentile leaves out"),
+    "value": TableColumn(pl.Float64, "the figure; `inf`: the percentile falls on what was lost or never finished"),
     "unit": TableColumn(pl.String, "its unit; empty for shares and counts"),
 })  # fmt: skip
 #: What a phase has besides its figures, and a figure that is another's parts.

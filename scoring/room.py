@@ -104,8 +104,8 @@ def speaking(viewer: Sequence[Mapping[str, Any]], party: int, span: Window) -> l
 
     `viewer` are the lines of the viewer's player.jsonl.
     """
-    told = [(line["t"], party in line["detail"]) for line in viewer if line.get("event") == "speakers"]
-    changes = [change for n, change in enumerate(told) if not n or change[1] != told[n - 1][1]]
+    events = [(line["t"], party in line["detail"]) for line in viewer if line.get("event") == "speakers"]
+    changes = [change for n, change in enumerate(events) if not n or change[1] != events[n - 1][1]]
     bounds = pairwise([*changes, (span[1], False)])
     spoken = [(max(start, span[0]), min(end, span[1])) for (start, speaks), (end, _) in bounds if speaks]
     return [(start - span[0], end - span[0]) for start, end in spoken if start < end]

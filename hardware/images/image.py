@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -161,11 +162,11 @@ def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report
             '--aptopt=APT::Install-Recommends "false"', "--dpkgopt=force-unsafe-io",
             *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")),
             "--dpkgopt=path-include=/usr/share/doc/*/copyright",
-            f"--customize-hook=tar-in {files} /",
+            f"--customize-hook=tar-in {shlex.quote(str(files))} /",
             f"--customize-hook=chroot \"$1\" sh /boot/prepare '{kernel.version}' '{words}'",
-            f"--customize-hook=download /boot/grub/boot.img {scratch}/boot.img",
-            f"--customize-hook=download /boot/grub/core.img {scratch}/core.img",
-            f"--customize-hook=download {VERSIONS} {scratch}/versions",
+            f"--customize-hook=download /boot/grub/boot.img {shlex.quote(str(scratch))}/boot.img",
+            f"--customize-hook=download /boot/grub/core.img {shlex.quote(str(scratch))}/core.img",
+            f"--customize-hook=download {VERSIONS} {shlex.quote(str(scratch))}/versions",
             SUITE, str(tar), str(archive.sources),
         ])  # fmt: skip
     report("making the filesystem", 0.9)

@@ -16,7 +16,7 @@ from sojourn.scoring.validity import Text, Validity
 SCHEMA = 1
 SCORER = "2.8"
 SCORES = "scores.json"
-OWN = ", as the qdisc tells"  # the suffix of such a curve's name
+OWN = ", as reported by the qdisc"  # the suffix of such a curve's name
 #: Of a field that only some victims have: without a value, it is not in the document.
 _SOME = Field(exclude_if=lambda value: value is None)
 
@@ -253,27 +253,27 @@ class PhaseScores(Metrics):
     goodput_recovery_s: Annotated[Number | None, Metric("recovery of the victim's goodput afterwards", "less")] = None
     web_flows: Annotated[int | None, Metric("web flows begun", measured=False)] = None
     web_unfinished: Annotated[int | None, Metric("web flows not finished", measured=False)] = None
-    web_fct_p50_s: Annotated[Number | None, Metric("completion of its web flows, P50")] = None
-    web_fct_p95_s: Annotated[Number | None, Metric("completion of its web flows, P95")] = None
+    web_fct_p50_s: Annotated[Number | None, Metric("web user in competition: completion of flows, P50")] = None
+    web_fct_p95_s: Annotated[Number | None, Metric("web user in competition: completion of flows, P95")] = None
     web_fct_p50_least_s: Annotated[
-        Number | None, Metric("completion of its web flows, P50, lower bound", measured=False)
+        Number | None, Metric("web user in competition: completion of flows, P50, lower bound", measured=False)
     ] = None
     web_fct_p95_least_s: Annotated[
-        Number | None, Metric("completion of its web flows, P95, lower bound", measured=False)
+        Number | None, Metric("web user in competition: completion of flows, P95, lower bound", measured=False)
     ] = None
-    second_height: Annotated[int | None, Metric("height of its video, mostly")] = None
-    second_stall_s: Annotated[Number | None, Metric("its video stalled")] = None
-    call_down_loss: Annotated[Number | None, Metric("loss of its call, down")] = None
-    call_down_p99_ms: Annotated[Number | None, Metric("delay of its call down, P99")] = None
-    call_up_loss: Annotated[Number | None, Metric("loss of its call, up", measured=False)] = None
-    call_up_p99_ms: Annotated[Number | None, Metric("delay of its call up, P99", measured=False)] = None
-    game_in_16ms: Annotated[Number | None, _SOME, Metric("ticks of its game at most 16 ms late")] = None
-    game_in_50ms: Annotated[Number | None, _SOME, Metric("ticks of its game at most 50 ms late")] = None
-    game_in_100ms: Annotated[Number | None, _SOME, Metric("ticks of its game at most 100 ms late")] = None
-    game_down_loss: Annotated[Number | None, _SOME, Metric("loss of its game, down", measured=False)] = None
-    game_down_p99_ms: Annotated[Number | None, _SOME, Metric("delay of its game down, P99")] = None
-    game_up_loss: Annotated[Number | None, _SOME, Metric("loss of its game, up", measured=False)] = None
-    game_up_p99_ms: Annotated[Number | None, _SOME, Metric("delay of its game up, P99", measured=False)] = None
+    second_height: Annotated[int | None, Metric("video in competition: height, mostly")] = None
+    second_stall_s: Annotated[Number | None, Metric("video in competition: stalled")] = None
+    call_down_loss: Annotated[Number | None, Metric("call in competition: loss, down")] = None
+    call_down_p99_ms: Annotated[Number | None, Metric("call in competition: delay down, P99")] = None
+    call_up_loss: Annotated[Number | None, Metric("call in competition: loss, up", measured=False)] = None
+    call_up_p99_ms: Annotated[Number | None, Metric("call in competition: delay up, P99", measured=False)] = None
+    game_in_16ms: Annotated[Number | None, _SOME, Metric("game in competition: ticks at most 16 ms late")] = None
+    game_in_50ms: Annotated[Number | None, _SOME, Metric("game in competition: ticks at most 50 ms late")] = None
+    game_in_100ms: Annotated[Number | None, _SOME, Metric("game in competition: ticks at most 100 ms late")] = None
+    game_down_loss: Annotated[Number | None, _SOME, Metric("game in competition: loss, down", measured=False)] = None
+    game_down_p99_ms: Annotated[Number | None, _SOME, Metric("game in competition: delay down, P99")] = None
+    game_up_loss: Annotated[Number | None, _SOME, Metric("game in competition: loss, up", measured=False)] = None
+    game_up_p99_ms: Annotated[Number | None, _SOME, Metric("game in competition: delay up, P99", measured=False)] = None
     test_rpm: Annotated[Number | None, _SOME, Metric("responsiveness by its test")] = None
     test_foreign_rpm: Annotated[Number | None, _SOME, Metric("responsiveness of its foreign probes")] = None
     test_self_rpm: Annotated[Number | None, _SOME, Metric("responsiveness of its self probes")] = None
@@ -550,7 +550,8 @@ class Scores(BaseModel):
     ect1_ccdf: list[Curve] = Field([], description="of the ECT(1) probe: one a phase, then solo")
     sojourn: list[Sojourn] = []
     sojourn_ccdf: list[Curve] = Field(
-        [], description='P(sojourn time > x) of all in a phase and queue, "cubic C"; then "cubic C, as the qdisc tells"'
+        [],
+        description='P(sojourn time > x) by phase and queue, "cubic C"; then "cubic C, as reported by the qdisc"',
     )
     frame_ccdf: list[Curve] = Field([], description="of a call: how long frames took, one a phase, then solo")
     sound_begins: Annotated[Number | None, _SOME] = Field(

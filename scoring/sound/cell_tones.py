@@ -26,10 +26,10 @@ def neteq_scores(table: pl.DataFrame, window: Window) -> list[dict[str, Any]]:
     `table` has the columns of NETEQ.
     """
     ways = (table.filter(pl.col("talk") == talk).rename({"t_s": "t", **COLUMNS}) for talk in range(2))
-    told = (neteq_within(way, [window]) for way in ways)
+    by_way = (neteq_within(way, [window]) for way in ways)
     return [
         {name: round(value, digits) for name, digits in NETEQ_FIELDS.items() if (value := way[name]) is not None}
-        for way in told
+        for way in by_way
     ]
 
 

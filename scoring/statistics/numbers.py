@@ -65,6 +65,6 @@ def nearest_rank(values: npt.ArrayLike, percent: float, lost: int = 0) -> float 
 
 
 def rank(values: npt.ArrayLike, percent: float, lost: int = 0, digits: int = 3) -> float | None:
-    """The same, rounded to `digits` decimals."""
+    """Return `nearest_rank`, rounded to `digits` decimals."""
     value = nearest_rank(values, percent, lost)
     return None if value is None else round(value, digits)
