@@ -169,8 +169,9 @@ class BrowserCall(TwoParty):
             pairs = zip(before, self._displayed(), strict=True)
             fps = [round((n - m) / (t - s), 2) if t > s else 0.0 for (s, m), (t, n) in pairs]
             self._held_fps.append(fps)
-            if min(fps) >= _ENOUGH_FPS or time.monotonic() > deadline:
-                return min(fps) >= _ENOUGH_FPS
+            holds = self.settled and min(fps) >= _ENOUGH_FPS
+            if holds or time.monotonic() > deadline:
+                return holds
 
     def _displayed(self) -> list[tuple[float, int]]:
         """Return when each end was last sampled (Unix s; samples are fetched once a second), and its frames by then."""

@@ -85,7 +85,7 @@ def read_credentials(service: str, file: Path | None, enough: Sequence[Sequence[
         raise ServiceError(f"{source}: every value must be a string in quotes", code="invalid-value")
     if wrong := [name for name in given.get("origins", "").split() if not re.fullmatch(r"https://[^/\s]+", name)]:
         raise ServiceError(
-            f"{source}: origins: {wrong[0]!r}is not an origin; give https://host or https://host:port",
+            f"{source}: origins: {wrong[0]!r} is not an origin; give https://host or https://host:port",
             code="invalid-value",
         )
     if not any(all(given.get(key) for key in keys) for keys in enough):

@@ -24,9 +24,11 @@ _START_MARGIN_S = 60
 def second_service(options: ServiceOptions) -> YouTube:
     """What the second viewer watches for the whole timeline: YouTube's stand-in with its default film and player.
 
-    The server sends it by the congestion control of the victim's origin, which is the host's setting.
+    The server sends it by TCP with the congestion control of its host: that of the victim's origin, unless that origin
+    sends by QUIC.
     """
-    return YouTube(film_seconds=max(660, round(options.longest_s) + _START_MARGIN_S), driver=options.driver)
+    film_seconds = max(660, round(options.longest_s) + _START_MARGIN_S)
+    return YouTube(film_seconds=film_seconds, driver=options.driver, browser=options.browser)
 
 
 class SecondViewer(Application):

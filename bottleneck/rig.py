@@ -57,7 +57,7 @@ class Rig(Specified):
             "short_flows": cell.short_flows and self._moved(cell.short_flows),
             # A sending host with a qdisc of its own cannot also bunch what it sends.
             "hops": tuple(self._hop(hop, self.bunching_us if cell.sender_queue else 0) for hop in cell.hops),
-            "bunching_us": 0 if cell.sender_queue else self.bunching_us,
+            "bunching_us": 0 if cell.sender_queue else max(cell.bunching_us, self.bunching_us),
         }
         return Cell.model_validate(cell.model_copy(update=changed))
 

@@ -62,6 +62,7 @@ MATRIX = Matrix(
     ),
     repeat=1,
     window_s=40,
+    windows={attack(window): 20 for window in ATTACKED},
     columns=(
         Column(head="CUBIC Mbit/s", metric="flows.0.d_ss_mbps"),
         Column(head="other flow Mbit/s", metric="flows.1.d_ss_mbps"),

@@ -126,7 +126,7 @@ def summary(sent: int | None, packets: Sequence[Sequence[int]]) -> dict[str, flo
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`talk.py listen ADDRESS PORT` prints a talk as JSON with its summary; `talk.py talk ADDRESS PORT …` sends it."""
+    """`listen ADDRESS PORT` prints a talk as JSON with its summary; `talk ADDRESS PORT …` sends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("does", choices=("talk", "listen"))
     parser.add_argument("address")

@@ -40,7 +40,9 @@ def _hindrance(path: Path, root: Path) -> str:
         head = opened.read(256)
     if head.startswith(b"#!"):
         words = head[2:].split(b"\n")[0].decode(errors="replace").split()
-        last = Path(words[-1] if words and Path(words[0]).name == "env" else words[0] if words else "").name
+        if words and Path(words[0]).name == "env":
+            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        last = Path(words[0] if words else "").name
         return "" if _in_path(last, root).exists() else f"its interpreter {last} is not in the machine"
     if not head.startswith(_ELF):
         return "is neither an ELF program nor a script with #!"

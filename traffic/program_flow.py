@@ -33,8 +33,13 @@ _CHUNK = 1 << 16
 #: The first line of its output, of the shell that becomes the program: the process group that ends it.
 _GROUP = re.compile(rb"\Asojourn-group (\d+)\n")
 _BEGIN = 'echo "sojourn-group $$"; cd "$0" && exec "$@" 2>&1'
-#: Neither the handshake of a TCP connection nor its end (pcap-filter(7)); IPv6 without extension headers.
-_DATA = "dst host {0} and port {1} and not (tcp[13] & 7 != 0 or (ip6[6] == 6 and ip6[53] & 7 != 0))"
+#: UDP, or TCP with payload: neither a connection's handshake nor its end (pcap-filter(7)); IPv6 without extension
+#: headers.
+_DATA = (
+    "dst host {0} and port {1} and (udp"
+    " or (ip and tcp and ip[2:2] - ((ip[0] & 0xf) << 2) - ((tcp[12] & 0xf0) >> 2) != 0)"
+    " or (ip6 and ip6[6] == 6 and ip6[4:2] - ((ip6[52] & 0xf0) >> 2) != 0))"
+)
 
 
 class _Output:
@@ -183,6 +188,8 @@ class ProgramFlow(BulkFlow):
                     + "; ".join(f"{it.end}: {it.output.last_lines()}" for it in self._ends)
                 )
             time.sleep(_POLL_S)
+        if self._first.popen.wait():
+            raise BulkError(f"{self._who}: the capture of its first packet ended: {self._first.log_tail()}")
 
     def _require_alive(self) -> None:
         if self.failure:

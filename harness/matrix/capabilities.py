@@ -41,6 +41,7 @@ def missing_in_real_time(cell: Cell) -> str:
         "no recorded call": isinstance(cell.call, RecordedCall),
         "no call with DSCP 45": cell.call is not None and cell.call.ecn == "nqb",
         "no segmentation offloads": cell.offloads,
+        "no bunching that a cell sets": bool(cell.bunching_us),
         "no IPsec": cell.tunnel == "ipsec",
         "no delivery trace": any(hop.slots for hop in boxes),
         "no flows other than the kernel's TCP and your programs": any(

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.apps import SERVICES
+from sojourn.apps.call import FULL, BrowserCall
+from sojourn.apps.two_party import TwoParty
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Hop
@@ -114,12 +116,16 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
         )
         for steps in (options.rate_steps, options.rate_up_steps)
     )
-    bitrate = {"bitrate_bps": options.call_bitrate_bps} if options.call_bitrate_bps else {}
+    victim = SERVICES[options.service]
+    calls_itself = issubclass(victim, BrowserCall)
+    bitrate = {"bitrate_bps": options.call_bitrate_bps or FULL.bitrate_bps}
     programs = [part.contender for part in phase.load if not part.one_flow]
     sender: dict[str, Any] = {"ecn": options.call_ecn, "cc": options.call_cc, "sound": options.call_sound, **bitrate}
-    calls = [Call(rtt_us=rtt, **sender)] if options.service == "call" else []
+    calls = [Call(rtt_us=rtt, **sender)] if calls_itself else []
     calls += [Call(rtt_us=rtt)] * programs.count(CALL)
+    no_video = not victim.screen or victim.loads_pages or issubclass(victim, TwoParty)
     missing = {
+        f"{options.service} as victim": no_video and not calls_itself,
         "a player for its second video": VIDEO in programs,
         "a second call": len(calls) > 1,
         "a game": GAME in programs,

@@ -256,7 +256,9 @@ class Matrix(_Frozen):
             raise MatrixError(f"--swap: matrix {self.name} has no flow {old}; known: {those}", code="no-effect")
         changed = f"{new} in place of {old}, which cells are named after"
         name = re.sub("[^a-z0-9]+", "-", f"{self.name}-{new}-for-{old}")
-        return self._with(name, cells, changed, expectations=())
+        contrasts = tuple(it.model_copy(update={"low": float("-inf"), "high": float("inf")}) for it in self.contrasts)
+        published = self.reference and self.reference.model_copy(update={"correlations": (), "biases": ()})
+        return self._with(name, cells, changed, expectations=(), contrasts=contrasts, reference=published)
 
     def traced(self, file: Path) -> Matrix:
         """Return the matrix with another delivery trace instead of its own; its results are kept separately.

@@ -18,7 +18,8 @@
       capLevelToPlayerSize: true, // nothing wider than the window
       startLevel: 0, // a modest start, then up
       liveSyncDuration: buffer, // behind the end of the newest segment
-      maxBufferLength: buffer,
+      maxBufferLength: buffer, // the least; the most is
+      maxMaxBufferLength: buffer,
       backBufferLength: 30,
     });
     hls.on(Hls.Events.ERROR, (_, { fatal, type, details, response }) => {

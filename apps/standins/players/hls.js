@@ -24,6 +24,7 @@ window.play = (video, { manifest, buffer, startBps, target }, fail) => {
   hls.attachMedia(video);
   return {
     throughput: () => hls.bandwidthEstimate,
-    began: () => hls.playingDate / 1000 - video.currentTime, // of a broadcast with dates
+    // Of a broadcast with dates; unknown before the first picture.
+    began: () => (hls.playingDate ? hls.playingDate / 1000 - video.currentTime : NaN),
   };
 };

@@ -131,7 +131,9 @@ def _representation(group: str, base: str, levels: Sequence[ElementTree.Element]
         if timeline is not None:
             times, lengths = _times(timeline)
             track.segment_s, track.first = median(lengths) / scale, first
-            if by_time:
+            if by_time and _repeats(timeline):
+                track.first, track.unit = times[0], float(lengths[0])
+            elif by_time:
                 track.starts = {time: index for index, time in enumerate(times)}
         else:
             length = _whole(template, "duration")
@@ -157,6 +159,12 @@ def _pattern(address: str, name: str, bandwidth_bps: int) -> tuple[re.Pattern[st
     if not named:
         raise ManifestError("a template of segments without $Number$ or $Time$")
     return re.compile(pattern + re.escape(where[at:])), by_time
+
+
+def _repeats(timeline: ElementTree.Element) -> bool:
+    """Whether its one run of segments lasts to the end of the film (a negative count, ISO/IEC 23009-1, 5.3.9.6)."""
+    runs = timeline.findall("S")
+    return len(runs) == 1 and _whole(runs[0].attrib, "r") < 0
 
 
 def _times(timeline: ElementTree.Element) -> tuple[list[int], list[int]]:

@@ -103,7 +103,8 @@ function take({ type, data }, open) {
       open.delete(bytes[0]);
       const track = [...formats.values()].find(({ itag }) => itag === header.itag);
       append(track, concatenateChunks(chunks));
-      track.last = header.sequenceNumber || track.last;
+      if (header.sequenceNumber) track.last = header.sequenceNumber;
+      else track.headed = header.itag; // only now: an answer may break off within the initialisation segment
       break;
     }
     case UMPPartId.SABR_ERROR:
@@ -123,7 +124,7 @@ function state() {
       visibility: 1,
       playbackRate: video.playbackRate,
     },
-    selectedFormatIds: tracks.map(({ itag }) => ({ itag })),
+    selectedFormatIds: tracks.filter(({ headed }) => headed).map(({ headed }) => ({ itag: headed })),
     bufferedRanges: tracks.filter(({ last }) => last).map(({ itag, last }) => ({
       formatId: { itag }, startTimeMs: '0', durationMs: '0', startSegmentIndex: 1, endSegmentIndex: last,
     })),

@@ -66,6 +66,7 @@ def test_a_missing_library_is_named(tmp_path: Path, root: Path) -> None:
     [
         (b"#!/usr/bin/python3\n", "its interpreter python3 is not in the machine"),
         (b"#!/usr/bin/env ruby\n", "its interpreter ruby is not in the machine"),
+        (b"#!/usr/bin/env -S A=1 ruby -w\n", "its interpreter ruby is not in the machine"),
         (b"print('no first line')\n", "neither an ELF program nor a script"),
         (b"\x7fELF\x02\x01\x01" + bytes(11) + b"\xb7\x00" + bytes(40), "is not a program for x86-64"),
     ],
@@ -85,3 +86,9 @@ def test_a_script_of_the_machines_shell_is_accepted_and_a_program_it_lacks_is_re
     require_runnable([program(tmp_path)], root)
     with refusal(UserProgramError, "missing-program", "it: server: picoquicdemo", "write ./NAME"):
         require_runnable([program(tmp_path, server="picoquicdemo {port}")], root)
+
+
+def test_an_interpreter_may_have_options(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "mine").write_text("#!/usr/bin/env -S sh -eu\n")
+    (tmp_path / "mine").chmod(0o755)
+    require_runnable([program(tmp_path)], root)

@@ -112,14 +112,14 @@ def unheard(cell: Cell, flows: pl.DataFrame, seen: Sequence[dict[str, Any]]) -> 
     """Return which flow with accurate ECN received no CE although the queues on its path marked; empty: none.
 
     `flows` and `seen` are flows.csv and the lines of queues.jsonl. Cells whose middleboxes change the ECN field or
-    whose tunnel drops late packets (a starved flow may get no mark, or lose it) and senders that do not report
-    deliveries are not judged.
+    whose tunnel drops late packets (a starved flow may get no mark, or lose it) paced flows, and senders that do
+    not report deliveries are not judged.
     """
     if cell.tunnel == "ipsec" or any(hop.mangle for hop in cell.hops):
         return ""
     for n, flow in enumerate(cell.flows):
         heard = flows.filter(pl.col("flow") == n)["delivered_ce"].drop_nulls()
-        if flow.contender not in CONTENDERS:
+        if flow.contender not in CONTENDERS or flow.pacing_bps:  # it may have a queue of its own, which stays empty
             continue
         if CONTENDERS[flow.contender].tcp_ecn != ACCURATE_ECN or not heard.len() or heard[-1]:
             continue

@@ -58,9 +58,11 @@ def require_known(profile: ServiceProfile, *, every_rung: bool = True) -> None:
         ([manifest(mpd(NUMBERS))], lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s"),
         ([manifest(mpd(TIMES, TIMELINE))],
          lambda height, index: f"https://other.test/film/media/{RATES[height]}/t{900_000 + index * 180_000}.m4s"),
+        ([manifest(mpd(TIMES, TIMELINE.replace('r="11"', 'r="-1"')))],
+         lambda height, index: f"https://other.test/film/media/{RATES[height]}/t{900_000 + index * 180_000}.m4s"),
         (hls(), lambda height, index: f"{HOST}/film/{height}/{'abcdefghijkl'[index]}{height}.ts"),
     ],
-    ids=["numbers", "times", "hls"],
+    ids=["numbers", "times", "times to the end", "hls"],
 )  # fmt: skip
 def test_manifests_name_renditions_and_segments(
     manifests: list[dict[str, Any]], url: Callable[[int, int], str]

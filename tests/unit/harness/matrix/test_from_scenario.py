@@ -135,3 +135,12 @@ def test_lists_that_nobody_waits_for_are_refused_at_once(tmp_path: Path) -> None
     (tmp_path / "many.toml").write_text(text)
     with refusal(MatrixError, "out-of-range", "many.toml: rate, rtt, rate-up: 64000 ", " 10000"):
         scenario_matrix(tmp_path / "many.toml")
+
+
+def test_a_victims_call_is_that_of_the_run(tmp_path: Path) -> None:
+    for service, bitrate_bps in (("call", 2_500_000), ("skype", 1_790_000)):
+        (cell,) = scenario_matrix(written(tmp_path, f'service = "{service}"\ncontenders = "cubic"\n')).cells
+        assert cell.call and cell.call.bitrate_bps == bitrate_bps and not cell.needs, service
+    for service in ("room", "game"):
+        (cell,) = scenario_matrix(written(tmp_path, f'service = "{service}"\ncontenders = "cubic"\n')).cells
+        assert cell.call is None and cell.needs == f"{service} as victim"

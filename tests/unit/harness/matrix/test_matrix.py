@@ -176,8 +176,15 @@ def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> 
     # What is beside it and what its cells are named by is of another contender.
     assert swapped.title == f"{asked.title} (prague in place of prague-2020, which cells are named after)"
     assert asked.expectations and not swapped.expectations
+    judged = named("s1", matrices())
+    published = judged.reference, judged.swapped("prague-2020=prague").reference
+    assert published[0] and published[0].correlations and published[1] and not published[1].correlations
     assert swapped.runnable == swapped.cells, "not the cells that were asked for first"
     assert not {c.digest() for c in swapped.cells} & {c.digest() for c in asked.cells}
+    limited = named("call-backoff", matrices())
+    assert any(it.low > -inf for it in limited.contrasts)
+    others = limited.swapped("prague=reno").contrasts
+    assert len(others) == len(limited.contrasts) and all(it.low == -inf and it.high == inf for it in others)
     wrong: tuple[tuple[str, tuple[Code, *tuple[str, ...]]], ...] = (
         ("prague", ("unknown-value", "''")),
         ("vegas=cubic", ("no-effect", "s6", " vegas", "prague-2020, cubic-accecn, reno-accecn")),

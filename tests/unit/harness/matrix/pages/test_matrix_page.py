@@ -493,7 +493,7 @@ def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
     import gzip
 
     paths = flent.export(cell_folder(folder, MATRIX.cells[0]), tmp_path / "out")
-    assert [path.name for path in paths] == ["near-seed-1.flent.gz", "near-seed-2.flent.gz"]
+    assert [path.name for path in paths] == [f"{folder.name}-near-seed-{seed}.flent.gz" for seed in (1, 2)]
     data = json.loads(gzip.decompress(paths[0].read_bytes()))
     assert data["version"] == 4
     assert {len(values) for values in data["results"].values()} == {len(data["x_values"])}

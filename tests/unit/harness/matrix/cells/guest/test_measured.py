@@ -56,6 +56,10 @@ def test_a_prague_that_hears_of_no_mark_is_no_result(contender: str, marks: dict
 
 def test_a_prague_that_could_hear_of_none_is_one() -> None:
     marked = queue(ecn_mark=9)
+    paced = cell("prague")
+    first, second = paced.flows
+    paced = paced.model_copy(update={"flows": (first, second.model_copy(update={"pacing_bps": 5_000_000}))})
+    assert measured.unheard(paced, flows(0), marked) == "", "its own queue may stay empty"
     assert measured.unheard(cell("prague"), flows(0), queue(ecn_mark=0)) == ""
     assert measured.unheard(cell("prague"), flows(0), queue("wan", ecn_mark=9)) == "", "acknowledgements were marked"
     assert measured.unheard(cell("prague"), flows(None), marked) == "", "iperf3 does not tell"
