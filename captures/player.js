@@ -70,7 +70,7 @@
   const EVENTS = ['waiting', 'playing', 'pause', 'ended', 'seeking', 'seeked', 'stalled', 'ratechange', 'resize', 'error'];
   for (const name of EVENTS) {
     document.addEventListener(name, ({ target }) => {
-      if (!(target instanceof HTMLVideoElement) || target !== find()[1]) return;
+      if (!(target instanceof HTMLVideoElement) || (window.__sojourn.video && target !== find()[1])) return;
       if (name === 'waiting') waiting = true;
       if (name === 'playing' || name === 'ended') waiting = false;
       const detail = {

@@ -175,9 +175,7 @@ class _Load:
     def _now(self) -> dict[str, Any]:
         """Return the result of the last intervals, as the draft names it."""
         since = time.time() - MOVING_AVERAGE * INTERVAL_S
-        done = [
-            row for row in self._rows if row["http_ms"] is not None and row["http_t"] + row["http_ms"] / 1e3 >= since
-        ]
+        done = [row for row in self._rows if row["http_ms"] is not None and row["t"] >= since]
         foreign = [
             ForeignProbe(row["tcp_ms"], row["tls_ms"], row["http_ms"]) for row in done if row["probe"] == "foreign"
         ]
@@ -209,7 +207,7 @@ class _Load:
             if (took := time.monotonic() - then) >= 1:
                 bps = 8 * (self._received() - before) / took
                 then, before = time.monotonic(), self._received()
-                pause_s = probe_interval_s(bps, FOREIGN_BYTES + SELF_BYTES) if bps else _SLOW_PROBES_S * 4
+                pause_s = min(_SLOW_PROBES_S * 4, probe_interval_s(max(bps, 1.0), FOREIGN_BYTES + SELF_BYTES))
 
     async def _self(self) -> None:
         connection = self._draw.choice(self._connections)
