@@ -25,6 +25,7 @@ from sojourn.bottleneck.units import FRAME_BYTES
 STEP_S = 0.02
 """Time during which a generated link keeps its rate, s. Sprout's model uses the same value."""
 _MOST_SLOTS, _MOST_MS = 16 << 20, (1 << 32) - 1  # limits of the kernel module
+_MOST_GENERATED = 1 << 20
 _DIGITS = len(str(_MOST_MS))
 _MOST_BYTES = (_DIGITS + len("\r\n")) * _MOST_SLOTS
 _U32 = struct.Struct("<I")
@@ -69,6 +70,8 @@ class DeliveryTrace(BaseModel):
     def _whole(self) -> Self:
         if self.file and not self.hash:
             raise ValueError("slots from a file need the file's hash; create them with DeliveryTrace.of_file")
+        if not self.file and (slots := self.mean_mbps * 1e6 / (FRAME_BYTES * 8) * self.seconds) > _MOST_GENERATED:
+            raise ValueError(f"{slots:.0f} slots; a generated schedule has at most {_MOST_GENERATED}")
         return self
 
     @property

@@ -60,7 +60,9 @@ class Hop(Specified):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.slots and (not self.down or self.schedule or self.down.rate_bps != self.slots.rate_bps):
+        # A trace's file is read where it is used: a specification may come from somebody else.
+        known = self.slots and self.down and not self.slots.file
+        if self.slots and (not self.down or self.schedule or (known and self.down.rate_bps != self.slots.rate_bps)):
             raise ValueError("slots need `down` with their mean rate and no schedule; see dumbbell.slotted")
         for name, way, steps in (("", self.down, self.schedule), ("_up", self.up, self.schedule_up)):
             if steps and not way:

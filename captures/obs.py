@@ -180,7 +180,7 @@ def slate_seen(video: Path, seconds: float) -> npt.NDArray[np.bool_]:
         command = [*ready.command, *QUIET, "-nostdin", "-t", f"{seconds:.3f}", *input_options(ready.names[video])]
         command += ["-vf", f"scale={size[0]}:{size[1]}:flags=area", "-fps_mode", "passthrough"]
         command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]
-        done = subprocess.run(command, capture_output=True)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
         raise RecordingError(f"cannot read the recording {video}: {done.stderr.decode(errors='replace').strip()}")
     pixels = np.frombuffer(done.stdout, np.uint8).reshape(-1, size[0] * size[1], 3).astype(int)

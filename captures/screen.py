@@ -176,7 +176,7 @@ def remux(part: Path, whole: Path) -> None:
         command = [*ready.command, *QUIET, "-nostdin", "-y", *input_options(ready.names[part]), "-map", "0:v"]
         command += ["-c", "copy", "-video_track_timescale", str(TIMESCALE)]
         command += ["-movflags", "+faststart", ready.names[whole]]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         whole.unlink(missing_ok=True)  # a broken copy (disk full) next to the readable part would mislead
         raise ProcessError(f"cannot remux the screen recording {part}: {done.stderr.strip()}")

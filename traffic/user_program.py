@@ -149,6 +149,12 @@ def _defined(file: Path, table: Mapping[str, Any]) -> UserProgram:
         files = sorted({*_of_commands(found, file.parent), *_of_patterns(file, patterns)})
         if (size := sum((file.parent / it).stat().st_size for it in files)) > _MOST_BYTES:
             raise UserProgramError(f"{file}: its files have {size >> 20} MiB; give at most 1024", code="too-large")
+        home = file.parent.resolve()
+        if outside := [it for it in files if not (file.parent / it).resolve().is_relative_to(home)]:
+            where = (file.parent / outside[0]).resolve()
+            raise UserProgramError(
+                f"{file}: {outside[0]} leads out of the folder, to {where}; copy that file there", code="outside"
+            )
         seals = {it: _seal(file.parent / it) for it in files}
         return UserProgram.model_validate({**dict(found), "files": seals})
     except ValidationError as wrong:
@@ -169,7 +175,7 @@ def _of_commands(program: UserProgram, folder: Path) -> Iterator[str]:
             where = f"{program.name.removeprefix(PREFIX)}: {side}: {first}"
             if not Path(os.path.normpath(path)).is_relative_to(os.path.normpath(folder)):
                 raise UserProgramError(
-                    f"{where}: is outside the folder {folder.absolute()}; copy it there, or link to it", code="outside"
+                    f"{where}: is outside the folder {folder.absolute()}; copy it there", code="outside"
                 )
             if not path.is_file():
                 raise UserProgramError(f"{where}: no such file in {folder.absolute()}", code="missing-program")

@@ -98,7 +98,9 @@ class Film:
         further = ["-map", "0:v:0", "-an", "-sn", "-t", str(self.seconds), "-vf", filters, "-f", "rawvideo", "pipe:1"]
         with decoder("ffmpeg", [self.path]) as ready:
             command = [*ready.command, *QUIET, "-nostdin", *_ONLY, "-i", f"file:{ready.names[self.path]}", *further]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            ) as ffmpeg:
                 assert ffmpeg.stdout is not None
                 made, last = 0, b""
                 try:

@@ -74,6 +74,12 @@ def identify(path: Path) -> KernelSource:
         if not _is_git(path):
             sha = _digest(path, files(path))
             return KernelSource(path, f"{called} files sha256:{sha}", f"files {sha}")
+        if programs := _filters(path):
+            raise BuildError(
+                f"--kernel-source {path}: its .git/config has {programs}, a program that git would run; remove it, or "
+                "give a tar file",
+                code="insecure",
+            )
         commit = _git(path, "rev-parse", "--verify", "HEAD").strip()
         changed = _listed(path, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD")
         changed |= _listed(path, "ls-files", "--others", "--exclude-standard", "-z")
@@ -153,6 +159,13 @@ def _digest(tree: Path, names: Iterable[str]) -> str:
 
 def _listed(tree: Path, *words: str) -> set[str]:
     return set(_git(tree, *words).split("\0")) - {""}
+
+
+def _filters(tree: Path) -> str:
+    """Return the first filter of a tree's own git configuration; git runs filters even to list changes."""
+    command = ["git", "-C", str(tree), "config", "--local", "--includes", "--name-only", "--get-regexp", r"^filter\."]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    return done.stdout.partition("\n")[0]
 
 
 def _git(tree: Path, *words: str) -> str:

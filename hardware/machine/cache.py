@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import pwd
-import shutil
 import stat
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -17,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sojourn.hardware.machine import files
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import flush, lock, replace_file, sync_folder, unlock
 
@@ -77,11 +77,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that may hold files and folders without write permission."""
-    if path.exists():
-        for folder, _, _ in os.walk(path):
-            os.chmod(folder, 0o700)
-        shutil.rmtree(path)
+    """Remove a folder, if there is one, as `files.remove_tree` does."""
+    if os.path.lexists(path):
+        files.remove_tree(path)
 
 
 def let_read(tree: Path, secret: Container[str] = ()) -> None:

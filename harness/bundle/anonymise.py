@@ -14,6 +14,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -89,7 +90,7 @@ def anonymise(
             damaged.append(name)
         else:
             made[name] = target
-    scores = _scores(files, folder, names)
+    scores = _scores(files, folder, names, own=manifest.bundle is None)
     fresh = _manifest(manifest, made.get(_OPTIONS), names, of_gates(scores.validity) if scores else [])
     if scores:
         made[SCORES] = folder / SCORES
@@ -100,12 +101,12 @@ def anonymise(
     return fresh, made, [*damaged, *([f"{others} logs and other files"] if others else [])]
 
 
-def _scores(files: Mapping[str, Path], folder: Path, names: Pseudonyms) -> Scores | None:
+def _scores(files: Mapping[str, Path], folder: Path, names: Pseudonyms, *, own: bool) -> Scores | None:
     """Score what was kept; without a recording return the run's scores with their texts replaced; None without any."""
     if SCORES not in files:
         return None
     if any(name in files for name in _RECORDINGS):
-        with trusted_files():
+        with trusted_files() if own else nullcontext():
             return score_run(folder)
     document = load_scores(files[SCORES].parent).model_dump(mode="json")
     lab = declared(document.pop("lab"), records.LabRecord, names)
@@ -212,7 +213,8 @@ def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reaso
     versions = {
         name: match[0]
         for name, text in manifest.versions.items()
-        if (match := (_REVISION.fullmatch(text) if name.startswith(_PACKAGE) else None) or _RELEASE.match(text))
+        if not name.startswith("program ")
+        and (match := (_REVISION.fullmatch(text) if name.startswith(_PACKAGE) else None) or _RELEASE.match(text))
     }
     if manifest.reasons and not reasons:
         reasons = [_WITHHELD]

@@ -102,12 +102,18 @@ def claimed(output: Path) -> Iterator[IO[bytes]]:
         raise BundleError(f"{error.filename or output}: {error.strerror or error}", code="unreadable-file") from error
 
 
+def _own_file(path: Path) -> int:
+    """Open a file for writing, created if missing. Raises OSError for a link."""
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+
+
 def sweep(folder: Path) -> None:
     """Remove leftovers of killed exports in a folder: nobody holds a lock on them."""
     for scratch in folder.glob(f".*{SUFFIX}{FILES}"):
-        (folder / (scratch.name[1:].removesuffix(FILES) + PARTIAL)).touch(0o600)  # its lock
+        with suppress(OSError):  # a link is not its lock
+            os.close(_own_file(folder / (scratch.name[1:].removesuffix(FILES) + PARTIAL)))
     for partial in sorted(folder.glob(f"*{SUFFIX}{PARTIAL}")):
-        with suppress(OSError), partial.open("ab") as raw:
+        with suppress(OSError), open(_own_file(partial), "ab") as raw:
             if lock(raw.fileno()) and os.path.samestat(os.fstat(raw.fileno()), partial.stat()):
                 remove_tree(scratch_of(partial.with_name(partial.name.removesuffix(PARTIAL))))
                 partial.unlink()

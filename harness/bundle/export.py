@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,6 +58,9 @@ class ExportRequest:
     def name(self, run: str) -> str:
         """Return the name of a run in the bundle."""
         marks = {"-anonymised": self.anonymise, "-without-video": self.without_video}
+        # The names of test and cell may be the user's: of these, a digest remains.
+        if self.anonymise and (named := re.fullmatch(r"(\d{8}-\d{6}Z)-(?!\w{6}-anonymised).+", run)):
+            run = f"{named[1]}-{hashlib.sha256(run.encode()).hexdigest()[:6]}"
         return run + "".join(mark for mark, wanted in marks.items() if wanted and mark not in run)
 
 

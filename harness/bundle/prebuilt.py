@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.request import urlopen
 
 import zstandard
@@ -36,6 +36,7 @@ from sojourn.harness.terminal import ProgressCallback
 KINDS = ("bulk", "clip", "confine", "desktop", "kernel", "web")
 """Folders of the cache whose entries may be in an archive: none has a secret or what a user wrote."""
 _INDEX, _SIGNATURE = "index.json", "index.json.sig"
+_MAX_WINDOW, _LONGEST_HEADER = 128 << 20, 64 << 10
 _LARGEST, _LONGEST_SIGNATURE = 64 << 20, 64 << 10  # bytes
 _CHUNK = 1 << 20
 _ANSWER_S = 60
@@ -217,15 +218,24 @@ def _move(source: Path, folder: Path) -> None:
 def _members(archive: Path) -> Iterator[Iterator[Member]]:
     with (
         archive.open("rb") as raw,
-        zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as stream,
+        zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(raw, read_across_frames=True) as stream,
     ):
         try:
-            with tarfile.open(fileobj=stream, mode="r|") as tar:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as tar:
                 yield ((member, _content(tar, member)) for member in tar)
         except (tarfile.TarError, zstandard.ZstdError, EOFError) as broken:
             raise PrebuiltError(
                 f"{archive}: not an archive of `sojourn build --pack`: {broken}", code="damaged"
             ) from broken
+
+
+class _Header(tarfile.TarInfo):
+    """A member's header, whose extended headers, which are read into memory, are no longer than a path."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> Self:
+        if not self.isreg() and self.size > _LONGEST_HEADER:
+            raise PrebuiltError(f"{self.name}: a header of {self.size} bytes", code="damaged")
+        return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader | None:

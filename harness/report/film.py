@@ -364,7 +364,7 @@ def _encode(
             command += ["-c:v", "libx264", "-preset", "veryfast", "-crf", "23"]
             command += ["-maxrate", str(rate), "-bufsize", str(rate), "-movflags", "+faststart"]
         command += ["-f", "gif" if gif else "mp4", ready.names[output]]
-        ffmpeg = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+        ffmpeg = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True)
         try:
             assert ffmpeg.stdout is not None
             for line in ffmpeg.stdout:

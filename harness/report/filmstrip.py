@@ -179,7 +179,9 @@ def _frames(video: Path, times: Sequence[float]) -> list[_Picture]:
         command += ["-filter_complex", scaled + joined, "-map", "[out]", "-an", "-fps_mode", "passthrough"]
         command += ["-f", "rawvideo", "-pix_fmt", "bgr24", "pipe:1"]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_DECODE_S, check=False)
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_DECODE_S, check=False
+            )
         except subprocess.TimeoutExpired as late:
             raise RecordingError(f"recording {video} cannot be read in {_DECODE_S:g} s") from late
     size = _POSTER_WIDE * high * 3

@@ -8,6 +8,7 @@ import re
 from hashlib import sha256
 from typing import Any
 
+from sojourn.hardware.machine.messages import printable
 from sojourn.harness.options.model import OPTIONS
 
 _NAMES = {option.field: option.name for option in OPTIONS} | {
@@ -30,6 +31,11 @@ def option_words(field: str, value: Any) -> tuple[str, str]:
 
 
 def _value_words(field: str, value: Any) -> str:
+    """Return a value in words; it may come from somebody else's run."""
+    return printable(_words(field, value))
+
+
+def _words(field: str, value: Any) -> str:
     if value is None or value == "":
         return "–"
     if isinstance(value, list) and value and all(isinstance(step, dict) and "at_s" in step for step in value):

@@ -7,6 +7,8 @@ All content comes from the scores of the runs; their options determine which run
 from __future__ import annotations
 
 import csv
+import errno
+import io
 import json
 import os
 from collections import Counter
@@ -18,6 +20,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from sojourn.bottleneck.rig import coverage
+from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, answers, cell_headline
 from sojourn.harness.report.grids import (
     DEMAND_MET,
@@ -64,7 +67,9 @@ def records(groups: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
 def write_summary(groups: Sequence[Experiment], folder: Path) -> Path:
     """Write page, table and data of experiments to `folder` and return the page's path. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SUMMARY).write_text(json.dumps(records(groups, folder), indent=1) + "\n")
+    if folder.is_symlink():  # of a results folder that somebody else made
+        raise NotADirectoryError(errno.ENOTDIR, "is a link; remove it", str(folder))
+    replace_file(folder / SUMMARY, (json.dumps(records(groups, folder), indent=1) + "\n").encode())
     _write_table(groups, folder / TABLE)
     view = experiments_view(groups, folder)
     for one, shown in zip(groups, view["experiments"], strict=True):
@@ -140,7 +145,7 @@ def run_rows(one: Experiment, folder: Path) -> list[dict[str, Any]]:
         order = ", then ".join(phase.name for phase in scores.phases if phase.contender) if scores else ""
         cells = [order, str("–" if run.seed is None else run.seed), text if reasons is None else "; ".join(reasons)]
         shown = badges(outcomes(scores)) if scores and reasons is None else []
-        link = f"{_relative(run.path, folder)}/{REPORT}" if (run.path / REPORT).exists() or scores else ""
+        link = f"{quote(_relative(run.path, folder))}/{REPORT}" if (run.path / REPORT).exists() or scores else ""
         rows.append({"name": name, "link": link, "void": reasons is not None, "cells": cells, "badges": shown})
     return rows
 
@@ -314,28 +319,25 @@ def _dots(label: str, kind: str, figure: Estimate) -> Dots:
 
 def _write_table(groups: Sequence[Experiment], path: Path) -> None:
     """Write one line per figure, for other programs."""
-    with path.open("w", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        heads = ["experiment", "kind", "metric", "contender", "statistic", "n", "value", "low", "high", "detectable"]
-        heads += ["relevant", "p", "p_holm"]
-        out.writerow([*heads, "runs"])
-        for one in groups:
-            every = (("measured", [*one.summary.measured, *one.summary.further]), ("harm", one.summary.harm))
-            for kind, figures in every:
-                for figure in figures:
-                    rows: list[tuple[str, Estimate]] = [(one.base, figure.alone)] if figure.alone else []
-                    rows += list(figure.contended.items())
-                    rows += [
-                        (f"{name}-{one.summary.reference}", estimate) for name, estimate in figure.contrast.items()
-                    ]
-                    for who, estimate in rows:
-                        values = [estimate.value, estimate.low, estimate.high]
-                        values += [getattr(estimate, name, None) for name in ("mde", "least", "p", "p_holm")]
-                        given = ["" if value is None else f"{value:g}" for value in values]
-                        runs = " ".join(f"{value:g}" for value in estimate.values)
-                        out.writerow(
-                            [one.title, kind, figure.metric, who, estimate.statistic, estimate.n, *given, runs]
-                        )
+    file = io.StringIO()
+    out = csv.writer(file, lineterminator="\n")
+    heads = ["experiment", "kind", "metric", "contender", "statistic", "n", "value", "low", "high", "detectable"]
+    heads += ["relevant", "p", "p_holm"]
+    out.writerow([*heads, "runs"])
+    for one in groups:
+        every = (("measured", [*one.summary.measured, *one.summary.further]), ("harm", one.summary.harm))
+        for kind, figures in every:
+            for figure in figures:
+                rows: list[tuple[str, Estimate]] = [(one.base, figure.alone)] if figure.alone else []
+                rows += list(figure.contended.items())
+                rows += [(f"{it}-{one.summary.reference}", estimate) for it, estimate in figure.contrast.items()]
+                for name, estimate in rows:
+                    values = [estimate.value, estimate.low, estimate.high]
+                    values += [getattr(estimate, field, None) for field in ("mde", "least", "p", "p_holm")]
+                    given = ["" if value is None else f"{value:g}" for value in values]
+                    runs = " ".join(f"{value:g}" for value in estimate.values)
+                    out.writerow([one.title, kind, figure.metric, name, estimate.statistic, estimate.n, *given, runs])
+    replace_file(path, file.getvalue().encode())
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -15,6 +15,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from sojourn.apps import SERVICES
+from sojourn.hardware.machine.messages import printable
 from sojourn.harness.soak.plan import PlanError, PlanFile, read_file, read_plan
 from sojourn.harness.soak.rounds import expected_s, quarantined
 from sojourn.harness.soak.state import PLAN, Attempt, NightDirectory, is_held
@@ -156,10 +157,11 @@ def print_status(state: Status, console: Console) -> None:
     cells = plain_table("cell", "valid", "invalid", "failed", "last run")
     for cell in state.cells:
         last = Text(f"quarantined: {'; '.join(cell.quarantine)}", "red") if cell.quarantine else Text(cell.last)
-        cells.add_row(Text(cell.name), *(str(count) for count in (cell.valid, cell.void, cell.failed)), last)
-    console.print(Group(*(Text(line) for line in lines(state)), cells))
+        cells.add_row(Text(printable(cell.name)), *(str(count) for count in (cell.valid, cell.void, cell.failed)), last)
+    console.print(Group(*(Text(printable(line)) for line in lines(state)), cells))
     for attempt in state.last[:3]:
-        console.print(Text(f"run {attempt.number}: {attempt.cell}: {attempt.outcome}: {attempt.run or 'no run'}"))
+        text = f"run {attempt.number}: {attempt.cell}: {attempt.outcome}: {attempt.run or 'no run'}"
+        console.print(Text(printable(text)))
 
 
 def lines(state: Status) -> list[str]:

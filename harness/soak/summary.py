@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report.compare import compare
 from sojourn.harness.report.comparison_page import lines as compared_lines
 from sojourn.harness.report.comparison_page import write_comparison
@@ -42,7 +43,7 @@ _VERDICTS = {
 def write_summary(folder: NightDirectory) -> Path:
     """Write the pages and the JUnit XML of a batch; return the page's path. Raises StateError, PlanError, OSError."""
     state, attempts = status(folder), folder.attempts()
-    (folder.path / JUNIT).write_bytes(junit(state, attempts, folder.night.cause))
+    replace_file(folder.path / JUNIT, junit(state, attempts, folder.night.cause))
     runs, left = read_folder(folder.path)
     repeated = experiments(runs)
     if runs or left:

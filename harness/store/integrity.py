@@ -90,6 +90,9 @@ def _compare(run: Path, manifest: Manifest, derived: Collection[str]) -> None:
         known = {manifest_file(run).name, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
         if path.is_file() and name not in known and not name.endswith(FRESH):
             raise IntegrityError(f"{name}: not in the manifest", code="unexpected-file")
+    for name, entry in manifest.pruned.items():
+        if (run / name).is_file() and hash_file(run / name) != entry:
+            raise IntegrityError(f"{name}: was pruned, and is another file now", code="altered")
     for name, entry in manifest.files.items():
         if name in derived:
             continue

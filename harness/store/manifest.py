@@ -106,6 +106,8 @@ class _Paths:
         bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) or not part.isprintable() for part in parts)
         if bad or len(path) > _LONGEST_PATH or len(parts) > _DEEPEST:
             raise ValueError(f"{path[:100]!r}: leads outside the run, or is not a plain path")
+        if len(parts) > 1 and parts[-1] in (MANIFEST, FORMER):
+            raise ValueError(f"{path!r}: a run in a run")
         if parts[-1].endswith(FRESH) or path == BALLAST:
             raise ValueError(f"{path!r}: is the name of a file that is being written")
         folded = unicodedata.normalize("NFC", path).casefold()

@@ -94,7 +94,9 @@ def decode(video: Path, filters: str, width: int, height: int, *before: str) -> 
             "-an",
         ]
         command += ["-vf", filters, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "gray", "pipe:1"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ffmpeg:
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as ffmpeg:
             assert ffmpeg.stdout is not None
             size = width * height
             try:

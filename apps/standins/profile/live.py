@@ -31,7 +31,8 @@ _HEADERS = ("content-type", "content-length", "content-range", "range")
 _MANIFESTS = re.compile(r"mpegurl|dash\+xml")
 #: The value of a parameter in an address: short numbers and words stay, as they name renditions and segments.
 _PARAMETER = re.compile(r"([?&;][\w.~-]{1,100}=)([^&;#\s\"'<>]+)")
-_PLAIN = re.compile(r"[\w./%-]{1,12}")
+_PLAIN = re.compile(r"(?!\d+(\.\d+){3}$)(?!(?=.*\d)(?=.*[a-z])\w{8,}$)[\w./%-]{1,12}", re.IGNORECASE)
+_USER = re.compile(r"(?<=://)[^/?#\s\"'<>@]*@")
 
 
 class RecordingBrowser(PlaywrightBrowser):
@@ -126,6 +127,8 @@ def _kept(headers: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 def without_tokens(text: str) -> str:
     """Return a text whose addresses have digests for the values of parameters that are not short words or numbers.
 
+    They have no user and no password.
+
     Equal values have equal digests, so that a manifest's addresses remain those that were requested.
     """
 
@@ -133,4 +136,4 @@ def without_tokens(text: str) -> str:
         name, value = match.groups()
         return name + (value if _PLAIN.fullmatch(value) else f"x{hashlib.sha256(value.encode()).hexdigest()[:8]}")
 
-    return _PARAMETER.sub(shortened, text)
+    return _PARAMETER.sub(shortened, _USER.sub("", text))

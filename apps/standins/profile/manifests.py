@@ -154,7 +154,8 @@ def _pattern(address: str, name: str, bandwidth_bps: int) -> tuple[re.Pattern[st
         if found[1] in known:
             pattern += re.escape(known[found[1]])
         else:
-            pattern += r"\d{1,15}" if named else r"(?P<number>\d{1,15})"
+            # Possessive: adjacent numbers would be tried in every way.
+            pattern += r"\d{1,15}+" if named else r"(?P<number>\d{1,15}+)"
             by_time, named = found[1] == "Time", True
     if not named:
         raise ManifestError("a template of segments without $Number$ or $Time$")

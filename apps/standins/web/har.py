@@ -18,13 +18,17 @@ from sojourn.apps.standins.web.pages import LEAST_BYTES, REFERENCE_BYTES, Kind, 
 
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 _IPV4 = re.compile(r"[\d.]+")
-_LARGEST_BODY = 64 << 20
+_LARGEST_BODY, _LARGEST_SITE = 64 << 20, 1 << 30
 
 
 def read_pages(file: Path) -> list[WebPage]:
     """Return the pages of a HAR, in the order in which it lists them. Raises HarFormatError."""
     har = read_har(file)
     pages = [page for part in _by_page(har) if (page := _page(part))]
+    if (total := sum(resource.bytes for page in pages for resource in page.resources)) > _LARGEST_SITE:
+        raise HarFormatError(
+            f"{file}: its bodies have {total >> 20} MiB; at most {_LARGEST_SITE >> 20} are served", code="too-large"
+        )
     if not pages:
         raise HarFormatError(
             f"{file}: has no document that a browser loaded (a response of text/html with status 200); record the page "

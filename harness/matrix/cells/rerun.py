@@ -51,6 +51,11 @@ def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tu
         raise RerunError(
             f"{run}: cell.json: {first_wrong(wrong)}; rerun it with the version that recorded it", code="other-version"
         ) from wrong
+    if manifest.bundle and any(hop.slots and hop.slots.file for hop in cell.hops):
+        raise RerunError(
+            f"{run}: its delivery trace is a file of the machine that recorded it; run the matrix with --trace",
+            code="unsupported",
+        )
     require_cached(programs)
     job = CellJob(
         cell, manifest.seed, float(made["window_s"]), float(made["tail_s"]), inputs, rig_of(run), endpoints,

@@ -59,6 +59,13 @@ def test_tokens_in_addresses_become_digests_that_are_the_same_in_a_manifest() ->
     short = without_tokens(address)
     assert "itag=137&range=0-999&sig=x" in short and "AbCd" not in short
     assert short in without_tokens(f"<BaseURL>{address}</BaseURL>")
+    assert "203.0.113.7" not in short
+
+
+def test_the_viewers_name_password_and_session_stay_out() -> None:
+    short = without_tokens("https://u:s3cret@a.test/720p/x.m4s?sid=ab12cd34ef56&q=1080p&rate=2500000")
+    assert short.startswith("https://a.test/720p/x.m4s?sid=x") and "ab12" not in short
+    assert short.endswith("&q=1080p&rate=2500000")
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "tv.example", "https://"])

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from sojourn.bottleneck import delivery_trace
 from sojourn.bottleneck.delivery_trace import DeliveryTrace, DeliveryTraceError
+from sojourn.bottleneck.spec import Direction, Hop
 
 
 def test_a_generated_link_is_its_parameters_alone() -> None:
@@ -132,5 +133,16 @@ def test_more_slots_than_the_kernel_takes_are_refused(tmp_path: Path, monkeypatc
 
 
 def test_a_file_without_its_hash_is_refused() -> None:
-    with pytest.raises(ValidationError, match=r"Slots\.of_file"):
+    with pytest.raises(ValidationError, match=r"DeliveryTrace\.of_file"):
         DeliveryTrace(file="link.up")
+
+
+def test_a_specification_reads_no_file_and_is_not_endless(tmp_path: Path) -> None:
+    """It may come from somebody else's bundle."""
+    (secret := tmp_path / "token").write_text("secret")
+    down = Direction(rate_bps=12_000_000, qdisc="pfifo")  # type: ignore[arg-type]
+    hop = Hop(down=down, slots=DeliveryTrace(file=str(secret), hash="0" * 16))
+    with pytest.raises(DeliveryTraceError):
+        _ = hop.slots and hop.slots.times_ms
+    with pytest.raises(ValidationError, match="slots; a generated schedule has at most"):
+        DeliveryTrace(mean_mbps=1000, seconds=3600)

@@ -209,3 +209,14 @@ def test_a_file_names_no_program(tmp_path: Path) -> None:
 def test_a_definition_has_only_files_of_its_folder() -> None:
     with pytest.raises(ValueError, match="outside the folder"):
         UserProgram.model_validate(BASE | {"name": "program_x", "files": {"../../etc/passwd": "0"}})
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    file = definition(tmp_path / "theirs", files=["data"])
+    (tmp_path / "token").write_text("secret")
+    (file.parent / "data").symlink_to(tmp_path / "token")
+    with refusal(UserProgramError, "outside", "data leads out of the folder", "copy that file there"):
+        read_user_program(str(file))
+    (file.parent / "data").unlink()
+    (file.parent / "data").symlink_to("certificate.pem")
+    assert "data" in read_user_program(str(file)).files

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import check
+from sojourn.harness.bundle.export import ExportRequest
 from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import PARTIAL
 from sojourn.harness.store.runs import RunStore
@@ -41,7 +42,10 @@ def test_what_a_killed_export_left_is_swept_by_that_of_another_run(run: Path) ->
         with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL) as exporting:
             while not (begun := list(results.glob(f".*-files{PARTIAL}/screen.mp4"))):
                 assert exporting.poll() is None
-            scratch, partial = begun[0].parent, results / f"{slow.name}-anonymised.tar.zst{PARTIAL}"
+            scratch, partial = (
+                begun[0].parent,
+                results / f"{ExportRequest(anonymise=True).name(slow.name)}.tar.zst{PARTIAL}",
+            )
             assert (mode(scratch), mode(partial)) == (0o700, 0o600)
             done = CliRunner().invoke(app, ["bundle", "export", str(run)])
             assert done.exit_code == 0 and scratch.exists() and partial.exists()  # it is at work

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,12 @@ def test_addresses_that_hide_their_numbers_are_refused() -> None:
     hidden = ["8fa3", "c2b9", "09ef", "77aa", "e1d0", "b4c8"]
     with refusal(ServiceProfileError, "missing", "6 media requests", "no segment numbers"):
         profile_of(har([answer(f"{HOST}/{name}zz", n * 2.0, 9000, "video/mp4") for n, name in enumerate(hidden)]))
+
+
+def test_adjacent_numbers_in_a_template_end_soon() -> None:
+    text = mpd('<SegmentTemplate timescale="1" duration="2" media="$RepresentationID$/' + "$Number$" * 12 + 'x.m4s"/>')
+    entries = [answer(f"{HOST}/film/v720/{'1' * 60}y.m4s", -1, 9, "video/mp4") for _ in range(3)]
+    begun = time.process_time()
+    with pytest.raises(CodedError):
+        profile_of(har([manifest(text), *entries]))
+    assert time.process_time() - begun < 20, "without possessive numbers it takes days"

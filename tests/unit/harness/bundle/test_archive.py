@@ -20,7 +20,7 @@ from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import MANIFEST, read_manifest
 from sojourn.harness.store.reasons import Reason
-from sojourn.harness.store.runs import RunStore
+from sojourn.harness.store.runs import PARTIAL, RunStore
 from tests.refusals import refusal
 
 Members = dict[str, bytes]
@@ -385,3 +385,22 @@ def test_an_unsealed_run_says_that_it_was_killed(tmp_path: Path) -> None:
     run = RunStore(tmp_path).create("t", "c")
     with refusal(BundleError, "unfinished", run.path):
         verify(run.path)
+
+
+def test_leftovers_that_are_links_are_left_alone(run: Path, tmp_path: Path) -> None:
+    """In a results folder that somebody else made, they lead to folders and files of the user."""
+    (theirs := tmp_path / "theirs" / "inner").mkdir(parents=True)
+    theirs.chmod(0o555)
+    (run.parent / f".x.tar.zst-files{PARTIAL}").symlink_to(tmp_path / "theirs")
+    (run.parent / f"x.tar.zst{PARTIAL}").symlink_to(tmp_path / "made")
+    export(run)
+    assert theirs.stat().st_mode & 0o777 == 0o555 and not (tmp_path / "made").exists()
+
+
+def test_a_run_within_a_run_is_refused(run: Path, tmp_path: Path) -> None:
+    members = unpack(export(run))
+    name = next(name for name in members if name.endswith(f"/{MANIFEST}"))
+    manifest = json.loads(members[name])
+    manifest["files"]["cell-1/seed-1/manifest.json"] = next(iter(manifest["files"].values()))
+    members[name] = json.dumps(manifest).encode()
+    refused(pack(tmp_path / "nested.tar.zst", members), "damaged", "a run in a run")

@@ -254,3 +254,23 @@ def test_a_copy_of_a_run_is_no_repetition(series: Series, tmp_path: Path) -> Non
     shutil.copytree(paths[0], tmp_path / "again" / paths[0].name)
     (one,) = experiments(find_runs([paths[0].parent, tmp_path / "again"]))
     assert len(one.summary.valid) == 2
+
+
+def test_links_in_a_results_folder_of_others_are_not_followed(series: Series, tmp_path: Path) -> None:
+    groups = experiments(find_runs(series([1, 2])))
+    (profile := tmp_path / "profile").write_text("mine")
+    (folder := tmp_path / "summary").mkdir()
+    for name in ("summary.csv", "summary.json", "report.html"):
+        (folder / name).symlink_to(profile)
+    write_summary(groups, folder)
+    assert profile.read_text() == "mine" and not any(path.is_symlink() for path in folder.iterdir())
+    (link := tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(NotADirectoryError, match="is a link"):
+        write_summary(groups, link)
+
+
+def test_the_name_of_a_runs_folder_is_no_script(series: Series, tmp_path: Path) -> None:
+    (path,) = series([1])
+    strange = path.rename(path.with_name("javascript:alert(1)"))
+    (one,) = experiments(find_runs([strange]))
+    assert run_rows(one, strange.parent)[0]["link"] == "javascript%3Aalert%281%29/report.html"

@@ -11,6 +11,7 @@ import pytest
 
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.store.integrity import IntegrityError, check_run, verify_run
+from sojourn.harness.store.manifest import MANIFEST, read_manifest
 from sojourn.harness.store.runs import RunStore
 from tests.refusals import refusal
 
@@ -57,3 +58,16 @@ def test_what_is_computed_again_may_differ_or_be_missing(run: Path) -> None:
 def test_a_signature_is_required_where_signers_are_given(run: Path, tmp_path: Path) -> None:
     with refusal(IntegrityError, "not-signed", run):
         check_run(run, signers=tmp_path / "signers")
+
+
+def test_another_file_in_the_place_of_a_pruned_one_is_refused(run: Path) -> None:
+    player = (run / "player.jsonl").read_bytes()
+    manifest = read_manifest(run)
+    manifest.pruned["player.jsonl"] = manifest.files.pop("player.jsonl")
+    (run / MANIFEST).write_text(manifest.model_dump_json())
+    assert verify_run(run), "the same file may be back"
+    (run / "player.jsonl").unlink()
+    assert verify_run(run)
+    (run / "player.jsonl").write_bytes(player + b"{}\n")
+    with refusal(IntegrityError, "altered", "player.jsonl: was pruned"):
+        verify_run(run)
