@@ -24,7 +24,6 @@ window.play = (video, { manifest, buffer, startBps, target }, fail) => {
   hls.attachMedia(video);
   return {
     throughput: () => hls.bandwidthEstimate,
-    // Of a broadcast with dates; unknown before the first picture.
-    began: () => (hls.playingDate ? hls.playingDate / 1000 - video.currentTime : NaN),
+    began: () => hls.playingDate / 1000 - video.currentTime, // of a broadcast with dates
   };
 };
