@@ -33,7 +33,8 @@ def media_phases(
 ) -> list[MediaPhase]:
     """Return the phase alone and that of every other flow; none without media that is alone first.
 
-    A phase ends at the latest `UNDER_WAY_S` before the cell: what was sent later may not have arrived yet.
+    A phase ends at the latest `UNDER_WAY_S` before the cell: what was sent later may not have arrived yet. One that is
+    too short for that is left out.
 
     Args:
         flows: the rows of FLOWS.
@@ -50,6 +51,8 @@ def media_phases(
     phases = [MediaPhase(contender=None, **_scores(media, frames, (SETTLING_S, begins)))]
     for n, flow in others:
         window = flow.start_s + SETTLING_S, min(stop_s(flow, cell.seconds), cell.seconds - UNDER_WAY_S)
+        if window[1] <= window[0]:
+            continue
         curve = progress(flows.filter(pl.col("flow") == n), flow.start_s)
         goodput = round(rate_mbps(*curve, *window), 4)
         scores = _scores(media, frames, window)

@@ -73,3 +73,9 @@ def test_a_phase_ends_before_packets_that_may_still_be_in_flight() -> None:
     short = CALL.model_copy(update={"seconds": 35})
     cubic = media_phases(short, flows((0, 10, 125_000), (1, 25, 250_000)), CROSSED, SHOWN)[-1]
     assert (cubic.window_s, cubic.contender_mbps, cubic.frames) == ((30, 33), 2, 6)
+
+
+def test_a_phase_that_is_too_short_is_left_out() -> None:
+    short = CALL.model_copy(update={"seconds": 32})
+    phases = media_phases(short, flows((0, 10, 125_000), (1, 25, 250_000)), CROSSED, SHOWN)
+    assert [phase.contender for phase in phases] == [None, "prague"]
