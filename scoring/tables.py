@@ -287,7 +287,11 @@ TABLES: Mapping[str, Table] = {
             {
                 "t": TableColumn(pl.Float64, "Unix s, before the router"),
                 "of": TableColumn(pl.String, "`victim`, `contender`, `probe` (Not-ECT) or `ect1_probe`"),
-                "queue": TableColumn(pl.String, "`L` or `C` of dualpi2 (RFC 9332); all other queues are `C`"),
+                "queue": TableColumn(
+                    pl.String,
+                    "`L` or `C` of dualpi2 by the packet's ECN codepoint (RFC 9332), also behind a black box; all "
+                    "other queues are `C`. With `nqb`, packets with DSCP 45 are in L and listed as `C`",
+                ),
                 "sojourn_ms": TableColumn(
                     pl.Float64,
                     "time in the router minus the path delay; null: lost; below 0: error of a clock or of the path",

@@ -221,7 +221,7 @@ def _members(archive: Path) -> Iterator[Iterator[Member]]:
         zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(raw, read_across_frames=True) as stream,
     ):
         try:
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as tar:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_PackedHeader) as tar:
                 yield ((member, _content(tar, member)) for member in tar)
         except (tarfile.TarError, zstandard.ZstdError, EOFError) as broken:
             raise PrebuiltError(
@@ -229,7 +229,7 @@ def _members(archive: Path) -> Iterator[Iterator[Member]]:
             ) from broken
 
 
-class _Header(tarfile.TarInfo):
+class _PackedHeader(tarfile.TarInfo):
     """A member's header, whose extended headers, which are read into memory, are no longer than a path."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Self:

@@ -52,7 +52,7 @@ def test_only_a_run_in_which_nothing_was_measured_is_void(run: Path, gone: bool)
     add_probes(run, loaded_ms=None)
     scores = score_run(run)
     assert scores.validity.failed == failed
-    assert scores.phases[1].foreign_rpm is None and scores.phases[1].foreign_answered_share == 0
+    assert scores.phases[1].foreign_rpm == 0 and scores.phases[1].foreign_answered_share == 0
     add_probes(run, alone_ms=None, loaded_ms=None)
     if gone:
         (run / "rpm.jsonl").write_text("")
