@@ -221,8 +221,11 @@ class RunEvidence:
 
     @cached_property
     def calm(self) -> pl.DataFrame | None:
-        """The unshaped probe during the timeline."""
-        return None if self.unshaped is None else latency.within(self.unshaped, [self.setting.span])
+        """The unshaped probe during the timeline, without those that were under way when it was stopped."""
+        if self.unshaped is None:
+            return None
+        answered = latency.answerable(self.unshaped, 2 * (self.setting.lab["rtt_ms"] or 0) / 1e3)
+        return latency.within(answered, [self.setting.span])
 
     @cached_property
     def jitter(self) -> Jitter | None:

@@ -125,6 +125,15 @@ def within(probes: pl.DataFrame, windows: list[tuple[float, float]]) -> pl.DataF
     return probes.filter(pl.any_horizontal(inside)) if inside else probes.clear()
 
 
+def answerable(probes: pl.DataFrame, under_way_s: float) -> pl.DataFrame:
+    """Return the probes but those without an answer that were sent within `under_way_s` s of the last one.
+
+    Their answers may have been under way when the probe was stopped.
+    """
+    late = pl.col("t") > pl.col("t").max() - under_way_s
+    return probes.filter(~(late & pl.col("rtt_ms").is_null()))
+
+
 def percentile(probes: pl.DataFrame, percent: float, column: str = "rtt_ms") -> float | None:
     """Return the RTT in ms that `percent` of all probes do not exceed (nearest rank); None if none was sent.
 

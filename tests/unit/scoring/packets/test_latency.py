@@ -94,3 +94,10 @@ def test_what_is_lost_is_infinitely_late() -> None:
     assert (x[-1], above[-1]) == (97, 2) and above[np.searchsorted(x, 47.0)] == 52
     assert latency.percentile(probes([None]), 50) == math.inf
     assert latency.largest(probes([None])) is None and not latency.ccdf(probes([None]))[0].size
+
+
+def test_a_probe_under_way_at_the_end_is_not_lost() -> None:
+    probes = pl.DataFrame({"t": [1.0, 1.05, 1.1, 1.15], "rtt_ms": [20.0, None, 20.0, None]})
+    assert latency.loss(probes) == 0.5
+    assert latency.answerable(probes, 0.04)["t"].to_list() == [1.0, 1.05, 1.1]
+    assert latency.answerable(probes, 0.2)["t"].to_list() == [1.0, 1.1]
