@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from sojourn.hardware.machine.place import CommandError, Place
+from sojourn.hardware.machine.place import Place
 from sojourn.traffic import program_flow
-from sojourn.traffic.contender import CONTENDERS, ECN_FILES
-from sojourn.traffic.iperf3 import BulkError, BulkFlow
+from sojourn.traffic.contender import ECN_FILES
+from sojourn.traffic.iperf3 import BulkError
 from sojourn.traffic.program_flow import KEPT_BYTES, ProgramFlow
 from sojourn.traffic.user_program import read_user_program
 
@@ -174,34 +174,6 @@ def test_a_program_whose_file_cannot_be_started_is_reported(make: Make) -> None:
     flow = make(*definition(server="nonesuch {port}"))
     with pytest.raises(BulkError, match=r"its server \(nonesuch 5301\) ended with exit code 127: .*not found"):
         flow.start()
-
-
-@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
-def test_iperf3_as_a_program_gets_what_the_contender_cubic_gets(pair: Pair, make: Make, tmp_path: Path) -> None:
-    """Through a shaper of 20 Mbit/s, which both must fill."""
-    shaper = ["tc", "qdisc", "add", "dev", "e0", "root", "tbf", "rate", "20mbit", "burst", "5k", "latency", "50ms"]
-    try:
-        pair.sender.run(shaper)
-    except CommandError as refused:
-        pytest.skip(f"no shaper in this kernel: {refused.stderr.strip()}")
-    cubic = CONTENDERS["cubic"]
-    bulk = BulkFlow(
-        pair.sender, pair.receiver, pair.receiver_address, cubic, tmp_path, port=5302, sender_port=40_100
-    )  # fmt: skip
-    client = "iperf3 -c {address} -p {port} -t {seconds} -C cubic"
-    program = make(*definition(client, "iperf3 -s -p {port}"), f"tcp_ecn = {cubic.tcp_ecn}")
-    rates = []
-    try:
-        for flow in (bulk, program):
-            flow.start(60)
-            time.sleep(1)
-            began, before = time.monotonic(), received_bytes(pair.receiver)
-            time.sleep(4)
-            rates.append(8e-6 * (received_bytes(pair.receiver) - before) / (time.monotonic() - began))
-            flow.stop()
-    finally:
-        pair.sender.run(["tc", "qdisc", "del", "dev", "e0", "root"])
-    assert rates[1] == pytest.approx(rates[0], rel=0.03) and rates[0] == pytest.approx(20, rel=0.05)
 
 
 def test_files_go_to_hosts_behind_ssh_and_their_programs_end_there(pair: Pair, make: Make, tmp_path: Path) -> None:
