@@ -99,13 +99,13 @@ class Owner:
 class RouterLease(PeriodicSampler):
     """The claim on a router and the thread that renews it; its output compares the router's clock with this machine's.
 
-    `undo` are shell lines that remove the set-up; each may fail. They run within `lease_s` s after the last beat.
-    Lines of `output`: `{"t": Unix s, "offset_s": how far the router's clock is ahead}`. `lost` says why the claim is no
-    longer renewed.
+    `undo` are shell lines that remove the set-up; each may fail. They run within `lease_s` s (3 or more) after the last
+    beat. Lines of `output`: `{"t": Unix s, "offset_s": how far the router's clock is ahead}`. `lost` says why the claim
+    is no longer renewed.
     """
 
     def __init__(self, place: Place, undo: Sequence[str], lease_s: int, output: Path | None = None) -> None:
-        self._undo, self._tick_s, self._beats = undo, max(1, lease_s // _TICKS), 0
+        self._undo, self._lease_s, self._beats = undo, lease_s, 0
         self._owner: Owner | None = None
         super().__init__(place, ["sh", "-c", _RENEW], output or scratch_file(".jsonl"), interval_s=lease_s / 5)
 
@@ -114,8 +114,9 @@ class RouterLease(PeriodicSampler):
         user, now = psutil.Process().username(), round(time.time(), 1)
         owner = self._owner = Owner(user, machine(), os.getpid(), now, self.interval_s)
         script = "PATH=$PATH:/usr/sbin:/sbin\n" + "".join(f"{line} 2>/dev/null\n" for line in self._undo)
+        tick_s = max(1, self._lease_s // _TICKS)
         # A beat is noticed up to a tick late, and another tick passes before the next check.
-        words = [str(self._tick_s), str(_TICKS - 2), json.dumps(owner.__dict__), _WATCH]
+        words = [str(tick_s), str(self._lease_s // tick_s - 2), json.dumps(owner.__dict__), _WATCH]
         try:
             self.place.run(["sh", "-c", _CLAIM, "claim", *words], input=script)
         except CommandError as refused:

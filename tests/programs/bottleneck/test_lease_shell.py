@@ -69,7 +69,7 @@ def there(router: Place, path: str) -> bool:
 
 
 def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> None:
-    lease = RouterLease(router, UNDO, lease_s=2)
+    lease = RouterLease(router, UNDO, lease_s=3)
     lease.claim()
     try:
         router.run(["kill", "-KILL", watcher(router)])
@@ -96,7 +96,7 @@ def test_a_release_that_comes_late_leaves_the_next_ones_claim(router: Place) -> 
 
 def test_the_watcher_of_a_claim_that_is_gone_undoes_nothing(router: Place) -> None:
     """The first one's watcher lives on, as where its host could not reach it to end it."""
-    first = RouterLease(router, UNDO, lease_s=1)
+    first = RouterLease(router, UNDO, lease_s=3)
     first.claim()
     left = watcher(router)
     first.stop()
