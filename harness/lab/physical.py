@@ -28,6 +28,7 @@ from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import COMMANDS, LOCAL, NETNS, NO_WAY_BACK, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
+from sojourn.harness.lab.tried import Wrong, require_no_offloads
 from sojourn.traffic.contender import ECN_FILES
 from sojourn.traffic.tso import SWITCH_2020
 from sojourn.traffic.tunnel import TAKE_AWAY
@@ -82,6 +83,7 @@ class PhysicalLab(MadeLab):
             if router and entry:
                 self._claim(lab, router.place, partial(_undo_router, router), stack, router)
             self._claim_hosts(lab, places, stack)
+            _require_no_offloads(lab)
             self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab
@@ -177,6 +179,19 @@ def _undo_host(lab: Lab, name: str, place: Place) -> list[str]:
             kept = re.sub(r"\bexpires \S+", "", route)  # from a router advertisement; ip does not accept it
             lines.append(shlex.join([*ip, "replace", *kept.split()]))
     return lines
+
+
+def _require_no_offloads(lab: Lab) -> None:
+    """Raise PhysicalLabError if an interface of the router or a capture is missing, or its offloads change packets."""
+    router = lab.router
+    routed = [Tap(router.place, device) for device in (router.lan, router.wan)] if router else []
+    for tap in dict.fromkeys([*routed, lab.client_tap, lab.server_tap]):
+        try:
+            require_no_offloads(tap.place, tap.interface)
+        except Wrong as wrong:
+            if wrong.verdict == "missing":  # otherwise unknown; the captures will show it
+                what = f"{tap.place.name}: offloads of {tap.interface}"
+                raise PhysicalLabError(f"{what}: {wrong}; {wrong.fix}") from wrong
 
 
 def _addresses(router: Router) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.bottleneck.lease import FOLDER, LeaseError, MachineLease, owner_of
+from sojourn.bottleneck.router import Router
 from sojourn.hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.namespaces import Namespaces
@@ -28,17 +29,18 @@ from sojourn.hardware.machine.place import NETNS, Place
 from sojourn.hardware.machine.process import Process
 from sojourn.harness.cli import app
 from sojourn.harness.lab import check, physical
-from sojourn.harness.lab.physical import PhysicalLab
+from sojourn.harness.lab.physical import CLOCK, PhysicalLab, PhysicalLabError
 from sojourn.harness.lab.tried import tried
 from sojourn.traffic.contender import ECN_FILES
 from tests.refusals import refusal
-from tests.unit.hardware.lab.test_lab_file import BOX, write
+from tests.unit.hardware.lab.test_lab_file import BOX, GOOD, write
 
 #: A run that has changed a host and left a program there; in one that is killed, the host waits for 3 s.
 RUN = """
 import json
 import sys
 from pathlib import Path
+from sojourn.bottleneck.router import Router
 from sojourn.hardware.lab.lab_file import read_lab_file
 from sojourn.hardware.machine import cores
 from sojourn.hardware.machine.place import Place
@@ -60,7 +62,8 @@ with physical.PhysicalLab(read_lab_file(Path(lab_file))) as lab:
 
 @contextmanager
 def machine() -> Iterator[Place]:
-    with Namespaces(["host"]) as spaces:
+    with Namespaces(["hub", "host"]) as spaces:
+        spaces.cable("hub", {name: ("host", name) for name in ("eth1", "eth2")})
         spaces["host"].run(["mount", "-t", "tmpfs", "tmpfs", "/run"])
         yield spaces["host"]
 
@@ -160,6 +163,38 @@ def test_a_host_restores_itself_after_a_killed_run(host: Place, run: Callable[[i
     while state(host) != before:
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+@pytest.mark.parametrize(("device", "machine"), [("eth1", "client"), ("eth2", "server")])
+def test_an_offload_that_is_on_is_refused_with_its_fix(
+    places: dict[str, Place], box: LabFile, device: str, machine: str
+) -> None:
+    places[machine].run(["ethtool", "-K", device, "gro", "on"])
+    fix = rf"^{machine}: offloads of {device}: on: {device}: gro; as root there: ethtool -K {device} gro off$"
+    with pytest.raises(PhysicalLabError, match=fix), PhysicalLab(box):
+        pass
+    places[machine].run(["ethtool", "-K", device, "gro", "off"])
+    with PhysicalLab(box):
+        pass
+
+
+def test_a_router_is_claimed_with_its_hosts_and_its_offloads_are_looked_at(
+    host: Place, places: dict[str, Place], tmp_path: Path, lab_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for asks_tc in ("foreign", "clear"):  # this host's kernel may have no queues
+        monkeypatch.setattr(Router, asks_tc, lambda _: [])
+    file = read_lab_file(write(tmp_path, GOOD.replace("enp2s0", "eth1").replace("enp3s0", "eth2")))
+    before = state(host)
+    with machine() as router:
+        places["router"] = Place("router", (*router.prefix, "sh", "-c"), remote=True)
+        with PhysicalLab(file, tmp_path) as lab:
+            assert list(lab.watched) == [f"the connection to the {name}" for name in ("router", "client", "server")]
+            assert owner_of(router) and owner_of(host)
+        assert (tmp_path / CLOCK).read_bytes() and state(host) == before and owner_of(router) is None
+        router.run(["ethtool", "-K", "eth2", "gro", "on"])
+        with pytest.raises(PhysicalLabError, match=r"^router: offloads of eth2: on: eth2: gro; "), PhysicalLab(file):
+            pass
+        assert owner_of(router) is None
 
 
 def test_a_user_who_is_not_root_claims_nothing_on_this_machine(
