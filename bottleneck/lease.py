@@ -127,7 +127,8 @@ class MachineLease(PeriodicSampler):
         try:
             self.place.run(_shell(self.place, _CLAIM, *words), input=script)
         except CommandError as refused:
-            raise LeaseError(f"{self.place.name}: cannot be claimed: {refused.stderr.strip()}") from refused
+            why = refused.stderr.strip() or str(refused)
+            raise LeaseError(f"{self.place.name}: cannot be claimed: {why}; see `sojourn lab check`") from refused
         try:
             self.start()
         except BaseException:

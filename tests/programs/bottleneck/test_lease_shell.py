@@ -111,6 +111,12 @@ def test_the_watcher_of_a_claim_that_is_gone_undoes_nothing(router: Place) -> No
         second.release()
 
 
+def test_a_machine_where_the_user_is_not_root_is_refused_with_what_helps(router: Place) -> None:
+    router.run(["mount", "-o", "remount,ro", "/run"])
+    with pytest.raises(LeaseError, match=r"^router: cannot be claimed: mkdir: .*; see `sojourn lab check`$"):
+        MachineLease(router, UNDO, lease_s=20).claim()
+
+
 def test_of_two_hosts_that_race_for_a_router_each_has_it_alone(router: Place) -> None:
     hosts = [
         subprocess.Popen(
