@@ -67,7 +67,9 @@ def test_the_example_is_measured_and_repeats_to_the_byte(example: Path, tmp_path
     assert known["marked"].sum() == pytest.approx(known["ce"].sum(), rel=0.1)
     assert rows["mbps"].mean() == pytest.approx(goodput_mbps(first), rel=0.1)
     assert rows["queue_ms"].drop_nulls().min() >= -0.001 and rows["queue_ms"].mean() < 2  # type: ignore[operator]
-    gates = {gate["code"]: gate for gate in json.loads((first / "cell.json").read_text())["gates"]}
+    specification = json.loads((first / "cell.json").read_text())
+    assert {"kernel source", "kernel build", "guest"} <= specification["kernel"].keys()
+    gates = {gate["code"]: gate for gate in specification["gates"]}
     assert "ECT(1) 100.0%" in gates["contender-proven"]["measured"]
     assert {file.name for file in (first / "evidence").glob("program-*")} == {
         "program-mine-0.client.log", "program-mine-0.server.log"

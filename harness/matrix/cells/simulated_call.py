@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +18,14 @@ from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.machine import Machine, memory_slot, start
 from sojourn.harness.matrix.cells.call_guest import write_cell
 from sojourn.harness.matrix.cells.real_call import browsers
+from sojourn.harness.store.loaded import stored_object
+from sojourn.scoring.schema.files import CELL
 from sojourn.traffic.user_program import UserProgram
 
 #: Wall time for each second of the cell, and for everything before it.
 _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
+#: The versions of a machine that decide a cell's results, besides Sojourn's own sources.
+_BUILDS = "kernel source", "kernel build", "guest"
 
 
 @functools.cache
@@ -39,7 +44,8 @@ def run_cell(
 ) -> None:
     """Run `cell` and write to `folder` the files of `sojourn.harness.matrix.cells.real_time.run_cell`.
 
-    The same seed gives the same bytes. Raises SimulatedError, ServiceError, BuildError.
+    The specification also names the machine's builds, which the lab inside does not know. The same seed gives the same
+    bytes. Raises SimulatedError, ServiceError, BuildError.
     """
     if cell.call:
         browsers(cell.call)  # renders the cameras' film, which the machine only reads
@@ -54,3 +60,6 @@ def run_cell(
             )  # fmt: skip
     finally:
         shutil.rmtree(job, ignore_errors=True)
+    made = stored_object(folder / CELL)
+    made["kernel"] |= {name: machine(sources).versions[name] for name in _BUILDS}
+    (folder / CELL).write_text(json.dumps(made, indent=1) + "\n")
