@@ -72,6 +72,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         for name in (name for name in HOSTS if name in up):
             yield from _host(file, name, up[name], gateways.get(name))
         yield tried("client: programs", _programs, file.lab)
+        yield tried("server: stand-ins", _stand_ins, file)
         yield from _tools(file, up)
         if file.box and up.keys() == places.keys():
             yield tried(f"{file.box.name}: between the captures", _path_between_taps, file, up, fix=_PAST_THE_BOX)
@@ -170,6 +171,13 @@ def _programs(lab: str) -> str:
     if absent := missing(wanted):
         raise Wrong(f"missing: {', '.join(tool.name for tool in absent)}", install_command(absent))
     return ", ".join(tool.name for tool in wanted)
+
+
+def _stand_ins(file: LabFile) -> str:
+    if why := file.stand_in_problem:
+        found, _, fix = why.partition("; ")
+        raise Wrong(found, fix, "note")
+    return "run on this machine"
 
 
 def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:

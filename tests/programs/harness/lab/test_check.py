@@ -8,7 +8,7 @@ import pytest
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import Place
-from sojourn.harness.lab.check import _address, require_reached
+from sojourn.harness.lab.check import _address, _stand_ins, require_reached
 from sojourn.harness.lab.tried import Wrong, require_no_offloads
 from tests.refusals import refusal
 
@@ -19,6 +19,15 @@ def test_a_machine_that_does_not_answer_is_named_with_its_fix_before_anything_is
     (file := tmp_path / "lab.toml").write_text(EXAMPLE.read_text().replace('netns = "wan"', 'netns = "sojourn-none"'))
     with refusal(LabFileError, "unreachable", "--lab-file: server ", "as root: ip netns add sojourn-none"):
         require_reached(read_lab_file(file))
+
+
+def test_a_server_on_another_machine_is_said_to_serve_no_stand_in(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text()
+    assert _stand_ins(read_lab_file(EXAMPLE)) == "run on this machine"
+    (file := tmp_path / "lab.toml").write_text(text.replace('netns = "wan"', 'ssh = "root@server"'))
+    with pytest.raises(Wrong, match=r"^\[server\] ssh: ") as wrong:
+        _stand_ins(read_lab_file(file))
+    assert wrong.value.verdict == "note" and wrong.value.fix.startswith("give netns instead of ssh")
 
 
 def test_an_interface_that_is_not_there_is_named_with_those_that_are() -> None:
