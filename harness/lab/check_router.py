@@ -15,7 +15,7 @@ from sojourn.bottleneck.remedies import modules_of, words_of
 from sojourn.bottleneck.router import Router
 from sojourn.hardware.images import tc_objects
 from sojourn.hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
-from sojourn.hardware.machine.ip import IP_VERSIONS, IpVersion
+from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import Finding, Verdict
 from sojourn.harness.lab.tried import Wrong, addresses_of, require_no_offloads, route_to, tried
@@ -41,7 +41,6 @@ def check_router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequ
     for side, names in (("lan", NEAR), ("wan", FAR)):
         subject = f"router: {side} {getattr(entry, side)}"
         yield tried(subject, _side, file, entry, place, side, names)
-    yield tried("router: ssh", _management, entry, place)
     yield tried("router: forwarding", _forwarding, place, file.ip_version)
     yield tried("router: offloads", require_no_offloads, place, entry.lan, entry.wan)
     yield tried("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
@@ -73,17 +72,6 @@ def _side(file: LabFile, entry: RouterEntry, place: Place, side: str, names: Seq
     if not addresses[mine]:
         raise Wrong(f"no IPv{file.ip_version} address", f"as root there: ip address add … dev {mine}")
     return f"{', '.join(addresses[mine])}; {' and '.join(names)} behind it"
-
-
-def _management(entry: RouterEntry, place: Place) -> str:
-    """Check that commands do not share the bottleneck."""
-    words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
-    here = words[2] if len(words) > 2 else ""
-    mine = [it for version in IP_VERSIONS for it in addresses_of(place, version).items()]
-    dev = next((dev for dev, held in mine if here in held), "")
-    if dev in (entry.lan, entry.wan):
-        raise Wrong(f"arrives at {dev}", "use a management port: commands would wait in the queue under test", "note")
-    return f"arrives at {dev or 'no measured path'}"
 
 
 def _forwarding(place: Place, version: IpVersion) -> str:

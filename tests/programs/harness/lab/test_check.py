@@ -8,8 +8,8 @@ import pytest
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import Place
-from sojourn.harness.lab.check import _address, _stand_ins, require_reached
-from sojourn.harness.lab.tried import Wrong, require_no_offloads
+from sojourn.harness.lab.check import _address, _management, _measured, _origin_route, _stand_ins, require_reached
+from sojourn.harness.lab.tried import Wrong, require_no_offloads, tried
 from tests.refusals import refusal
 
 EXAMPLE = CHECKOUT / "docs" / "examples" / "labs" / "black-box.toml"
@@ -28,6 +28,36 @@ def test_a_server_on_another_machine_is_said_to_serve_no_stand_in(tmp_path: Path
     with pytest.raises(Wrong, match=r"^\[server\] ssh: ") as wrong:
         _stand_ins(read_lab_file(file))
     assert wrong.value.verdict == "note" and wrong.value.fix.startswith("give netns instead of ssh")
+
+
+def test_ssh_that_shares_the_measured_path_is_a_fault() -> None:
+    apu = read_lab_file(EXAMPLE.with_name("one-pc-two-apus.toml"))
+    by = Place("here", ("env", "SSH_CONNECTION=192.0.2.1 50000 127.0.0.1 22"))
+    assert _measured(apu, "router") == {"enp2s0", "enp3s0"}
+    assert _measured(apu, "sender") == {"10.42.1.10", "10.42.1.20", "10.42.2.10", "10.42.2.20"}
+    assert _management(by, {"enp2s0", "10.42.2.20"}) == "arrives at lo"
+    for measured in ("lo", "127.0.0.1"):
+        with pytest.raises(Wrong, match=r"^arrives at 127\.0\.0\.1 on lo$") as wrong:
+            _management(by, {measured})
+        assert wrong.value.verdict == "missing" and "management network" in wrong.value.fix
+
+
+@pytest.mark.parametrize(
+    ("route", "client", "said"),
+    [
+        ("default via 10.42.2.1", "10.42.1.10", "default via 10.42.2.1 dev srv"),
+        ("10.42.1.0/24 via 10.42.2.1", "10.42.1.10", "10.42.1.10 is reached by 10.42.1.0/24 via 10.42.2.1 dev srv"),
+        ("default via 10.42.2.1", "10.42.2.7", "10.42.2.7 is reached by 10.42.2.0/24 dev srv"),
+    ],
+)
+def test_the_origin_needs_the_default_route_to_lead_to_the_client(route: str, client: str, said: str) -> None:
+    up = "ip link add srv type veth peer name far && ip link set far up && ip link set srv up && "
+    up += f"ip address add 10.42.2.10/24 dev srv && ip route add {route} && exec "
+    space = ("unshare", "--user", "--map-root-user", "--net", "--", "sh", "-c", up + '"$@"', "sh")
+    finding = tried("server", _origin_route, Place("server", space), client)
+    assert (finding.verdict, finding.found) == ("ok" if said.startswith("default") else "missing", said)
+    if finding.verdict == "missing":
+        assert "ip route replace default" in finding.fix and "&& ip route del 10.42." in finding.fix
 
 
 def test_an_interface_that_is_not_there_is_named_with_those_that_are() -> None:
