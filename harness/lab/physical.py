@@ -138,9 +138,15 @@ class PhysicalLab(MadeLab):
             assert self._run
             try:
                 if console := open_console(machine):
-                    stack.callback(ConsoleLog(console, log_file(self._run, f"console-{name}")).start().stop)
+                    log = ConsoleLog(console, log_file(self._run, f"console-{name}")).start()
+                    stack.callback(self._end_console, name, log)
             except ConsoleError as failed:
                 self._say(f"{name}: no console: {failed}")
+
+    def _end_console(self, name: str, log: ConsoleLog) -> None:
+        log.stop()
+        if log.error:
+            self._say(f"{name}: its console log ends early: {log.error}")
 
     def _say(self, text: str) -> None:
         COMMANDS.info("%s", text)
