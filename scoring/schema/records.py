@@ -306,6 +306,11 @@ class HostSample(_Record):
     clock_step_ms: NotRequired[float]
 
 
+class RouterClockSample(_Record):
+    t: Time
+    offset_s: float
+
+
 class PathRecord(_Record):
     port: NotRequired[Any]
     local: NotRequired[Any]
@@ -532,6 +537,7 @@ HOST: TypeAdapter[list[HostSample]] = TypeAdapter(list[HostSample])
 PLAYER: TypeAdapter[list[PlayerLine]] = TypeAdapter(list[Annotated[PlayerLine, AfterValidator(_detailed)]])
 QDISC: TypeAdapter[list[QdiscSample]] = TypeAdapter(list[QdiscSample])
 RPM: TypeAdapter[list[RpmProbe]] = TypeAdapter(list[RpmProbe])
+ROUTER_CLOCK: TypeAdapter[list[RouterClockSample]] = TypeAdapter(list[RouterClockSample])
 SOCKETS: TypeAdapter[list[SocketSample]] = TypeAdapter(list[SocketSample])
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import polars as pl
 
@@ -40,6 +41,7 @@ from sojourn.harness.matrix.cells.real_call import (
     tones,
 )
 from sojourn.scoring.gates.base import covers
+from sojourn.scoring.gates.capture_clocks import tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven, program_proven
 from sojourn.scoring.gates.unshaped import jitter
@@ -161,6 +163,7 @@ class _Run:
         self.probe_clock = clocks[lab.server] if lab.server.remote else None
         self.began = 0.0
         self.counted: dict[str, dict[str, int]] = {}
+        self.clocks: dict[str, Any] = {}
 
     def play(self) -> None:
         with first_failure() as stack:
@@ -170,11 +173,13 @@ class _Run:
                 self.call = call_shown(parts, self.cell.call, self.evidence)
             before = self._counters()
             parts.capture(self.evidence, only="ip or ip6")
+            self.clocks = self.path.tap_clocks({})
             self._probe(parts)
             self._sample(parts)
             self._traffic(parts)
             self._drain()
             parts.check()
+            self.clocks = self.path.tap_clocks(self.clocks)
         self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
         router = self.router
         qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
@@ -333,6 +338,8 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
+    if run.clocks:
+        gates.append(tap_clocks(run.clocks["tap_clocks"], limits))
     gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))
     if run.call and cell.call:
         ways_seen = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])
