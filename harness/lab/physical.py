@@ -165,7 +165,7 @@ def router_of(entry: RouterEntry, file: LabFile, places: Mapping[str, Place]) ->
     """Return the router of a lab file's entry."""
     near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
     masqueraded = (near, far) if entry.nat else ((), ())
-    return Router(places["router"], entry.lan, entry.wan, *masqueraded)
+    return Router(places["router"], entry.lan, entry.wan, *masqueraded, cards=True)
 
 
 def _addresses(router: Router) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from sojourn.bottleneck.sampler import QdiscSampler
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.machine.clock import Offset, clock_offset
+from sojourn.hardware.machine.network_cards import CardCounters, read_counters
 from sojourn.hardware.machine.offloads import offloads_on
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import Place
@@ -81,6 +82,7 @@ class ManagedRouter(PathUnderTest):
     def __init__(self, router: Router, requested: Bottleneck) -> None:
         super().__init__()
         self.router, self._requested, self.places = router, requested, (router.place,)
+        self._counted: CardCounters | None = None
 
     def apply(self) -> None:
         self.router.apply(self._requested)
@@ -95,6 +97,7 @@ class ManagedRouter(PathUnderTest):
 
     def described(self) -> dict[str, Any]:
         router, requested = self.router, self._requested
+        self.count()
         ways = requested.down, requested.up
         return {
             "rtt_ms": requested.rtt_us / 1000,
@@ -105,8 +108,30 @@ class ManagedRouter(PathUnderTest):
             "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
             "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
             "offloads_on": offloads_on(router.place, router.lan, router.wan),
+            **({"links_bps": router.links_bps} if router.cards else {}),
             **self.tap_clocks({}),
         }
+
+    def count(self) -> None:
+        """Begin to count what network cards lose; keep their pause frames and power saving in the log."""
+        if not self.router.cards:
+            return
+        place, devices = self.router.place, (self.router.lan, self.router.wan)
+        for device in devices:
+            for feature in ("-a", "--show-eee"):
+                place.run(["ethtool", feature, device], check=False)
+        self._counted = read_counters(place, *devices)
+
+    def lost(self) -> dict[str, Any]:
+        """Return the packets lost outside the queue since `count`, and the busiest processor's share; for cards only.
+
+        Raises `CommandError`.
+        """
+        if not self._counted:
+            return {}
+        now = read_counters(self.router.place, self.router.lan, self.router.wan)
+        busy = round(now.busiest_since(self._counted), 3)
+        return {"router_drops": now.lost_since(self._counted), "router_busy": busy}
 
     def versions(self) -> dict[str, str]:
         return {f"router {name}": text for name, text in self.router.versions().items()}
@@ -127,7 +152,7 @@ class ManagedRouter(PathUnderTest):
             self.verify()
         except ReadbackError as changed:
             verified = str(changed)
-        return {"verified_at_end": verified, **self.tap_clocks(known)}
+        return {"verified_at_end": verified, **self.lost(), **self.tap_clocks(known)}
 
 
 class BlackBox(PathUnderTest):

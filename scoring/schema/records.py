@@ -180,6 +180,7 @@ class LabRecord(_Record):
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
     tap_clocks: NotRequired[list[TapClocks]]
     verified_at_end: NotRequired[bool | str]
+    router_drops: NotRequired[dict[str, int]]
     real_time: NotRequired[bool]
     screening: NotRequired[bool]
     frame_log: NotRequired[bool]

@@ -44,6 +44,7 @@ from sojourn.scoring.gates.base import covers
 from sojourn.scoring.gates.capture_clocks import tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven, program_proven
+from sojourn.scoring.gates.router import no_drops
 from sojourn.scoring.gates.unshaped import jitter
 from sojourn.scoring.packets import latency, pcapng, per_flow, samples
 from sojourn.scoring.packets.intervals import flow_intervals
@@ -164,6 +165,7 @@ class _Run:
         self.began = 0.0
         self.counted: dict[str, dict[str, int]] = {}
         self.clocks: dict[str, Any] = {}
+        self.lost: dict[str, Any] = {}
 
     def play(self) -> None:
         with first_failure() as stack:
@@ -174,12 +176,13 @@ class _Run:
             before = self._counters()
             parts.capture(self.evidence, only="ip or ip6")
             self.clocks = self.path.tap_clocks({})
+            self.path.count()
             self._probe(parts)
             self._sample(parts)
             self._traffic(parts)
             self._drain()
             parts.check()
-            self.clocks = self.path.tap_clocks(self.clocks)
+            self.clocks, self.lost = self.path.tap_clocks(self.clocks), self.path.lost()
         self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
         router = self.router
         qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
@@ -340,6 +343,8 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
     if run.clocks:
         gates.append(tap_clocks(run.clocks["tap_clocks"], limits))
+    if run.lost:
+        gates.append(no_drops(run.lost["router_drops"]))
     gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))
     if run.call and cell.call:
         ways_seen = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])

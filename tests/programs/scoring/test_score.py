@@ -507,6 +507,17 @@ def test_clocks_of_captures_on_two_machines_around_a_router_may_not_drift(
     assert failed(score_run(run)) == gates
 
 
+@pytest.mark.parametrize(("lost", "gates"), [({}, []), ({"enp2s0 rx_missed_errors": 3}, ["router-drops"])])
+def test_a_packet_lost_outside_the_queue_voids_the_run(run: Path, lost: dict[str, int], gates: list[str]) -> None:
+    assert "router-drops" not in {gate.code for gate in score_run(run).validity.gates}
+    edit_lab(run, router_drops=lost)
+    scores = score_run(run)
+    assert failed(scores) == gates
+    assert [gate.measured for gate in scores.validity.gates if gate.code == "router-drops"] == [
+        "enp2s0 rx_missed_errors 3" if lost else "0 packets"
+    ]
+
+
 @pytest.mark.parametrize(("step_s", "gates"), [(0.0, []), (1.0, ["router-clock"]), (-5.0, ["router-clock"])])
 def test_a_routers_clock_may_not_be_set_during_a_run(run: Path, step_s: float, gates: list[str]) -> None:
     assert "router-clock" not in {gate.code for gate in score_run(run).validity.gates}

@@ -8,8 +8,11 @@ import pytest
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab import check_router
 from sojourn.harness.lab.check import _address, _management, _measured, _origin_route, _stand_ins, require_reached
+from sojourn.harness.lab.check_router import _clock_source, _links
 from sojourn.harness.lab.tried import Wrong, require_no_offloads, tried
+from tests.programs.hardware.machine.cards import write
 from tests.refusals import refusal
 
 EXAMPLE = CHECKOUT / "docs" / "examples" / "labs" / "black-box.toml"
@@ -58,6 +61,17 @@ def test_the_origin_needs_the_default_route_to_lead_to_the_client(route: str, cl
     assert (finding.verdict, finding.found) == ("ok" if said.startswith("default") else "missing", said)
     if finding.verdict == "missing":
         assert "ip route replace default" in finding.fix and "&& ip route del 10.42." in finding.fix
+
+
+def test_links_and_clock_source_of_a_router_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    router = write(tmp_path, {"enp2s0": "1000", "enp3s0": "100"})
+    assert _links(router, "enp2s0", "enp3s0") == "enp2s0 1000 Mbit/s, enp3s0 100 Mbit/s: rates up to 95mbit"
+    assert _links(router, "enp4s0") == "enp4s0 unknown"
+    for source, verdict in (("tsc", "ok"), ("hpet", "note")):
+        (file := tmp_path / "clocksource").write_text(source + "\n")
+        monkeypatch.setattr(check_router, "CLOCK_SOURCE", file)
+        finding = tried("router", _clock_source, Place("here"))
+        assert (finding.verdict, finding.found) == (verdict, source)
 
 
 def test_an_interface_that_is_not_there_is_named_with_those_that_are() -> None:
