@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lease on a router: the router undoes its set-up by itself when nobody has renewed the lease for a while.
+"""A lease on a machine: the machine undoes what a run changed by itself when nobody has renewed the lease for a while.
 
-Setting up a router claims it. A folder on the router holds the owner, the script that undoes the set-up, and the last
-beat. A shell in a session of its own watches the beats. It counts seconds itself, because a router's clock may jump,
-and needs only sh, setsid and sleep. The folder also identifies what a killed run has left behind.
+A run claims its router and its hosts before it changes them. A folder on the machine holds the owner, the script that
+undoes the changes, and the last beat. A shell in a session of its own watches the beats. It counts seconds itself,
+because a machine's clock may jump, and needs only sh, setsid and sleep. The folder also identifies what a killed run
+has left behind.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,21 +21,23 @@ import psutil
 
 from sojourn.hardware.machine.clock import seconds
 from sojourn.hardware.machine.errors import CodedError
-from sojourn.hardware.machine.orphans import machine
+from sojourn.hardware.machine.orphans import end_marked, machine
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_file
 
 FOLDER = "/run/sojourn"
+"""The claim on a machine; a network namespace of this host has one of its own, with its name added."""
 _NAME = "sojourn-dead-man"
 #: Matches the watcher's command line, but not the command line of the program that searches for it.
 _LIKE_NAME = "sojourn.dead.man"
 _TICKS = 10
 _POLL_S = 0.5
 
-# $1: seconds per tick, $2: ticks without a new beat before everything is undone.
-_WATCH = f"""
-cd {FOLDER} || exit
+# $at: the claim's folder, as in all scripts. $1: seconds per tick, $2: ticks without a new beat before everything is
+# undone.
+_WATCH = """
+cd "$at" || exit
 last= left=$2
 while [ "$left" -gt 0 ]; do
     sleep "$1"
@@ -41,45 +45,45 @@ while [ "$left" -gt 0 ]; do
     read -r now <beat
     if [ "$now" = "$last" ]; then left=$((left - 1)); else last=$now left=$2; fi
 done
-[ . -ef {FOLDER} ] || exit
+[ . -ef "$at" ] || exit
 sh ./undo
-[ . -ef {FOLDER} ] && cd / && rm -rf {FOLDER}
+[ . -ef "$at" ] && cd / && rm -rf "$at"
 """
 # mkdir is the claim: only one of two concurrent callers succeeds. $1, $2 as above, $3: owner; stdin: the undo script.
 _CLAIM = f"""
-mkdir {FOLDER} && cd {FOLDER} && cat >undo && printf '%s\\n' "$3" >owner && echo claimed >beat || exit
+mkdir "$at" && cd "$at" && cat >undo && printf '%s\\n' "$3" >owner && echo claimed >beat || exit
 setsid sh -c "$4" {_NAME} "$1" "$2" </dev/null >/dev/null 2>&1 &
 echo $! >watch
 """
 # The pid may have been reused, so the name is checked. $1: the owner as written in the claim; empty: any owner.
 _RELEASE = f"""
-cd {FOLDER} 2>/dev/null || exit 0
+cd "$at" 2>/dev/null || exit 0
 [ -z "$1" ] || [ "$(cat owner)" = "$1" ] || exit 0
 sh ./undo
 watch=$(cat watch) && grep -q {_NAME} "/proc/$watch/cmdline" && kill -- "-$watch"
-[ . -ef {FOLDER} ] && cd / && rm -rf {FOLDER}
+[ . -ef "$at" ] && cd / && rm -rf "$at"
 true
 """
 # A beat is answered only while the claim exists and its watcher runs.
 _RENEW = f"""
-cd {FOLDER} && watch=$(cat watch) || exit
+cd "$at" && watch=$(cat watch) || exit
 while read -r beat; do
-    [ . -ef {FOLDER} ] || {{ echo "the claim is gone" >&2; exit 1; }}
+    [ . -ef "$at" ] || {{ echo "the claim is gone" >&2; exit 1; }}
     grep -q {_LIKE_NAME} "/proc/$watch/cmdline" || {{ echo "the watcher of the claim has ended" >&2; exit 1; }}
     echo "$beat" >beat || exit
     date +%s.%N
 done
 """
-_LOOK = f"[ -d {FOLDER} ] || exit 0; echo claimed; cd {FOLDER} && cat owner beat 2>/dev/null; true"
+_LOOK = '[ -d "$at" ] || exit 0; echo claimed; cd "$at" && cat owner beat 2>/dev/null; true'
 
 
 class LeaseError(CodedError):
-    """The router is claimed by another run, or cannot be claimed; one line that says what would help."""
+    """The machine is claimed by another run, or cannot be claimed; one line that says what would help."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has claimed a router; `begun` in Unix s of the owner's clock, `beat_s` is the interval of renewals.
+    """Who has claimed a machine; `begun` in Unix s of the owner's clock, `beat_s` is the interval of renewals.
 
     `host` is the owner's `sojourn.hardware.machine.orphans.machine`. A bare host name (from an older Sojourn) does not
     identify a machine.
@@ -96,35 +100,41 @@ class Owner:
         return f"{self.user}@{self.host.partition('/')[0]} (process {self.pid}, since {when} UTC)"
 
 
-class RouterLease(PeriodicSampler):
-    """The claim on a router and the thread that renews it; its output compares the router's clock with this machine's.
+class MachineLease(PeriodicSampler):
+    """The claim on a machine and the thread that renews it; its output compares that machine's clock with this one's.
 
-    `undo` are shell lines that remove the set-up; each may fail. They run within `lease_s` s after the last beat.
-    Lines of `output`: `{"t": Unix s, "offset_s": how far the router's clock is ahead}`. `lost` says why the claim is no
-    longer renewed.
+    The end of the claim kills what this process has started there by ssh and runs `undo`, shell lines of which each may
+    fail: at `release`, or within `lease_s` s (3 or more) after the last beat. Lines of `output`: `{"t": Unix s,
+    "offset_s": how far its clock is ahead}`. `lost` says why the claim is no longer renewed.
     """
 
     def __init__(self, place: Place, undo: Sequence[str], lease_s: int, output: Path | None = None) -> None:
-        self._undo, self._tick_s, self._beats = undo, max(1, lease_s // _TICKS), 0
+        self._undo, self._lease_s, self._beats = undo, lease_s, 0
         self._owner: Owner | None = None
-        super().__init__(place, ["sh", "-c", _RENEW], output or scratch_file(".jsonl"), interval_s=lease_s / 5)
+        super().__init__(place, _shell(place, _RENEW), output or scratch_file(".jsonl"), interval_s=lease_s / 5)
 
-    def claim(self) -> None:
-        """Claim the router and begin to renew. Raises `LeaseError`, CommandError and ProcessError."""
+    def claim(self) -> Owner:
+        """Claim the machine, begin to renew, and return the owner.
+
+        Raises `LeaseError`, CommandError and ProcessError.
+        """
         user, now = psutil.Process().username(), round(time.time(), 1)
         owner = self._owner = Owner(user, machine(), os.getpid(), now, self.interval_s)
-        script = "PATH=$PATH:/usr/sbin:/sbin\n" + "".join(f"{line} 2>/dev/null\n" for line in self._undo)
+        script = "\n".join(["exec 2>/dev/null", "PATH=$PATH:/usr/sbin:/sbin", end_marked(), *self._undo, ""])
+        tick_s = max(1, self._lease_s // _TICKS)
         # A beat is noticed up to a tick late, and another tick passes before the next check.
-        words = [str(self._tick_s), str(_TICKS - 2), json.dumps(owner.__dict__), _WATCH]
+        words = [str(tick_s), str(self._lease_s // tick_s - 2), json.dumps(owner.__dict__), _WATCH]
         try:
-            self.place.run(["sh", "-c", _CLAIM, "claim", *words], input=script)
+            self.place.run(_shell(self.place, _CLAIM, *words), input=script)
         except CommandError as refused:
-            raise LeaseError(f"{self.place.name}: cannot be claimed: {refused.stderr.strip()}") from refused
+            why = refused.stderr.strip() or str(refused)
+            raise LeaseError(f"{self.place.name}: cannot be claimed: {why}; see `sojourn lab check`") from refused
         try:
             self.start()
         except BaseException:
             self.release()
             raise
+        return owner
 
     @property
     def lost(self) -> str | None:
@@ -132,20 +142,20 @@ class RouterLease(PeriodicSampler):
         if self.error:
             return str(self.error)
         alive = self._process is not None and self._process.alive()
-        return None if alive else f"{self.place.name}: its ssh connection has ended"
+        return None if alive else f"{self.place.name}: the connection has ended"
 
     def holds(self) -> bool:
-        """Whether the router still holds this claim. Raises CommandError."""
+        """Whether the machine still holds this claim. Raises CommandError."""
         return owner_of(self.place) == self._owner
 
     def release(self) -> None:
-        """Undo the set-up and release the claim, if it is still this run's; the watching shell ends.
+        """Undo the changes and release the claim, if it is still this run's; the watching shell ends.
 
         Raises CommandError.
         """
         self.stop()
         if self._owner:
-            self.place.run(["sh", "-c", _RELEASE, "release", json.dumps(self._owner.__dict__)])
+            self.place.run(_shell(self.place, _RELEASE, json.dumps(self._owner.__dict__)))
 
     def sample(self) -> Iterator[bytes]:
         self._beats += 1
@@ -154,7 +164,7 @@ class RouterLease(PeriodicSampler):
 
 
 def undo_stale(place: Place) -> str:
-    """Undo what a run that ended abruptly left on the router; return its owner, empty if there is none.
+    """Undo what a run that ended abruptly left on a machine; return its owner, empty if there is none.
 
     Raises `LeaseError` if the owner is alive, within two of its beats, and CommandError.
     """
@@ -170,18 +180,23 @@ def undo_stale(place: Place) -> str:
         if beat != last:
             raise LeaseError(f"{place.name}: in use by {owner}; wait until that run has ended", code="in-use")
         time.sleep(_POLL_S)
-    place.run(["sh", "-c", _RELEASE, "release", written])
+    place.run(_shell(place, _RELEASE, written))
     return str(owner)
 
 
 def owner_of(place: Place) -> Owner | None:
-    """Return who has claimed the router. Raises CommandError."""
+    """Return who has claimed a machine. Raises CommandError."""
     return _look(place)[0]
+
+
+def _shell(place: Place, script: str, *words: str) -> list[str]:
+    folder = f"{FOLDER}-{place.netns}" if place.netns else FOLDER
+    return ["sh", "-c", f"export at={shlex.quote(folder)}\n{script}", "sh", *words]
 
 
 def _look(place: Place) -> tuple[Owner | None, str, str]:
     """Return the claim's owner, its last beat, and the owner's text as written."""
-    claimed, *said = place.run(["sh", "-c", _LOOK]).splitlines() or [""]
+    claimed, *said = place.run(_shell(place, _LOOK)).splitlines() or [""]
     if not claimed:
         return None, "", ""
     try:

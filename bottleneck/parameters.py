@@ -209,7 +209,7 @@ class Rate(Valued):
 
 @dataclass(frozen=True, kw_only=True)
 class Fraction(Valued):
-    """A real number; `step` is the kernel's resolution, 0 for a relative tolerance of 1e-6."""
+    """A real number; `step` is the kernel's resolution, 0 if it keeps all. tc is given six digits, and shows six."""
 
     step: float = 0
 
@@ -223,8 +223,10 @@ class Fraction(Valued):
         return f"{value:g}"
 
     def agrees(self, value: float, actual: Any) -> bool:
-        kept = floor(value / self.step) * self.step if self.step else value
-        return isinstance(actual, int | float) and abs(actual - kept) <= (1.01 * self.step or 1e-6 * abs(value) + 1e-9)
+        given = float(self.format(value))
+        kept = floor(given / self.step) * self.step if self.step else given
+        # Half of the sixth digit is at most 5e-6 of the number.
+        return isinstance(actual, int | float) and abs(actual - kept) <= 1.01 * self.step + 5e-6 * abs(given) + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -255,8 +255,8 @@ def netem(dev: str, requested: Impairment, state: State) -> list[str]:
     delay, slot = options.get("delay", {}), options.get("slot", {})
     shown = {
         "limit": (requested.limit, options.get("limit")),
-        "delay": (requested.delay_us, _us(delay.get("delay"))),
-        "jitter": (requested.jitter_us, _us(delay.get("jitter"))),
+        "delay": (_shown_us(requested.delay_us), _us(delay.get("delay"))),
+        "jitter": (_shown_us(requested.jitter_us), _us(delay.get("jitter"))),
         "loss": (round(requested.loss_percent, 4), round(100 * options.get("loss-random", {}).get("loss", 0), 4)),
         "marks": (requested.marks, options.get("ecn", False)),
         "slot": (requested.slot_us, _us(slot.get("min-delay"))),
@@ -270,3 +270,8 @@ def netem(dev: str, requested: Impairment, state: State) -> list[str]:
 
 def _us(seconds: float | None) -> int:
     return round((seconds or 0) * 1e6)
+
+
+def _shown_us(us: int) -> int:
+    """What tc shows of a time: its JSON has six digits of the seconds, which from 1 s on are no longer each µs."""
+    return _us(float(f"{us / 1e6:g}"))

@@ -254,20 +254,23 @@ def first_packet(place: Place, address: str, port: int) -> Process:
 
 
 def installed(program: UserProgram, place: Place) -> str:
-    """Return the folder with the program's files at a place; on another host, copy them there first.
+    """Return the folder with the program's files at a place; on another host, copy them to the user's home first.
 
     Raises CommandError.
     """
     if not place.remote:
         return str(program.folder)
-    folder = f"/tmp/sojourn-{program.digest}"
-    if place.run(["sh", "-c", f"test -e {folder}/.complete && echo there"], check=False).strip():
+    # Nobody else can write there, unlike in /tmp: what is found there runs, usually as root.
+    kept = f".cache/sojourn/program-{program.digest}"
+    home, *complete = place.run(["sh", "-c", f"cd; pwd; ls {kept}/.complete 2>/dev/null; true"]).splitlines()
+    folder = f"{home}/{kept}"
+    if complete:
         return folder
     for name, seal in program.files.items():
         there = shlex.quote(f"{folder}/{name}")
         mode = 755 if seal.endswith("+x") else 644
-        write = f"mkdir -p $(dirname {there}) && base64 -d >{there} && chmod {mode} {there}"
+        write = f'mkdir -p "$(dirname {there})" && base64 -d >{there} && chmod {mode} {there}'
         content = base64.b64encode((program.folder / name).read_bytes()).decode()
         place.run(["sh", "-c", write], input=content, timeout=300)
-    place.run(["sh", "-c", f"mkdir -p {folder} && touch {folder}/.complete"])
+    place.run(["sh", "-c", f"cd && mkdir -p {kept} && touch {kept}/.complete"])
     return folder

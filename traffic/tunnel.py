@@ -121,6 +121,8 @@ def openvpn(kind: ProgramKind, mine: TunnelEnd, other: TunnelEnd) -> list[str]:
 
 
 UP = "Initialization Sequence Completed"
+TAKE_AWAY = f"ip link del {DEVICE} && ip fou del port {PORT}; rm -f {TunnelEnd.key_file}"
+"""The shell line that removes a tunnel's end. A port without the device may be another's."""
 
 
 def _make_key(place: Place, file: str) -> str:
@@ -129,4 +131,4 @@ def _make_key(place: Place, file: str) -> str:
 
 
 def _take_away(place: Place) -> None:
-    place.run(["sh", "-c", f"ip link del {DEVICE}; ip fou del port {PORT}; rm -f {TunnelEnd.key_file}"], check=False)
+    place.run(["sh", "-c", f"{TAKE_AWAY}; ip fou del port {PORT}"], check=False)

@@ -55,10 +55,15 @@ class OwnQdisc(Qdisc):
         return " ".join((f"{PREFIX}{self.name}", *self.words))
 
     def differences(self, actual: Mapping[str, Any]) -> list[str]:
-        """Compare numbers without a unit with what tc shows by the word before them; other words are not compared."""
+        """Compare numbers without a unit with what tc shows by the word before them; other words are not compared.
+
+        Of a rate, given in bit/s, tc shows the bytes.
+        """
         pairs = zip(self.words, self.words[1:], strict=False)
         return [
             f"{word}: requested {value}, found {actual[word]}"
             for word, value in pairs
-            if value.isdecimal() and isinstance(actual.get(word), int) and actual[word] != int(value)
+            if value.isdecimal()
+            and isinstance(actual.get(word), int)
+            and actual[word] not in (int(value), *[int(value) // 8] * ("rate" in word))
         ]

@@ -36,6 +36,8 @@ LABS = ("sim", "virtual", *PHYSICAL)
 #: The hosts on the router's LAN side and on its WAN side.
 NEAR, FAR = ("client", "receiver"), ("server", "sender")
 HOSTS = NEAR + FAR
+DEAD_MAN_S = 20
+"""The default of `dead_man_s`, and its value in a lab without a router."""
 ACTION = "{action}"
 """Placeholder for the action in a power command."""
 
@@ -137,8 +139,8 @@ class RouterEntry(MachineEntry):
     wan: Annotated[InterfaceName, Field(examples=["enp3s0"])]
     nat: bool = False
     """Client and receiver reach the internet through it: it masquerades their packets, and shapes no others."""
-    dead_man_s: Annotated[int, Field(ge=10, le=600)] = 20
-    """Seconds without contact after which the router undoes Sojourn's set-up by itself."""
+    dead_man_s: Annotated[int, Field(ge=10, le=600)] = DEAD_MAN_S
+    """Seconds without contact after which the router and the hosts undo by themselves what Sojourn changed."""
 
     @model_validator(mode="after")
     def _two_sides(self) -> Self:

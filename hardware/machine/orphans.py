@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find and kill what a killed run left running on an ssh host, by a mark in the environment.
+"""Kill what a run left running on an ssh host, by a mark in the environment.
 
 A program there outlives its connection if it writes nothing.
 """
@@ -7,18 +7,11 @@ A program there outlives its connection if it writes nothing.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import socket
 from pathlib import Path
 
-import psutil
-
-from sojourn.hardware.machine.place import Place
-
 _NAME = "SOJOURN"
-_SHOW = 'pid=${f#/proc/}; pid=${pid%/environ}; echo "$pid" $(tr "\\0" "\\n" <"$f" | sed -n "s/^SOJOURN=//p") '
-_SHOW += '$(tr "\\0" " " <"/proc/$pid/cmdline")'
 
 
 def machine() -> str:
@@ -35,18 +28,7 @@ def mark() -> str:
     return f"{_NAME}={shlex.quote(f'{machine()}:{os.getpid()}')}"
 
 
-def end_orphans(place: Place) -> list[str]:
-    """Kill at `place` what ended processes of this `machine` left there; return the command lines.
-
-    Raises `sojourn.hardware.machine.place.CommandError`.
-    """
-    ours = machine()
-    wanted = shlex.quote(f"{_NAME}={ours}:")
-    listing = place.run(["sh", "-c", f"for f in $(grep -ls {wanted} /proc/[0-9]*/environ); do {_SHOW}; done"])
-    ended = []
-    # A process that ends during the listing shows only its pid.
-    for pid, owner, command in re.findall(rf"(?m)^(\d+) {re.escape(ours)}:(\d+) ?(.*)$", listing):
-        if not psutil.pid_exists(int(owner)):
-            place.run(["kill", "-KILL", pid], check=False)
-            ended.append(command)
-    return ended
+def end_marked() -> str:
+    """Return the shell line that kills what this process has started on the host where the line runs."""
+    killed = 'f=${f%/environ}; kill -KILL "${f#/proc/}"'
+    return f"for f in $(grep -lszxF {mark()} /proc/[0-9]*/environ); do {killed}; done"

@@ -15,6 +15,8 @@ from sojourn.hardware.machine.errors import CodedError
 
 COMMANDS = logging.getLogger("sojourn.commands")
 
+NETNS = "--net=/run/netns/"
+"""Begins the word of a prefix that enters a named network namespace of this host (nsenter)."""
 #: Variables that may hold an account (apps/credentials.py). No started program needs them, and one might log them.
 ACCOUNT = re.compile(r"SOJOURN_\w+_(?:USER|PASSWORD|COOKIE|STORAGE_STATE)")
 #: On Debian, an ordinary user's PATH does not include the folders of ethtool, tc and chrt.
@@ -44,6 +46,12 @@ class Place:
     name: str
     prefix: tuple[str, ...] = ()
     remote: bool = False
+
+    @property
+    def netns(self) -> str:
+        """The named network namespace of this host that it is (`ip netns`); empty: none, or a remote place."""
+        words = () if self.remote else self.prefix
+        return next((word.removeprefix(NETNS) for word in words if word.startswith(NETNS)), "")
 
     @property
     def namespace_pid(self) -> int | None:

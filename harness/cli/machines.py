@@ -206,13 +206,17 @@ def lab_power(
     action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
     lab_file: LabFilePath = Path("lab.toml"),
 ) -> None:
-    """Switch a lab's machine through the power control in its file."""
+    """Switch a lab's machine through the power control in its file; one in use only answers `get`."""
     from sojourn.hardware.lab.lab_file import read_lab_file
     from sojourn.hardware.lab.power import PowerError, switch
+    from sojourn.harness.lab.physical import require_idle
 
-    machines = read_lab_file(lab_file).machines
+    file = read_lab_file(lab_file)
+    machines = file.machines
     if machine not in machines:
         raise PowerError(f"unknown machine {machine!r}; known: {', '.join(machines)}", code="unknown-value")
+    if action != "get":
+        require_idle(file, machine)
     print(switch(machine, machines[machine], action) or f"{machine}: {action} done")
 
 

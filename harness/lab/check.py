@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check every entry of a physical lab's file on the machines, with the fix for each problem (`sojourn lab check`).
 
-Nothing stays changed: ECN modes are restored.
+Nothing stays changed: ECN modes are restored, and machines in use are left alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from sojourn.harness.lab.doctor import Finding, Verdict
 from sojourn.harness.lab.instruments import first_failure
 from sojourn.harness.lab.needs import missing, needed
 from sojourn.harness.lab.physical import close_master, places_of, router_of, tap
-from sojourn.harness.lab.tried import Wrong, addresses_of, matched_route, require_no_offloads, route_to, tried
+from sojourn.harness.lab.tried import (
+    Wrong,
+    addresses_of,
+    matched_route,
+    require_free,
+    require_no_offloads,
+    route_to,
+    tried,
+)
 from sojourn.scoring.packets import pcapng
 from sojourn.traffic import iperf3, irtt, ports, ss
 from sojourn.traffic.contender import ACCURATE_ECN
@@ -246,6 +254,8 @@ def _capture(place: Place) -> str:
 
 def _path_between_taps(file: LabFile, places: Mapping[str, Place]) -> str:
     """Check that the packets of probes and a bulk flow pass both captures with their original addresses."""
+    for place in places.values():
+        require_free(place)
     folder, address = scratch_folder("-check"), {name: file.hosts[name].address for name in HOSTS}
     probed = " or ".join(f"udp port {probe.port}" for probe in PROBES)
     with ExitStack() as stack:
@@ -285,6 +295,7 @@ def _seen(packets: pl.DataFrame) -> set[tuple[str, str]]:
 
 def _tcp(place: Place) -> str:
     """Check contenders and their ECN modes; the mode is restored."""
+    require_free(place)
     controls = place.run(["cat", "/proc/sys/net/ipv4/tcp_available_congestion_control"]).split()
     file = "/proc/sys/net/ipv4/tcp_ecn"
     script = f"was=$(cat {file}); echo {ACCURATE_ECN} >{file} && cat {file}; echo $was >{file}; echo was $was"

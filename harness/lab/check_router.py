@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sojourn.bottleneck import nat
-from sojourn.bottleneck.lease import owner_of
 from sojourn.bottleneck.qdiscs import KINDS, parse_qdisc
 from sojourn.bottleneck.remedies import modules_of, words_of
 from sojourn.bottleneck.router import LINK_SHARE, Router
@@ -19,7 +18,7 @@ from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.network_cards import speed_bps
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import CLOCK_SOURCE, Finding, Verdict, clock
-from sojourn.harness.lab.tried import Wrong, addresses_of, require_no_offloads, route_to, tried
+from sojourn.harness.lab.tried import Wrong, addresses_of, require_free, require_no_offloads, route_to, tried
 
 _TRY = "sojourn-try"
 _FORWARDING: Mapping[IpVersion, str] = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
@@ -128,8 +127,7 @@ def _fix(kinds: Sequence[str]) -> str:
 
 
 def _free(router: Router) -> str:
-    if owner := owner_of(router.place):
-        raise Wrong(f"in use by {owner}", "wait for that run; the next run undoes what a dead run left", "note")
+    require_free(router.place)
     if foreign := router.foreign():
         queues, commands = zip(*foreign, strict=True)
         raise Wrong(f"queues set up by others: {', '.join(queues)}", f"as root there: {' && '.join(commands)}")

@@ -8,25 +8,30 @@ lab file are what they would type after `ssh`.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from sojourn.bottleneck.lease import RouterLease, undo_stale
+from sojourn.bottleneck.lease import MachineLease, Owner, owner_of, undo_stale
 from sojourn.bottleneck.readback import ReadbackError
 from sojourn.bottleneck.router import Router, RouterError
 from sojourn.hardware.lab.console import ConsoleError, ConsoleLog, open_console
-from sojourn.hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
+from sojourn.hardware.lab.lab_file import DEAD_MAN_S, FAR, HOSTS, NEAR, LabFile, RouterEntry
 from sojourn.hardware.machine.cores import PROBES, Cores
 from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.ip import ip_version
-from sojourn.hardware.machine.orphans import end_orphans
-from sojourn.hardware.machine.place import COMMANDS, LOCAL, NO_WAY_BACK, CommandError, Place
+from sojourn.hardware.machine.place import COMMANDS, LOCAL, NETNS, NO_WAY_BACK, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
+from sojourn.harness.lab.tried import Wrong, require_no_offloads
 from sojourn.traffic.contender import ECN_FILES
+from sojourn.traffic.tso import SWITCH_2020
+from sojourn.traffic.tunnel import TAKE_AWAY
 
 CLOCK = "router-clock.jsonl"
 _GREET_S = 15
@@ -37,7 +42,7 @@ class PhysicalLabError(RuntimeError):
 
 
 class PhysicalLab(MadeLab):
-    """Reach every machine of a lab file and claim its router, if it has one; a context manager that yields a `Lab`.
+    """Reach and claim the machines of a lab file; a context manager that yields a `Lab`.
 
     Consoles and the router's clock are written to `run`, if given; `notify` receives messages for the user.
     """
@@ -76,61 +81,50 @@ class PhysicalLab(MadeLab):
                 on_time=cores.on_time(),
             )
             if router and entry:
-                lab.watched["the connection to the router"] = self._claim(router, entry.dead_man_s, stack)
-            # Nothing is changed before the lab is known to be free.
-            for place in places.values():
-                if ended := end_orphans(place) if place.remote else []:
-                    self._say(f"{place.name}: killed what an earlier, killed run had left: {'; '.join(ended)}")
-            self._keep_settings(lab, stack)
+                self._claim(lab, router.place, partial(_undo_router, router), stack, router)
+            self._claim_hosts(lab, places, stack)
+            _require_no_offloads(lab)
             self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab
 
-    def _claim(self, router: Router, lease_s: int, stack: ExitStack) -> Callable[[], str | None]:
-        """Claim the router in a clean state; keep others' configuration. The result says why the claim was lost."""
-        if owner := undo_stale(router.place):
-            self._say(f"router: undid what a run of {owner} had left")
-        if foreign := router.foreign():
-            queues, commands = zip(*foreign, strict=True)
-            raise PhysicalLabError(
-                f"router: it has queues set up by others: {', '.join(queues)}; to remove them, run there: "
-                + " && ".join(commands)
-            )
-        lease = RouterLease(router.place, router.undo(), lease_s, self._run / CLOCK if self._run else None)
-        lease.claim()
+    def _claim_hosts(self, lab: Lab, places: Mapping[str, Place], stack: ExitStack) -> None:
+        """Claim every host that this run can change."""
+        owners: set[Owner] = set()
+        for name in HOSTS:
+            place = places[name]
+            if not place.remote and os.geteuid():  # an ordinary user changes nothing here
+                continue
+            if owner_of(place) in owners:  # another name of a machine of this lab
+                continue
+            owners.add(self._claim(lab, place, partial(_undo_host, lab, name, place), stack))
+
+    def _claim(
+        self, lab: Lab, place: Place, undo: Callable[[], list[str]], stack: ExitStack, router: Router | None = None
+    ) -> Owner:
+        """Claim a machine in a clean state until the run ends. `undo` returns the lines that restore that state."""
+        if left := undo_stale(place):
+            self._say(f"{place.name}: undid what a run of {left} had left")
+        lease_s = self._file.router.dead_man_s if self._file.router else DEAD_MAN_S
+        lease = MachineLease(place, undo(), lease_s, self._run / CLOCK if self._run and router else None)
+        owner = lease.claim()
 
         def give_back() -> None:
             try:
                 if not lease.holds():  # another run may have claimed it
                     lease.stop()
-                    self._say("router: the claim is lost: the router undid the set-up by itself, or was rebooted")
+                    self._say(f"{place.name}: the claim is lost: all changes were undone there, or it was rebooted")
                     return
-                if lease.lost is None:  # while it is renewed, nobody else can have claimed it
+                if router and lease.lost is None:  # while it is renewed, nobody else can have claimed it
                     router.clear()
                 lease.release()
             except (CommandError, RouterError, ReadbackError) as failed:
                 lease.stop()
-                self._say(f"router: could not be restored: {failed}; it restores itself within {lease_s} s")
+                self._say(f"{place.name}: could not be restored: {failed}; it restores itself within {lease_s} s")
 
         stack.callback(give_back)
-        return lambda: lease.lost
-
-    def _keep_settings(self, lab: Lab, stack: ExitStack) -> None:
-        """Restore what contenders and the origin change on the hosts: the ECN mode, the default route."""
-        for place in dict.fromkeys((lab.sender, lab.receiver, lab.server, lab.client)):
-            for file in ECN_FILES:
-                was = place.run(["cat", file]).strip()
-                stack.callback(self._put_back, place, ["sh", "-c", f"echo {was} >{file}"])
-        ip = ["ip", f"-{ip_version(lab.addresses.server)}", "route"]
-        if routes := lab.server.run([*ip, "show", "default"]).splitlines():
-            kept = re.sub(r"\bexpires \S+", "", routes[0])  # from a router advertisement; ip does not accept it
-            stack.callback(self._put_back, lab.server, [*ip, "replace", *kept.split()])
-
-    def _put_back(self, place: Place, command: list[str]) -> None:
-        try:
-            place.run(command)
-        except CommandError as failed:
-            self._say(f"{place.name}: could not be restored ({' '.join(command)}): {failed}")
+        lab.watched[f"the connection to the {place.name}"] = lambda: lease.lost
+        return owner
 
     def _keep_consoles(self, stack: ExitStack) -> None:
         """Log the consoles: a dying kernel's messages appear nowhere else. A run works without them."""
@@ -168,12 +162,62 @@ def router_of(entry: RouterEntry, file: LabFile, places: Mapping[str, Place]) ->
     return Router(places["router"], entry.lan, entry.wan, *masqueraded, cards=True)
 
 
+def _undo_router(router: Router) -> list[str]:
+    """Return the lines that undo a set-up of a router without others' queues. Raises PhysicalLabError."""
+    if foreign := router.foreign():
+        queues, commands = zip(*foreign, strict=True)
+        raise PhysicalLabError(
+            f"router: it has queues set up by others: {', '.join(queues)}; to remove them, run there: "
+            + " && ".join(commands)
+        )
+    return router.undo()
+
+
+def _undo_host(lab: Lab, name: str, place: Place) -> list[str]:
+    """Return the lines that restore what contenders, tunnels and the origin change on a host."""
+    lines = [TAKE_AWAY]
+    for file in (*ECN_FILES, SWITCH_2020):
+        if was := place.run(["cat", file], check=False).strip():
+            lines.append(f"echo {was} >{file}")
+    if name == "server":
+        ip = ["ip", f"-{ip_version(lab.addresses.server)}", "route"]
+        for route in place.run([*ip, "show", "match", lab.addresses.client]).splitlines():
+            kept = re.sub(r"\bexpires \S+", "", route)  # from a router advertisement; ip does not accept it
+            lines.append(shlex.join([*ip, "replace", *kept.split()]))
+    return lines
+
+
+def _require_no_offloads(lab: Lab) -> None:
+    """Raise PhysicalLabError if an interface of the router or a capture is missing, or its offloads change packets."""
+    router = lab.router
+    routed = [Tap(router.place, device) for device in (router.lan, router.wan)] if router else []
+    for tap in dict.fromkeys([*routed, lab.client_tap, lab.server_tap]):
+        try:
+            require_no_offloads(tap.place, tap.interface)
+        except Wrong as wrong:
+            if wrong.verdict == "missing":  # otherwise unknown; the captures will show it
+                what = f"{tap.place.name}: offloads of {tap.interface}"
+                raise PhysicalLabError(f"{what}: {wrong}; {wrong.fix}") from wrong
+
+
 def _addresses(router: Router) -> tuple[str, ...]:
     """Return the router's own addresses on the path, which a masquerading router uses for the hosts."""
     description = (
         router.place.run(["ip", "-4", "-o", "address", "show", "dev", device]) for device in (router.lan, router.wan)
     )
     return tuple(re.findall(r"\binet ([\d.]+)", "".join(description)))
+
+
+def require_idle(file: LabFile, machine: str) -> None:
+    """Raise LeaseError if a run uses the machine of this name, or for a box any host; undo what a dead run left there.
+
+    A machine that does not answer passes: switching it may be the remedy.
+    """
+    places = places_of(file)
+    for place in [places[machine]] if machine in places else places.values():
+        with contextlib.suppress(CommandError):
+            undo_stale(place)
+        close_master(place)
 
 
 def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
@@ -186,7 +230,7 @@ def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
 
 def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch: Path) -> Place:
     if ssh is None:
-        there = ("nsenter", f"--net=/run/netns/{netns}", "--") if netns else ()
+        there = ("nsenter", f"{NETNS}{netns}", "--") if netns else ()
         return Place(name, (*LOCAL.prefix, *there))
     config = ("-F", str(file.ssh_config)) if file.ssh_config else ()
     # An unused connection ends by itself, so a killed run leaves none.

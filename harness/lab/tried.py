@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sojourn.bottleneck.lease import owner_of
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.offloads import offloads_on
 from sojourn.hardware.machine.place import Place
@@ -31,6 +32,12 @@ def tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see th
         return Finding(subject, "missing", str(failed), fix)
     except (ValueError, LookupError) as strange:
         return Finding(subject, "missing", f"an answer that cannot be parsed: {strange!r}", fix)
+
+
+def require_free(place: Place) -> None:
+    """Raise Wrong, as a note, if a run has claimed a machine."""
+    if owner := owner_of(place):
+        raise Wrong(f"in use by {owner}", "wait for that run; the next run undoes what a dead run left", "note")
 
 
 def addresses_of(place: Place, version: IpVersion) -> dict[str, list[str]]:

@@ -185,9 +185,9 @@ def opened(place: Path) -> NightDirectory:
 
 @contextmanager
 def held(results: Path) -> Iterator[None]:
-    """Lock a results folder against other soaks for the block. Raises BusyError, OSError."""
+    """Lock a results folder against other soaks for the block. Raises BusyError, OSError (also for a link)."""
     results.mkdir(parents=True, exist_ok=True)
-    with (results / _LOCK).open("w") as file:
+    with open(results / _LOCK, "a", opener=lambda name, how: os.open(name, how | os.O_NOFOLLOW, 0o644)) as file:
         for _ in range(_TRIES):
             if lock(file.fileno()):
                 break

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from sojourn.bottleneck import lease
-from sojourn.bottleneck.lease import LeaseError, Owner, undo_stale
+from sojourn.bottleneck.lease import LeaseError, MachineLease, Owner, undo_stale
 from sojourn.hardware.machine.orphans import machine
 from sojourn.hardware.machine.place import Place
 from tests.refusals import refusal
@@ -25,8 +25,8 @@ def router(claim: dict[str, Any], beats: bool) -> Mock:
     """A router with a claim that is renewed at each look, or never."""
     beat = itertools.count() if beats else itertools.repeat(7)
 
-    def run(command: list[str]) -> str:
-        return f"claimed\n{json.dumps(claim)}\n{next(beat)}\n" if command[2] == lease._LOOK else ""
+    def run(command: list[str], *, input: str = "") -> str:
+        return f"claimed\n{json.dumps(claim)}\n{next(beat)}\n" if command[2].endswith(lease._LOOK) else ""
 
     place = Mock(Place, run=Mock(side_effect=run))
     place.name = "router"  # a mock's own argument
@@ -34,7 +34,7 @@ def router(claim: dict[str, Any], beats: bool) -> Mock:
 
 
 def undone(place: Mock) -> bool:
-    return any(lease._RELEASE in call.args[0] for call in place.run.call_args_list)
+    return any(call.args[0][2].endswith(lease._RELEASE) for call in place.run.call_args_list)
 
 
 def owner(host: str, **more: Any) -> dict[str, Any]:
@@ -75,3 +75,11 @@ def test_a_dead_process_of_this_machine_is_not_waited_for() -> None:
     """Its dead man's timer may still have to look: the beat would change once more."""
     dead = router(owner(machine()), beats=True)
     assert undo_stale(dead) == str(Owner(**owner(machine())))
+
+
+@pytest.mark.parametrize("lease_s", [10, 15, 19, 20, 29, 600])
+def test_a_lease_without_beats_ends_when_it_says(lease_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MachineLease, "start", Mock())
+    MachineLease(place := router({}, beats=False), [], lease_s).claim()
+    tick_s, ticks = (int(word) for word in place.run.call_args.args[0][4:6])
+    assert lease_s - tick_s < tick_s * (ticks + 2) <= lease_s

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.bottleneck.lease import FOLDER, LeaseError, RouterLease, owner_of, undo_stale
+from sojourn.bottleneck.lease import FOLDER, LeaseError, MachineLease, owner_of, undo_stale
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.namespaces import Namespaces
 from sojourn.hardware.machine.place import Place
@@ -24,13 +24,13 @@ UNDO = [f"rm {SET_UP}"]
 #: One of two hosts that want the router: claims, sets up, looks whether that stays, gives back; prints how often.
 HOST = f"""
 import os, random, sys, time
-from sojourn.bottleneck.lease import LeaseError, RouterLease
+from sojourn.bottleneck.lease import LeaseError, MachineLease
 from sojourn.hardware.machine.place import Place
 router = Place("router", tuple(sys.argv[1:]))
 had = 0
 deadline = time.monotonic() + 60
 while had < 8 and time.monotonic() < deadline:
-    lease = RouterLease(router, {UNDO!r}, lease_s=20)
+    lease = MachineLease(router, {UNDO!r}, lease_s=20)
     try:
         lease.claim()
     except LeaseError:
@@ -69,7 +69,7 @@ def there(router: Place, path: str) -> bool:
 
 
 def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> None:
-    lease = RouterLease(router, UNDO, lease_s=2)
+    lease = MachineLease(router, UNDO, lease_s=3)
     lease.claim()
     try:
         router.run(["kill", "-KILL", watcher(router)])
@@ -80,7 +80,7 @@ def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> N
 
 
 def test_a_release_that_comes_late_leaves_the_next_ones_claim(router: Place) -> None:
-    first, second = (RouterLease(router, UNDO, lease_s=20) for _ in range(2))
+    first, second = (MachineLease(router, UNDO, lease_s=20) for _ in range(2))
     first.claim()
     router.run(["rm", "-r", FOLDER])  # as its dead man's timer does
     time.sleep(0.1)  # claims are told apart by tenths of a second, and their process
@@ -96,12 +96,12 @@ def test_a_release_that_comes_late_leaves_the_next_ones_claim(router: Place) -> 
 
 def test_the_watcher_of_a_claim_that_is_gone_undoes_nothing(router: Place) -> None:
     """The first one's watcher lives on, as where its host could not reach it to end it."""
-    first = RouterLease(router, UNDO, lease_s=1)
+    first = MachineLease(router, UNDO, lease_s=3)
     first.claim()
     left = watcher(router)
     first.stop()
     router.run(["mv", FOLDER, "/run/gone"])
-    second = RouterLease(router, UNDO, lease_s=60)
+    second = MachineLease(router, UNDO, lease_s=60)
     second.claim()
     router.run(["touch", SET_UP])
     try:
@@ -109,6 +109,12 @@ def test_the_watcher_of_a_claim_that_is_gone_undoes_nothing(router: Place) -> No
         assert second.holds() and there(router, SET_UP)
     finally:
         second.release()
+
+
+def test_a_machine_where_the_user_is_not_root_is_refused_with_what_helps(router: Place) -> None:
+    router.run(["mount", "-o", "remount,ro", "/run"])
+    with pytest.raises(LeaseError, match=r"^router: cannot be claimed: mkdir: .*; see `sojourn lab check`$"):
+        MachineLease(router, UNDO, lease_s=20).claim()
 
 
 def test_of_two_hosts_that_race_for_a_router_each_has_it_alone(router: Place) -> None:

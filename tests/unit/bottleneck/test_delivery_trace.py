@@ -32,6 +32,13 @@ def test_a_generated_link_has_the_rate_asked_for_and_varies() -> None:
     assert pstdev(seconds) > 3 * fmean(seconds) ** 0.5, "more than a Poisson process of a fixed rate"
 
 
+def test_an_outage_lasts_for_about_a_second() -> None:
+    """What is left of one after half a second, too: it ends at random (Sprout, section 3.1). Some follow at once."""
+    links = [DeliveryTrace(mean_mbps=2, seconds=600, seed=seed) for seed in range(1, 5)]
+    gaps = [after - at for link in links for at, after in pairwise(link.times_ms)]
+    assert fmean(gap - 500 for gap in gaps if gap > 500) == pytest.approx(1250, rel=0.25)
+
+
 def test_without_volatility_a_link_is_a_poisson_process() -> None:
     times = DeliveryTrace(mean_mbps=12, seconds=60, volatility=0).times_ms
     tenths = [0] * 600

@@ -87,6 +87,31 @@ def test_another_slot_is_a_difference(found: readback.State) -> None:
     ]
 
 
+def test_a_time_agrees_as_far_as_six_digits_show_it(found: readback.State) -> None:
+    path = ASKED.down.path.model_copy(update={"delay_us": 1_026_463})
+    asked = ASKED.model_copy(update={"down": ASKED.down.model_copy(update={"path": path})})
+    delay = options(found, "ifb-down", "netem")["delay"]
+    delay["delay"] = 1.02646  # as tc prints it
+    assert readback.differences(asked, found) == []
+    delay["delay"] = 1.02645
+    assert readback.differences(asked, found) == ["ifb-down: netem delay: requested 1026460, found 1026450"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "key", "shown", "other"),
+    [
+        ("red limit 150000 avpkt 1000 probability 0.033333333", "probability", 0.0333333, 0.0333344),
+        ("dualpi2 alpha 0.1601", "alpha", 0.160156, 0.167969),
+        ("sch_mine rate 50000000 limit 8000", "rate", 6_250_000, 6_250_001),
+        ("sch_mine rate 50000000 limit 8000", "limit", 8000, 1000),
+    ],
+)
+def test_a_number_agrees_as_tc_shows_it(asked: str, key: str, shown: float, other: float) -> None:
+    qdisc = parse_qdisc(asked)
+    lines = [[line for line in qdisc.differences({key: found}) if line.startswith(key)] for found in (shown, other)]
+    assert not lines[0] and len(lines[1]) == 1 and "requested" in lines[1][0]
+
+
 def test_each_change_of_the_router_is_one_line(found: readback.State) -> None:
     options(found, "lan", "htb")["default"] = "0x20"
     options(found, "wan", "fq_codel")["flows"] = 1024

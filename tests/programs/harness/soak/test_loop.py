@@ -366,6 +366,14 @@ def test_a_second_soak_in_the_same_folder_is_refused(soak_place: Path) -> None:
     assert not state.is_held(soak_place)
 
 
+def test_a_link_in_place_of_the_lock_is_refused_and_its_target_stays(soak_place: Path) -> None:
+    (precious := soak_place / "precious").write_text("kept")
+    (soak_place / ".lock").symlink_to(precious)
+    with pytest.raises(OSError, match=rf"{soak_place}/\.lock"), state.held(soak_place):
+        pass
+    assert precious.read_text() == "kept"
+
+
 def test_a_night_that_is_over_is_followed_by_another_one_unless_only_resuming(soak_place: Path) -> None:
     folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     plan = read_plan(soak_place / "plan.toml", SERVICES)
