@@ -11,8 +11,11 @@ from itertools import groupby
 
 from sojourn.bottleneck import nat, readback, remedies, shaper, spec
 from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.machine import network_cards
 from sojourn.hardware.machine.place import CommandError, Place
 
+LINK_SHARE = 0.95
+"""Of a link's speed: the highest rate at which the shaper is the bottleneck."""
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 
 
@@ -24,7 +27,8 @@ class Router:
     """The host of the bottleneck. Every call of `place.run` carries many commands.
 
     `masqueraded` are addresses behind `lan` that reach the internet with the router's address; only their packets are
-    shaped or delayed. To `unmasked` they keep their own address.
+    shaped or delayed. To `unmasked` they keep their own address. With `cards`, its interfaces are network cards, which
+    must be faster than any rate.
     """
 
     def __init__(
@@ -34,8 +38,12 @@ class Router:
         wan: str = "wan",
         masqueraded: Sequence[str] = (),
         unmasked: Sequence[str] = (),
+        *,
+        cards: bool = False,
     ) -> None:
-        self.place, self.lan, self.wan = place, lan, wan
+        self.place, self.lan, self.wan, self.cards = place, lan, wan, cards
+        self.links_bps: dict[str, int] = {}
+        """The speeds that the cards had negotiated when the bottleneck was set up, bit/s; unknown ones are missing."""
         self._masqueraded, self._unmasked = tuple(dict.fromkeys(masqueraded)), tuple(unmasked)
 
     def apply(self, bottleneck: Bottleneck) -> None:
@@ -44,6 +52,10 @@ class Router:
         Qdiscs are replaced and never changed: `tc qdisc change` of dualpi2 under load can crash kernels up to 7.0.
         Raises `RouterError` and `sojourn.bottleneck.readback.ReadbackError`.
         """
+        if self.cards:
+            speeds = {dev: network_cards.speed_bps(self.place, dev) for dev in (self.lan, self.wan)}
+            self.links_bps = {dev: speed for dev, speed in speeds.items() if speed}
+            self._require_links(max(bottleneck.down.rate_bps, bottleneck.up.rate_bps))
         self._take_away()
         if self._masqueraded:
             table = nat.table(self.lan, self.wan, self._masqueraded, self._unmasked)
@@ -112,6 +124,7 @@ class Router:
 
     def set_rate(self, dev: str, rate_bps: int) -> None:
         """Give the shaper on `dev` a new rate (bit/s) under load; the AQM keeps its queue. Raises RouterError."""
+        self._require_links(rate_bps)
         self._batch("tc", [shaper.rate_change(dev, rate_bps)[1:]])
 
     def final_statistics(self) -> str:
@@ -132,6 +145,16 @@ class Router:
             yield
         except ValueError as wrong:
             raise RouterError(f"{self.place.name}: cannot parse the output of tc -j: {wrong}") from wrong
+
+    def _require_links(self, rate_bps: int) -> None:
+        """Raise RouterError if a link is hardly faster than the shaper, which then is not the bottleneck."""
+        for dev, link_bps in self.links_bps.items():
+            if rate_bps > LINK_SHARE * link_bps:
+                raise RouterError(
+                    f"{self.place.name}: {dev} has a link of {link_bps / 1e6:g} Mbit/s, not faster than the rate of "
+                    f"{rate_bps / 1e6:g} Mbit/s: check cable and port (ethtool {dev}), or give a rate of at most "
+                    f"{LINK_SHARE * link_bps / 1e6:g} Mbit/s"
+                )
 
     def _take_away(self) -> None:
         commands = sorted(spec.teardown_commands(self.lan, self.wan), key=lambda c: c[0], reverse=True)

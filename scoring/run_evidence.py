@@ -167,6 +167,11 @@ class RunEvidence:
         """The samples of the router's queues; none for a black box."""
         return [] if self.setting.box else self.files.lines("qdisc.jsonl", records.QDISC)
 
+    @cached_property
+    def router_clock(self) -> list[dict[str, Any]]:
+        """The samples of a physical router's clock; none for any other."""
+        return self.files.lines("router-clock.jsonl", records.ROUTER_CLOCK)
+
     def queues_of(self, side: Literal["lan", "wan"]) -> list[dict[str, Any]]:
         """The samples of the queue towards the receivers or the senders."""
         return [sample for sample in self.queues if sample["dev"] == self.setting.device(side)]

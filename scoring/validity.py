@@ -35,7 +35,8 @@ class Limits(BaseModel):
     tail_s: float = 1.0  # tolerance for a record that ends before the last phase
     gap_s: float = 5.0  # longest gap between samples in the timeline
     unshaped_loss: float = 0.01  # of the unshaped probe
-    tap_clocks_ms: float = 5.0  # maximum drift between the clocks of both captures around a black box
+    tap_clocks_ms: float = 5.0  # maximum drift between the clocks of captures on two machines
+    router_clock_s: float = 0.1  # maximum move of a physical router's clock, with the noise of its samples over ssh
     baseline_stall_s: float = 0.5  # a stall of this length disturbs the solo baseline
     baseline_fps_share: float = 0.95  # minimum share of the film's frame rate in the solo baseline
     call_fps_share: float = 0.84  # for a call: 26 of the camera's 31, with two browsers and recorders on a machine

@@ -207,6 +207,16 @@ class LabFile(_Entry):
         middle: dict[str, MachineEntry | None] = {"router": self.router, "box": self.box}
         return {name: machine for name, machine in middle.items() if machine} | self.hosts
 
+    @property
+    def stand_in_problem(self) -> str | None:
+        """Why its server can be neither a stand-in nor the far end of a call; None if it can."""
+        if not self.server.ssh:
+            return None
+        return (
+            "[server] ssh: stand-ins and the far end of a call run on this machine, from its files; give netns instead "
+            "of ssh, or use --service=game or a matrix without calls"
+        )
+
     @field_validator("box")
     @classmethod
     def _either_router_or_box(cls, box: BoxEntry | None, info: ValidationInfo) -> BoxEntry | None:
@@ -235,6 +245,13 @@ class LabFile(_Entry):
             if self.box and not self.hosts[name].interface:
                 raise ValueError(
                     f'[{name}] interface: is missing, because a box cannot capture; give one such as interface = "eno1"'
+                )
+        for tap, bulk in (NEAR, FAR):
+            one, other = self.hosts[tap], self.hosts[bulk]
+            if self.router and one.interface and (one.ssh, one.netns) != (other.ssh, other.netns):
+                raise ValueError(
+                    f"[{tap}] interface: does not see the bulk flow of the {bulk}, which is another machine; omit it, "
+                    "and packets are captured at the router"
                 )
         if all(self.hosts[one].address == self.hosts[other].address for one, other in (NEAR, FAR)):
             raise ValueError(

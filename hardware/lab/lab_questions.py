@@ -85,7 +85,8 @@ def ask_lab(ask: Ask, show: Show, look: Look = ports_of) -> Tables:
         address = _answer(ask, show, f"{name}: address on that side of the {middle}", proposal, Address, taken)
         tables[name] = ({"ssh": ssh} if ssh else {}) | {"address": address}
         if name in ("client", "server"):
-            device = next((port.name for port in its if str(port.address.ip) == address), "-" if networks else "")
+            # The router sees every bulk flow, and by one clock.
+            device = "-" if networks else next((port.name for port in its if str(port.address.ip) == address), "")
             where = f"{name}: interface to capture on{' (-: at the router)' if networks else ''}"
             device = _answer(ask, show, where, device, InterfaceName)
             tables[name] |= {"interface": device} if device != "-" else {}

@@ -135,6 +135,7 @@ def _keepers(key: bytes) -> dict[str, Keep]:
         "ss.jsonl": records.SOCKETS,
         "ss-up.jsonl": records.SOCKETS,
         "host.jsonl": records.HOST,
+        "router-clock.jsonl": records.ROUTER_CLOCK,
         PROBES_FILE: records.RPM,
     }
     captures = (f"{side}.pcapng{packed}" for side in ("client", "server") for packed in ("", ".zst"))

@@ -34,7 +34,7 @@ from sojourn.harness.lab.check import require_reached
 from sojourn.harness.lab.contract import LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.make import lab_maker
-from sojourn.harness.lab.needs import require_programs
+from sojourn.harness.lab.needs import require_programs, require_server_here
 from sojourn.harness.options.model import RETAIN_ON_FAILURE, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import REPORT
@@ -76,6 +76,8 @@ def require_ready(options: Options) -> LabFile | None:
     the fix, for the first missing requirement.
     """
     described = _machines(options)
+    if described:
+        require_server_here(options, described)
     require_programs(options)
     if options.lab == "sim" and options.engine == LOCAL:
         simulation.check_memory(MEMORY)

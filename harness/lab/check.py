@@ -7,7 +7,7 @@ Nothing stays changed: ECN modes are restored, and machines in use are left alon
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address
 
@@ -18,7 +18,7 @@ from sojourn.hardware.lab.console import ConsoleError, answer, open_console
 from sojourn.hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry
 from sojourn.hardware.lab.power import PowerError, switch
 from sojourn.hardware.machine.clock import clock_offset
-from sojourn.hardware.machine.ip import ip_version
+from sojourn.hardware.machine.ip import IP_VERSIONS, ip_version
 from sojourn.hardware.machine.place import CommandError, Place
 from sojourn.hardware.machine.programs import install_command
 from sojourn.hardware.machine.scratch import scratch_folder
@@ -28,7 +28,15 @@ from sojourn.harness.lab.doctor import Finding, Verdict
 from sojourn.harness.lab.instruments import first_failure
 from sojourn.harness.lab.needs import missing, needed
 from sojourn.harness.lab.physical import close_master, places_of, router_of, tap
-from sojourn.harness.lab.tried import Wrong, addresses_of, require_free, require_no_offloads, route_to, tried
+from sojourn.harness.lab.tried import (
+    Wrong,
+    addresses_of,
+    matched_route,
+    require_free,
+    require_no_offloads,
+    route_to,
+    tried,
+)
 from sojourn.scoring.packets import pcapng
 from sojourn.traffic import iperf3, irtt, ports, ss
 from sojourn.traffic.contender import ACCURATE_ECN
@@ -63,6 +71,8 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         for name, place in up.items():
             yield tried(f"{name}: privileges", _privileges, place, "note" if name == "client" else "missing")
             yield tried(f"{name}: clock", _clock, place)
+            if place.remote:
+                yield tried(f"{name}: ssh", _management, place, _measured(file, name))
         gateways: dict[str, Sequence[str]] = {}
         if file.router and "router" in up:
             yield from check_router(file, file.router, router_of(file.router, file, places), wanted)
@@ -72,6 +82,9 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         for name in (name for name in HOSTS if name in up):
             yield from _host(file, name, up[name], gateways.get(name))
         yield tried("client: programs", _programs, file.lab)
+        yield tried("server: stand-ins", _stand_ins, file)
+        if "server" in up and not file.stand_in_problem:
+            yield tried("server: route of the origin", _origin_route, up["server"], file.client.address)
         yield from _tools(file, up)
         if file.box and up.keys() == places.keys():
             yield tried(f"{file.box.name}: between the captures", _path_between_taps, file, up, fix=_PAST_THE_BOX)
@@ -128,6 +141,28 @@ def _clock(place: Place) -> str:
     return ahead
 
 
+def _measured(file: LabFile, name: str) -> set[str]:
+    """Return what a machine has of the measured path: the router its interfaces, a host its addresses."""
+    if name == "router" and file.router:
+        return {file.router.lan, file.router.wan}
+    return {host.address for host in file.hosts.values()}
+
+
+def _management(place: Place, measured: Collection[str]) -> str:
+    """Check that ssh does not arrive at an interface or address of `measured`: it would share the bottleneck."""
+    words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
+    here = words[2].partition("%")[0] if len(words) > 2 else ""
+    mine = [it for version in IP_VERSIONS for it in addresses_of(place, version).items()]
+    dev = next((dev for dev, held in mine if here in held), "")
+    if {dev, here} & {*measured}:
+        raise Wrong(
+            f"arrives at {here} on {dev}",
+            "name the machine by an address of a management network: commands and captures would wait in the queue "
+            "under test and compete there",
+        )
+    return f"arrives at {dev or 'no measured path'}"
+
+
 def _host(file: LabFile, name: str, place: Place, gateways: Sequence[str] | None) -> Iterator[Finding]:
     """`gateways`: the required next hops to the other side; None if the router did not report them."""
     entry = file.hosts[name]
@@ -170,6 +205,26 @@ def _programs(lab: str) -> str:
     if absent := missing(wanted):
         raise Wrong(f"missing: {', '.join(tool.name for tool in absent)}", install_command(absent))
     return ", ".join(tool.name for tool in wanted)
+
+
+def _stand_ins(file: LabFile) -> str:
+    if why := file.stand_in_problem:
+        found, _, fix = why.partition("; ")
+        raise Wrong(found, fix, "note")
+    return "run on this machine"
+
+
+def _origin_route(place: Place, client: str) -> str:
+    """Check that the client is reached by the default route, on which the origin sets its congestion control."""
+    route = matched_route(place, client)
+    way = " ".join(f"{word} {route[key]}" for key, word in (("gateway", "via"), ("dev", "dev")) if key in route)
+    if (dst := route.get("dst")) != "default":
+        raise Wrong(
+            f"{client} is reached by {dst} {way}",
+            "the origin sets its congestion control on the default route; as root, in a namespace ([server] netns): "
+            f"ip route replace default {way} && ip route del {dst}",
+        )
+    return f"default {way}"
 
 
 def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:

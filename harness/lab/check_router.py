@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from sojourn.bottleneck import nat
 from sojourn.bottleneck.qdiscs import KINDS, parse_qdisc
 from sojourn.bottleneck.remedies import modules_of, words_of
-from sojourn.bottleneck.router import Router
+from sojourn.bottleneck.router import LINK_SHARE, Router
 from sojourn.hardware.images import tc_objects
 from sojourn.hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
-from sojourn.hardware.machine.ip import IP_VERSIONS, IpVersion
+from sojourn.hardware.machine.ip import IpVersion
+from sojourn.hardware.machine.network_cards import speed_bps
 from sojourn.hardware.machine.place import Place
-from sojourn.harness.lab.doctor import Finding, Verdict
+from sojourn.harness.lab.doctor import CLOCK_SOURCE, Finding, Verdict, clock
 from sojourn.harness.lab.tried import Wrong, addresses_of, require_free, require_no_offloads, route_to, tried
 
 _TRY = "sojourn-try"
@@ -40,7 +41,8 @@ def check_router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequ
     for side, names in (("lan", NEAR), ("wan", FAR)):
         subject = f"router: {side} {getattr(entry, side)}"
         yield tried(subject, _side, file, entry, place, side, names)
-    yield tried("router: ssh", _management, entry, place)
+    yield tried("router: links", _links, place, entry.lan, entry.wan)
+    yield tried("router: clock source", _clock_source, place)
     yield tried("router: forwarding", _forwarding, place, file.ip_version)
     yield tried("router: offloads", require_no_offloads, place, entry.lan, entry.wan)
     yield tried("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
@@ -74,15 +76,18 @@ def _side(file: LabFile, entry: RouterEntry, place: Place, side: str, names: Seq
     return f"{', '.join(addresses[mine])}; {' and '.join(names)} behind it"
 
 
-def _management(entry: RouterEntry, place: Place) -> str:
-    """Check that commands do not share the bottleneck."""
-    words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
-    here = words[2] if len(words) > 2 else ""
-    mine = [it for version in IP_VERSIONS for it in addresses_of(place, version).items()]
-    dev = next((dev for dev, held in mine if here in held), "")
-    if dev in (entry.lan, entry.wan):
-        raise Wrong(f"arrives at {dev}", "use a management port: commands would wait in the queue under test", "note")
-    return f"arrives at {dev or 'no measured path'}"
+def _links(place: Place, *devices: str) -> str:
+    speeds = {device: speed_bps(place, device) for device in devices}
+    known = [speed for speed in speeds.values() if speed]
+    text = ", ".join(f"{dev} {f'{bps / 1e6:g} Mbit/s' if bps else 'unknown'}" for dev, bps in speeds.items())
+    return text + (f": rates up to {LINK_SHARE * min(known) / 1e6:g}mbit" if known else "")
+
+
+def _clock_source(place: Place) -> str:
+    finding = clock(place.run(["cat", str(CLOCK_SOURCE)]).strip())
+    if finding.verdict != "ok":
+        raise Wrong(finding.found, finding.fix, finding.verdict)
+    return finding.found
 
 
 def _forwarding(place: Place, version: IpVersion) -> str:

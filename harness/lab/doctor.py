@@ -29,8 +29,9 @@ REAL_TIME = ("virtual", *PHYSICAL)
 
 #: 40 ms of a stalled host is two frames of video; with a P99 above this, most runs are invalid (see --jitter-gate).
 JITTER_LIMIT_MS = 2.0
+CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+"""The file that names the kernel's clock source."""
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-_CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 _PRECISE_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
 _NAMESPACE_SWITCHES = {
     "kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -76,7 +77,7 @@ def examine(
         (("sim", "virtual"), confined),
         (REAL_TIME, host_memory),
         (("virtual",), lambda: [namespaces(), congestion_control(_read(_CONGESTION_CONTROLS))]),
-        (REAL_TIME, lambda: [realtime(), clock(_read(_CLOCK)), jitter(sleep_overshoots())]),
+        (REAL_TIME, lambda: [realtime(), clock(_read(CLOCK_SOURCE)), jitter(sleep_overshoots())]),
         (LABS, lambda: tools(users)),
         (("sim", "virtual"), lambda: caches(cache)),
     ]

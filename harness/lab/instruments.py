@@ -86,8 +86,8 @@ class Instruments:
         """
         own = own_traffic(self.lab.hosts, self.lab.viewers if elsewhere else ())
         only = f"({only}) and ({own})" if only and own else only or own
-        for side in SIDES:
-            tap = self.lab.tap(side)
+        self.path.taps = {side: self.lab.tap(side) for side in SIDES}
+        for side, tap in self.path.taps.items():
             capture = PacketCapture.start(tap.place, tap.interface, folder / f"{side}.pcapng", only=only)
             self.keep(f"the {side} capture", capture.process.last_words, partial(self._captured, side, capture))
 

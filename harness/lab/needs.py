@@ -10,9 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sojourn.apps import SERVICES
+from sojourn.apps.game import OnlineGame
 from sojourn.apps.two_party import TwoParty
 from sojourn.hardware.build_tool import TAKEN
-from sojourn.hardware.lab.lab_file import PHYSICAL
+from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
 from sojourn.hardware.machine.requirements import ToolError
@@ -68,15 +69,27 @@ def needed(
 
 def needed_by(options: Options) -> list[Tool]:
     """Return the programs of this host that a run with `options` uses."""
-    call = issubclass(SERVICES[options.service], TwoParty)
     return needed(
         options.lab,
         driver=options.driver,
         recorder=options.recorder,
         browser=options.browser is None or options.second_video,
-        origin=options.second_video or not (options.elsewhere or call),
+        origin=needs_origin(options),
         uplink=options.uplink is not None,
     )
+
+
+def needs_origin(options: Options) -> bool:
+    """Return whether a run with `options` has a stand-in that this host serves."""
+    served = not issubclass(SERVICES[options.service], TwoParty | OnlineGame)
+    return options.second_video or (served and not options.elsewhere)
+
+
+def require_server_here(options: Options, file: LabFile) -> None:
+    """Raise LabFileError if a run with `options` has a part at the server that runs on this host alone."""
+    here = needs_origin(options) or issubclass(SERVICES[options.service], TwoParty)
+    if here and (why := file.stand_in_problem):
+        raise LabFileError(f"--lab-file: {options.lab_file}: {why}", code="unsupported")
 
 
 def missing(tools: Iterable[Tool]) -> list[Tool]:

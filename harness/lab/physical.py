@@ -132,9 +132,15 @@ class PhysicalLab(MadeLab):
             assert self._run
             try:
                 if console := open_console(machine):
-                    stack.callback(ConsoleLog(console, log_file(self._run, f"console-{name}")).start().stop)
+                    log = ConsoleLog(console, log_file(self._run, f"console-{name}")).start()
+                    stack.callback(self._end_console, name, log)
             except ConsoleError as failed:
                 self._say(f"{name}: no console: {failed}")
+
+    def _end_console(self, name: str, log: ConsoleLog) -> None:
+        log.stop()
+        if log.error:
+            self._say(f"{name}: its console log ends early: {log.error}")
 
     def _say(self, text: str) -> None:
         COMMANDS.info("%s", text)
@@ -153,7 +159,7 @@ def router_of(entry: RouterEntry, file: LabFile, places: Mapping[str, Place]) ->
     """Return the router of a lab file's entry."""
     near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
     masqueraded = (near, far) if entry.nat else ((), ())
-    return Router(places["router"], entry.lan, entry.wan, *masqueraded)
+    return Router(places["router"], entry.lan, entry.wan, *masqueraded, cards=True)
 
 
 def _undo_router(router: Router) -> list[str]:

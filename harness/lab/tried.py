@@ -60,6 +60,11 @@ def route_to(place: Place, to: str) -> dict[str, Any]:
     return next(iter(_json(place, ["ip", "-j", "route", "get", to])), {})
 
 
+def matched_route(place: Place, to: str) -> dict[str, Any]:
+    """Return the entry of a machine's routing table for an address; `dst` is a prefix or "default"."""
+    return next(iter(_json(place, ["ip", "-j", "route", "get", "fibmatch", to])), {})
+
+
 def _json(place: Place, command: Sequence[str]) -> list[dict[str, Any]]:
     try:
         return list(json.loads(place.run(command) or "[]"))

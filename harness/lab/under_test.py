@@ -16,10 +16,11 @@ from sojourn.bottleneck.sampler import QdiscSampler
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.machine.clock import Offset, clock_offset
+from sojourn.hardware.machine.network_cards import CardCounters, read_counters
 from sojourn.hardware.machine.offloads import offloads_on
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import Place
-from sojourn.harness.lab.contract import SIDES, Lab
+from sojourn.harness.lab.contract import SIDES, Lab, Side, Tap
 
 
 class PathUnderTest:
@@ -29,6 +30,8 @@ class PathUnderTest:
     """The places where it can be queried."""
     has_bypass = False
     """Whether its queue can be bypassed by a probe of the lab itself."""
+    taps: Mapping[Side, Tap] = {}
+    """Where its packets are captured, once they are."""
 
     def __init__(self) -> None:
         self.rates: list[dict[str, Any]] = []
@@ -56,9 +59,19 @@ class PathUnderTest:
     def at_end(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """Return its final description for lab.json; `known` is the present one.
 
-        Raises `CommandError` and `RouterError` if it does not answer.
+        Raises `CommandError`, `ProcessError` and `RouterError` if it does not answer.
         """
         return {}
+
+    def tap_clocks(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the clocks of captures on two machines for lab.json, now and as `known`; nothing if there is one.
+
+        Raises `ProcessError`.
+        """
+        places = {tap.place for tap in self.taps.values()}
+        if len(places) < 2 or not any(place.remote for place in places):
+            return {}
+        return {"tap_clocks": [*known.get("tap_clocks", ()), clocks_of(self.taps)]}
 
 
 class ManagedRouter(PathUnderTest):
@@ -69,6 +82,7 @@ class ManagedRouter(PathUnderTest):
     def __init__(self, router: Router, requested: Bottleneck) -> None:
         super().__init__()
         self.router, self._requested, self.places = router, requested, (router.place,)
+        self._counted: CardCounters | None = None
 
     def apply(self) -> None:
         self.router.apply(self._requested)
@@ -83,6 +97,7 @@ class ManagedRouter(PathUnderTest):
 
     def described(self) -> dict[str, Any]:
         router, requested = self.router, self._requested
+        self.count()
         ways = requested.down, requested.up
         return {
             "rtt_ms": requested.rtt_us / 1000,
@@ -93,7 +108,30 @@ class ManagedRouter(PathUnderTest):
             "path_varies_ms": sum(way.path.varies_us for way in ways) / 1000,
             "path_loss": 1 - math.prod(1 - way.path.loss_percent / 100 for way in ways),
             "offloads_on": offloads_on(router.place, router.lan, router.wan),
+            **({"links_bps": router.links_bps} if router.cards else {}),
+            **self.tap_clocks({}),
         }
+
+    def count(self) -> None:
+        """Begin to count what network cards lose; keep their pause frames and power saving in the log."""
+        if not self.router.cards:
+            return
+        place, devices = self.router.place, (self.router.lan, self.router.wan)
+        for device in devices:
+            for feature in ("-a", "--show-eee"):
+                place.run(["ethtool", feature, device], check=False)
+        self._counted = read_counters(place, *devices)
+
+    def lost(self) -> dict[str, Any]:
+        """Return the packets lost outside the queue since `count`, and the busiest processor's share; for cards only.
+
+        Raises `CommandError`.
+        """
+        if not self._counted:
+            return {}
+        now = read_counters(self.router.place, self.router.lan, self.router.wan)
+        busy = round(now.busiest_since(self._counted), 3)
+        return {"router_drops": now.lost_since(self._counted), "router_busy": busy}
 
     def versions(self) -> dict[str, str]:
         return {f"router {name}": text for name, text in self.router.versions().items()}
@@ -109,11 +147,12 @@ class ManagedRouter(PathUnderTest):
     def at_end(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """Return whether it is still set up as requested, otherwise the differences; log its final counters."""
         self.router.final_statistics()
+        verified: bool | str = True
         try:
             self.verify()
         except ReadbackError as changed:
-            return {"verified_at_end": str(changed)}
-        return {"verified_at_end": True}
+            verified = str(changed)
+        return {"verified_at_end": verified, **self.lost(), **self.tap_clocks(known)}
 
 
 class BlackBox(PathUnderTest):
@@ -122,7 +161,7 @@ class BlackBox(PathUnderTest):
     def __init__(self, lab: Lab) -> None:
         super().__init__()
         self._name = lab.box
-        self._taps = {side: lab.tap(side) for side in SIDES}
+        self.taps = {side: lab.tap(side) for side in SIDES}
 
     def described(self) -> dict[str, Any]:
         return {
@@ -130,15 +169,19 @@ class BlackBox(PathUnderTest):
             "rtt_ms": None,
             "qdisc_down": None,
             "qdisc_up": None,
-            "offloads_on": {side: offloads_on(tap.place, tap.interface) for side, tap in self._taps.items()},
-            "tap_clocks": [self._clocks()],
+            "offloads_on": {side: offloads_on(tap.place, tap.interface) for side, tap in self.taps.items()},
+            **self.tap_clocks({}),
         }
 
     def at_end(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        return {"tap_clocks": [*known.get("tap_clocks", ()), self._clocks()]}
+        return self.tap_clocks(known)
 
-    def _clocks(self) -> dict[str, dict[str, float]]:
-        """Return the offsets of both captures' clocks to this host's, s; 0 for captures on this host."""
-        places = {side: tap.place for side, tap in self._taps.items()}
-        clocks = {side: clock_offset(place) if place.remote else Offset(0, 0) for side, place in places.items()}
-        return {side: asdict(clock) for side, clock in clocks.items()}
+    def tap_clocks(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        return {"tap_clocks": [*known.get("tap_clocks", ()), clocks_of(self.taps)]}
+
+
+def clocks_of(taps: Mapping[Side, Tap]) -> dict[str, dict[str, float]]:
+    """Return the offsets of captures' clocks to this host's, s; 0 for captures on this host. Raises `ProcessError`."""
+    places = {side: tap.place for side, tap in taps.items()}
+    clocks = {side: clock_offset(place) if place.remote else Offset(0, 0) for side, place in places.items()}
+    return {side: asdict(clock) for side, clock in clocks.items()}

@@ -223,8 +223,10 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
     from sojourn.harness.engine.lab import LabEngine
     from sojourn.harness.matrix.cells.real_call import browsers
 
-    if plan.lab == "apu":
-        read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)  # before a film is made
+    if plan.lab == "apu":  # before a film is made
+        described = read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
+        if any(cell.call for cell in cells) and (why := described.stand_in_problem):
+            raise LabFileError(f"--lab-file: {plan.lab_file}: {why}", code="unsupported")
     if plan.lab == "virtual":
         _build(plan, console)
         if plan.programs:

@@ -173,7 +173,8 @@ class Soak:
         self._folder.save(self._folder.night.model_copy(update={"ended": None, "code": None, "cause": ""}))
         self._settle(_KILLED, "killed")
         self._verify_inherited()
-        cause = self._broken("before the first run")
+        # A resumed batch may begin at the same power cut as its router.
+        cause = self._broken("before the first run", _BACK_S if self._attempts else 0)
         code = SoakExit.LAB_BROKEN
         while not cause and not self._stop():
             batch = self._in_time(next_batch(self._plan, self._folder.night.seed, self._attempts, self._most))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clocks of the two captures around a black box."""
+"""The clocks of captures on two machines, and of a physical router."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sojourn.scoring.gates.base import gate, gate_of_runs
+from sojourn.scoring.gates.base import at_most, gate, gate_of_runs
 from sojourn.scoring.validity import Gate, Limits
 
 if TYPE_CHECKING:
@@ -15,9 +15,21 @@ if TYPE_CHECKING:
 
 @gate_of_runs("capture-clocks")
 def kept_together(run: RunEvidence) -> Iterable[Gate]:
-    """Judge runs with a black box between the captures."""
-    if run.setting.box:
+    """Judge runs with a black box between the captures, and those with captures on two machines."""
+    if run.setting.box or "tap_clocks" in run.setting.lab:
         yield tap_clocks(run.setting.lab.get("tap_clocks", ()), run.limits)
+
+
+@gate_of_runs("router-clock")
+def steady(run: RunEvidence) -> Iterable[Gate]:
+    """Judge runs with a physical router, whose clock is sampled."""
+    if ahead := [sample["offset_s"] for sample in run.router_clock]:
+        yield router_clock(ahead, run.limits)
+
+
+def router_clock(ahead_s: Sequence[float], limits: Limits) -> Gate:
+    """The router's clock was not set: its captures are aligned with the phases by one offset."""
+    return at_most("router-clock", "router clock moved", max(ahead_s) - min(ahead_s), limits.router_clock_s, "s")
 
 
 def tap_clocks(clocks: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Gate:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The router's queues are the requested ones throughout."""
+"""The router's queues are the requested ones throughout, and nothing is lost outside them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SIZES = ("flows", "limit")
 
 
-@gate_of_runs("qdisc-samples-complete", "qdisc-read-back", "router-read-back-at-end")
+@gate_of_runs("qdisc-samples-complete", "qdisc-read-back", "router-read-back-at-end", "router-drops")
 def queues(run: RunEvidence) -> Iterable[Gate]:
     """Judge the queues of a router; the queues of a black box are unknown."""
     if run.setting.box:
@@ -32,6 +32,8 @@ def queues(run: RunEvidence) -> Iterable[Gate]:
         yield read_back(device, queue, (s["qdiscs"] for s in seen if start <= s["t"] <= end))
     if "verified_at_end" in lab:
         yield verified_at_end(lab["verified_at_end"])
+    if "router_drops" in lab:
+        yield no_drops(lab["router_drops"])
 
 
 def read_back(dev: str, requested: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
@@ -59,3 +61,9 @@ def verified_at_end(verdict: bool | str) -> Gate:
     measured = verdict if isinstance(verdict, str) else "equal" if verdict else "different"
     code, name = "router-read-back-at-end", "router read back at the end"
     return gate(code, name, verdict is True, measured, "as it was set up")
+
+
+def no_drops(lost: Mapping[str, int]) -> Gate:
+    """A physical router's network cards and processors lost no packet: its queue is the bottleneck."""
+    measured = ", ".join(f"{where} {count}" for where, count in lost.items()) or "0 packets"
+    return gate("router-drops", "lost outside the router's queue", not lost, measured, "0 packets")

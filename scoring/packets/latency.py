@@ -79,19 +79,22 @@ def delays(file: Path) -> pl.DataFrame:
     return read_irtt(file).select("t", delay_us=pl.col("rtt_ms") * 1e3)
 
 
-def read_irtt_down(file: Path) -> pl.DataFrame:
+def read_irtt_down(file: Path, ahead_s: float = 0) -> pl.DataFrame:
     """Return one row per reply of an irtt server, from its client's JSON: columns t, delay_us, in order of sending.
 
-    t is the server's wall clock at sending (Unix s), the client's for a lost one; delay_us is the delay to the client,
-    null for a lost reply, as exact as the two clocks agree. Raises ProbeError.
+    t is when it was sent by the client's clock (Unix s), when its request was for a lost one; delay_us is the delay to
+    the client, null for a lost reply. The server's clock is `ahead_s` s ahead of the client's; both columns are as
+    exact as that. Raises ProbeError.
     """
+    ahead_ns = round(ahead_s * 1e9)
 
     def row(trip: Trip) -> Row | None:
         client, server = (trip["timestamps"].get(end, {}) for end in ("client", "server"))
-        sent = server.get("send", {}).get("wall") or client["send"]["wall"]
+        there = server.get("send", {}).get("wall")
+        sent = there - ahead_ns if there else client["send"]["wall"]
         if trip["lost"] == "true_up":
             return None
-        return sent / 1e9, trip["delay"]["receive"] / 1e3 if trip["lost"] == "false" else None
+        return sent / 1e9, (trip["delay"]["receive"] + ahead_ns) / 1e3 if trip["lost"] == "false" else None
 
     delays = pl.DataFrame(_rows(file, row), schema={"t": pl.Float64, "delay_us": pl.Float64}, orient="row")
     return delays.sort("t")

@@ -180,6 +180,7 @@ class LabRecord(_Record):
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
     tap_clocks: NotRequired[list[TapClocks]]
     verified_at_end: NotRequired[bool | str]
+    router_drops: NotRequired[dict[str, int]]
     real_time: NotRequired[bool]
     screening: NotRequired[bool]
     frame_log: NotRequired[bool]
@@ -304,6 +305,11 @@ class HostSample(_Record):
     cpu_steal_cores: NotRequired[float]
     suspended_ms: NotRequired[float]
     clock_step_ms: NotRequired[float]
+
+
+class RouterClockSample(_Record):
+    t: Time
+    offset_s: float
 
 
 class PathRecord(_Record):
@@ -532,6 +538,7 @@ HOST: TypeAdapter[list[HostSample]] = TypeAdapter(list[HostSample])
 PLAYER: TypeAdapter[list[PlayerLine]] = TypeAdapter(list[Annotated[PlayerLine, AfterValidator(_detailed)]])
 QDISC: TypeAdapter[list[QdiscSample]] = TypeAdapter(list[QdiscSample])
 RPM: TypeAdapter[list[RpmProbe]] = TypeAdapter(list[RpmProbe])
+ROUTER_CLOCK: TypeAdapter[list[RouterClockSample]] = TypeAdapter(list[RouterClockSample])
 SOCKETS: TypeAdapter[list[SocketSample]] = TypeAdapter(list[SocketSample])
 
 

@@ -13,7 +13,6 @@ KINDS = ("unit", "programs", "lab")
 AS_PARTS = {
     "probes": "test_two_probes",
     "bundles": "test_cli",
-    "check_router": "test_lab_check",
     "child": "test_soak",
     "curves": "test_score",
     "disk": "test_loop",

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import polars as pl
 
@@ -39,8 +41,10 @@ from sojourn.harness.matrix.cells.real_call import (
     tones,
 )
 from sojourn.scoring.gates.base import covers
+from sojourn.scoring.gates.capture_clocks import tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven, program_proven
+from sojourn.scoring.gates.router import no_drops
 from sojourn.scoring.gates.unshaped import jitter
 from sojourn.scoring.packets import latency, pcapng, per_flow, samples
 from sojourn.scoring.packets.intervals import flow_intervals
@@ -111,6 +115,8 @@ def run_cell(
         "started_s": [round(flow.start_s - run.began, 3) for flow in run.flows],
         "gates": [gate.model_dump() for gate in verdict.gates],
     }
+    if cell.probes and run.probe_clock:
+        made["probe_clock"] = asdict(run.probe_clock)
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     if not verdict.valid:
         raise RealTimeError(f"cell {cell.name}: invalid: {'; '.join(verdict.reasons)}", code="invalid-run")
@@ -152,10 +158,14 @@ class _Run:
         self.pairs = list(zip(self.flows, cell.flows, strict=True))
         self.captures: dict[Side, Captured] = {}
         sides = {side: lab.tap(side).place for side in SIDES}
-        clocks = clock_offsets(sides.values())
+        clocks = clock_offsets([*sides.values(), *([lab.server] if lab.server.remote else [])])
         self.ahead_ns = {side: round(clocks[place].correction * 1e9) for side, place in sides.items()}
+        #: The clock of the probes' server; None: the client's.
+        self.probe_clock = clocks[lab.server] if lab.server.remote else None
         self.began = 0.0
         self.counted: dict[str, dict[str, int]] = {}
+        self.clocks: dict[str, Any] = {}
+        self.lost: dict[str, Any] = {}
 
     def play(self) -> None:
         with first_failure() as stack:
@@ -165,11 +175,14 @@ class _Run:
                 self.call = call_shown(parts, self.cell.call, self.evidence)
             before = self._counters()
             parts.capture(self.evidence, only="ip or ip6")
+            self.clocks = self.path.tap_clocks({})
+            self.path.count()
             self._probe(parts)
             self._sample(parts)
             self._traffic(parts)
             self._drain()
             parts.check()
+            self.clocks, self.lost = self.path.tap_clocks(self.clocks), self.path.lost()
         self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
         router = self.router
         qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
@@ -258,10 +271,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     until = {n: min(flow.stop_s or cell.seconds, cell.seconds) for n, flow in enumerate(cell.flows)}
     samples.sampled(got, states, cell.sample_s, until).write_csv(folder / "flows.csv")
     if cell.probes:
-        files = [run.evidence / _probe_file(n) for n in range(len(cell.probes))]
-        read = (latency.delays if probe.round_trip else latency.read_irtt_down for probe in cell.probes)
-        delays = [of(file) for of, file in zip(read, files, strict=True)]
-        samples.probed(delays, t0, cell.seconds).write_csv(folder / "probes.csv")
+        _probed(run).write_csv(folder / "probes.csv")
     if run.call:
         ways = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
@@ -287,6 +297,16 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
                 json.dumps({"t": round(line["t"] - t0, 6), "hop": hop, "dev": dev, "qdiscs": line["qdiscs"]}) + "\n"
             )
     return _gates(run, seen, limits)
+
+
+def _probed(run: _Run) -> pl.DataFrame:
+    """Return the delay of each of the cell's probes, by this machine's clock."""
+    ahead_s = run.probe_clock.correction if run.probe_clock else 0
+    delays = []
+    for n, probe in enumerate(run.cell.probes):
+        file = run.evidence / _probe_file(n)
+        delays.append(latency.delays(file) if probe.round_trip else latency.read_irtt_down(file, ahead_s))
+    return samples.probed(delays, run.began, run.cell.seconds)
 
 
 def _intervals(run: _Run, seen: dict[Side, pl.DataFrame]) -> pl.DataFrame:
@@ -321,6 +341,10 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     added = None if late is None else late - path_rtt_ms(ways)
     gates = [capture_drops(side, capture.dropped) for side, capture in run.captures.items()]
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
+    if run.clocks:
+        gates.append(tap_clocks(run.clocks["tap_clocks"], limits))
+    if run.lost:
+        gates.append(no_drops(run.lost["router_drops"]))
     gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))
     if run.call and cell.call:
         ways_seen = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])

@@ -495,3 +495,34 @@ def test_of_a_router_everything_is_told(run: Path) -> None:
 def test_clocks_that_drift_around_a_box_void_the_run(run: Path) -> None:
     as_a_box(run, drift_s=0.006)
     assert failed(score_run(run)) == ["capture-clocks"]
+
+
+@pytest.mark.parametrize(("drift_s", "gates"), [(0.004, []), (0.006, ["capture-clocks"])])
+def test_clocks_of_captures_on_two_machines_around_a_router_may_not_drift(
+    run: Path, drift_s: float, gates: list[str]
+) -> None:
+    assert "capture-clocks" not in {gate.code for gate in score_run(run).validity.gates}
+    here = {"seconds": 0.0, "error": 0.0}
+    edit_lab(run, tap_clocks=[{"client": here, "server": here | {"seconds": at}} for at in (300.0, 300 + drift_s)])
+    assert failed(score_run(run)) == gates
+
+
+@pytest.mark.parametrize(("lost", "gates"), [({}, []), ({"enp2s0 rx_missed_errors": 3}, ["router-drops"])])
+def test_a_packet_lost_outside_the_queue_voids_the_run(run: Path, lost: dict[str, int], gates: list[str]) -> None:
+    assert "router-drops" not in {gate.code for gate in score_run(run).validity.gates}
+    edit_lab(run, router_drops=lost)
+    scores = score_run(run)
+    assert failed(scores) == gates
+    assert [gate.measured for gate in scores.validity.gates if gate.code == "router-drops"] == [
+        "enp2s0 rx_missed_errors 3" if lost else "0 packets"
+    ]
+
+
+@pytest.mark.parametrize(("step_s", "gates"), [(0.0, []), (1.0, ["router-clock"]), (-5.0, ["router-clock"])])
+def test_a_routers_clock_may_not_be_set_during_a_run(run: Path, step_s: float, gates: list[str]) -> None:
+    assert "router-clock" not in {gate.code for gate in score_run(run).validity.gates}
+    offsets = [30.002, 30.001, 30.004 + step_s]
+    lines = [json.dumps({"t": 1e9 + 4 * n, "offset_s": ahead}) + "\n" for n, ahead in enumerate(offsets)]
+    (run / "router-clock.jsonl").write_text("".join(lines))
+    scores = score_run(run)
+    assert failed(scores) == gates and "router-clock" in {gate.code for gate in scores.validity.gates}

@@ -57,6 +57,8 @@ def test_bbr_is_needed_by_the_default_origin() -> None:
 
 def test_slow_clocks_and_stalling_hosts_are_noted() -> None:
     assert doctor.clock("tsc").verdict == "ok" and doctor.clock("hpet").verdict == "note"
+    image = (CHECKOUT / "hardware/userland/router/usr/local/sbin/sojourn-check").read_text()
+    assert f'\n{" | ".join(doctor._PRECISE_CLOCKS)}) good "clock ' in image
     assert doctor.jitter([0.06] * 1000).verdict == "ok"
     stalled = doctor.jitter([0.06] * 980 + [5.0] * 20)
     assert stalled.verdict == "note" and "P99 5.00" in stalled.found and "P50 0.06" in stalled.found

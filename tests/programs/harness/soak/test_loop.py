@@ -28,7 +28,7 @@ from sojourn.harness.bundle.archive import verify
 from sojourn.harness.soak import leaks, loop, state
 from sojourn.harness.soak.loop import SoakExit, begin
 from sojourn.harness.soak.plan import PlanError, read_plan
-from sojourn.harness.soak.state import NightDirectory
+from sojourn.harness.soak.state import Attempt, NightDirectory
 from sojourn.harness.soak.status import status
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
@@ -123,6 +123,21 @@ def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
     folder, night = soak(soak_place, cells)
     assert night.code == SoakExit.LAB_BROKEN
     assert night.cause == "the apu lab does not work: RouterError: no answer from the router yet"
+
+
+def test_a_resumed_night_waits_for_a_router_that_boots_after_the_same_power_cut(
+    soak_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loop, "_RECHECK_S", 0.1)
+    cells = "[cells.good]\nbuffer = 2\nlab = 'apu'\n"
+    (soak_place / "lost").touch()
+    folder, night = soak(soak_place, cells)
+    assert (night.code, folder.attempts()) == (SoakExit.LAB_BROKEN, []), "a lab that never worked is not waited for"
+    folder.record(Attempt(number=1, round=1, cell="good", seed=1, begun=1.0))
+    (soak_place / "lost").touch()
+    resumed, night = soak(soak_place, cells)
+    assert resumed.path == folder.path and (night.code, night.cause) == (SoakExit.ALL_VALID, "")
+    assert capsys.readouterr().out.count("the apu lab does not work yet: RouterError: no answer") == 1
 
 
 def test_a_run_that_hangs_is_ended_at_its_limit_and_keeps_what_it_recorded(soak_place: Path) -> None:

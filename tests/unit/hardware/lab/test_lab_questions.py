@@ -51,9 +51,9 @@ def test_two_machines_and_a_router_need_two_names_and_return(tmp_path: Path) -> 
     (file := tmp_path / "lab.toml").write_text(written(ask_lab(user.ask, user.told.append, look)))
     lab = read_lab_file(file)
     assert (lab.router.ssh, lab.router.lan, lab.router.wan) == ("root@apu", "enp2s0", "enp3s0")
-    assert (lab.client.ssh, lab.client.address, lab.client.interface) == (None, "10.42.1.10", "eno1")
+    assert (lab.client.ssh, lab.client.address, lab.client.interface) == (None, "10.42.1.10", None)
     assert (lab.receiver.ssh, lab.receiver.address) == (None, "10.42.1.20")
-    assert (lab.server.ssh, lab.server.address, lab.server.interface) == ("root@server", "10.42.2.10", "eth7")
+    assert (lab.server.ssh, lab.server.address, lab.server.interface) == ("root@server", "10.42.2.10", None)
     assert (lab.sender.ssh, lab.sender.address) == ("root@server", "10.42.2.10")
     assert not user.answers
 

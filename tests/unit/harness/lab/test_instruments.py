@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from sojourn.bottleneck.shaper import RateStep
+from sojourn.captures.packets import PacketCapture
+from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab.contract import SIDES, Tap
 from sojourn.harness.lab.instruments import TICK_S, Instruments, PartEndedError, first_failure
 
 
@@ -52,6 +56,17 @@ def test_what_is_scheduled_happens_when_due_and_checks_go_on(parts: Instruments,
     assert all(later - sooner <= TICK_S for sooner, later in zip([100, *ticks], [*ticks, 101], strict=True))
     parts.live(102, lambda: None)
     assert done[-1] == (101.5, "down", 3)
+
+
+def test_the_path_knows_where_its_packets_are_captured(
+    parts: Instruments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = SimpleNamespace(process=SimpleNamespace(last_words=None), stop=lambda: None)
+    monkeypatch.setattr(PacketCapture, "start", lambda *_, **__: started)
+    taps = {side: Tap(Place(side), "lo") for side in SIDES}
+    parts.lab.hosts, parts.lab.tap = (), taps.__getitem__  # type: ignore[method-assign]
+    parts.capture(tmp_path)
+    assert parts.path.taps == taps and parts.captured == {}
 
 
 def test_what_is_due_at_the_end_happens_however_late(parts: Instruments, clock: Clock, done: list[Any]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.lab.lab_file import LabFileError
 from sojourn.harness.engine.job import EngineError
-from sojourn.harness.matrix import dumbbell
+from sojourn.harness.matrix import dumbbell, matrix_plan
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
 from sojourn.traffic.spec import Call, ShortFlows
@@ -65,6 +66,18 @@ def test_a_physical_router_takes_no_kernel(tmp_path: Path) -> None:
     with refusal(EngineError, "no-effect", "--kernel-source: "):
         prepare(plan(tmp_path, "apu", "/no/linux-7.3.tar.xz"))
     assert not list(tmp_path.iterdir()), "before anything starts"
+
+
+def test_a_call_is_refused_for_a_server_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_plan, "require_programs_of_cells", lambda *_, **__: None)
+    (lab := tmp_path / "lab.toml").write_text(
+        '[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n[client]\naddress = "10.0.0.1"\n[receiver]\n'
+        'address = "10.0.0.3"\n[server]\nssh = "root@server"\naddress = "10.0.1.2"\n[sender]\naddress = "10.0.1.4"\n'
+    )
+    cell = Cell(name="c", hops=(dumbbell.bottleneck(10, "fq_codel"),), seconds=10, call=Call(rtt_us=20_000))
+    matrix = Matrix(name="m", title="m", cells=(cell,))
+    with refusal(LabFileError, "unsupported", f"--lab-file: {lab}: [server] ssh: ", "a matrix without calls"):
+        prepare(MatrixPlan(matrix, (cell,), (1,), tmp_path / "results", lab="apu", lab_file=lab))
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,22 @@ def test_the_way_down_alone(tmp_path: Path) -> None:
     assert down["t"][0] == pytest.approx(1795273897.68430981, abs=1e-6)
 
 
+@pytest.mark.parametrize("ahead_s", [0.03, -0.03, 300.0])
+def test_the_way_down_by_the_clients_clock(tmp_path: Path, ahead_s: float) -> None:
+    """A lost reply without the server's time is at the client's already."""
+    trips = json.loads(ROUND_TRIPS)
+    lost = json.loads(json.dumps(trips[0])) | {"lost": "true"}
+    (tmp_path / "irtt.json").write_text(json.dumps({"round_trips": [trips[1], lost]}))
+    same = latency.read_irtt_down(tmp_path / "irtt.json")
+    stamps, delay = trips[1]["timestamps"]["server"], trips[1]["delay"]
+    stamps["send"]["wall"] += round(ahead_s * 1e9)
+    delay["receive"] -= round(ahead_s * 1e9)
+    (tmp_path / "irtt.json").write_text(json.dumps({"round_trips": [trips[1], lost]}))
+    assert latency.read_irtt_down(tmp_path / "irtt.json", ahead_s).equals(same)
+    (delay_us,) = latency.read_irtt_down(tmp_path / "irtt.json")["delay_us"].drop_nulls()
+    assert delay_us == pytest.approx(54.701 - 1e6 * ahead_s)
+
+
 CUT_SHORT = gzip.compress(b"{}" * 99, mtime=0)[:20]
 
 
