@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.8"
+SCORER = "2.9"
 SCORES = "scores.json"
 OWN = ", as reported by the qdisc"  # the suffix of such a curve's name
 #: Of a field that only some victims have: without a value, it is not in the document.
