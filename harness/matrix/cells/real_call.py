@@ -131,7 +131,7 @@ def pictures(logs: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: fl
         delivered = pl.DataFrame(
             [(at / 1e3, number) for number, _, at in came], {"t": pl.Float64, "frame": pl.Int64}, orient="row"
         )
-        delays = frame_delays(shown_frames(delivered, camera, FRAMES / FPS), camera, on_change=True)
+        delays = frame_delays(shown_frames(delivered, camera, FRAMES, FPS), camera, on_change=True)
         parts.append(
             delays.select(
                 (pl.col("t") - t0).round(6).alias("t_s"),
