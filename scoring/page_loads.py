@@ -19,15 +19,16 @@ from sojourn.scoring.schema.windows import Window
 
 MILESTONES = "ttfb", "fcp", "lcp", "dcl", "load"
 """First byte, first and largest contentful paint, DOMContentLoaded, load; from the start of the navigation."""
-_PERCENTS = 50, 95
+#: The percentiles, and the fewest loads for them: the P95 of fewer than 20 is the slowest load.
+_PERCENTS = {50: 1, 95: 20}
 _SCORED = "fcp", "lcp", "load"
 
 
 def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window], t0: float) -> list[PageLoad]:
     """Return every load of a run, in order of time; `phases` are Unix s by name, `t0` is the zero of the scores' times.
 
-    A load belongs to the phase in which it began, and has the milestones that it reached by that phase's end. Until a
-    page has loaded, a larger content may yet be painted.
+    A load belongs to the phase in which it began, and has the milestones that it reached by that phase's end. The
+    largest paint of a page that has not loaded is the last one that is known, as in CrUX and HTTP Archive.
     """
     loads = []
     for line in lines:
@@ -38,8 +39,6 @@ def page_loads(lines: Iterable[Mapping[str, Any]], phases: Mapping[str, Window],
         left = (phases[name][1] if name else inf) - start
         had = min(left, detail["until"] - start)
         times = {f"{it}_ms": ms for it in MILESTONES if (ms := detail[f"{it}_ms"]) is not None and ms <= 1e3 * left}
-        if "load_ms" not in times:
-            times.pop("lcp_ms", None)
         loads.append(
             PageLoad(
                 t=round(start - t0, 6),
@@ -87,7 +86,10 @@ def load_fields(loads: Sequence[PageLoad], windows: Sequence[Window], first: int
     }
     for name in _SCORED:
         seen = [observed(load, name) for load in timed]
-        values |= {f"{name}_p{percent}_ms": percentile(seen, percent) for percent in _PERCENTS}
+        values |= {
+            f"{name}_p{percent}_ms": percentile(seen, percent) if len(seen) >= fewest else None
+            for percent, fewest in _PERCENTS.items()
+        }
     return values
 
 

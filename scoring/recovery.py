@@ -19,6 +19,8 @@ from sojourn.scoring.schema.windows import Window
 
 HELD_S = 5.0
 """A picture that has its height for this long has recovered, s; goodput is the mean over as much."""
+REGAINED_S = 10.0
+"""A layer that is back for this long has recovered, s: an SFU may need 5 s to see that the rate does not carry it."""
 ENOUGH = 0.95
 """Share of the goodput alone that counts as recovered."""
 
@@ -57,18 +59,18 @@ def picture_s(segments: Sequence[Segment], stalls: Sequence[Freeze], window: Win
     return last - start if last <= end - HELD_S else inf
 
 
-def regained_s(segments: Sequence[Segment], window: Window, height: int) -> float:
+def regained_s(segments: Sequence[Segment], stalls: Sequence[Freeze], window: Window, height: int) -> float:
     """Return the time from the start of a window (Unix s) until the picture first keeps `height` lines or more, s.
 
-    It keeps them for `HELD_S`. Infinite if it does not do so before the window's end.
+    It keeps them for `REGAINED_S` without a stall. Infinite if it does not do so before the window's end.
     """
     start, end = window
     since = start
-    for low_from, low_to in sorted(_worse(segments, (), height)):
-        if min(low_from, end) - since >= HELD_S:
+    for low_from, low_to in sorted(_worse(segments, stalls, height)):
+        if min(low_from, end) - since >= REGAINED_S:
             break
         since = max(since, low_to)
-    return since - start if since <= end - HELD_S else inf
+    return since - start if since <= end - REGAINED_S else inf
 
 
 def _worse(segments: Sequence[Segment], stalls: Sequence[Freeze], height: int) -> Iterator[Window]:

@@ -17,9 +17,16 @@ _TIMES = ("tcp_ms", "tls_ms", "http_ms")
 
 
 def frame(lines: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return foreign probes as columns t (Unix s of the SYN), tcp_ms, tls_ms, http_ms; null: not completed."""
+    """Return foreign probes as columns t (Unix s of the SYN), tcp_ms, tls_ms, http_ms; null: not completed.
+
+    Without probes that may have been under way at the end: not completed, and sent within as long of the last one as
+    the slowest completed one took.
+    """
     rows = [(line["t"], *(line.get(name) for name in _TIMES)) for line in lines if line["probe"] == "foreign"]
-    return pl.DataFrame(rows, schema=dict.fromkeys(("t", *_TIMES), pl.Float64), orient="row").sort("t")
+    probes = pl.DataFrame(rows, schema=dict.fromkeys(("t", *_TIMES), pl.Float64), orient="row").sort("t")
+    took_s = pl.sum_horizontal(_TIMES, ignore_nulls=False) / 1e3
+    late = pl.col("t") > pl.col("t").max() - took_s.max().fill_null(0)
+    return probes.filter(~(late & took_s.is_null()))
 
 
 def foreign_fields(probes: pl.DataFrame) -> dict[str, float | None]:

@@ -88,7 +88,7 @@ def layer_steps(setting: Setting, seen: Picture, way: Literal["down", "up"]) -> 
             dip = before, _height_at(segments, window[0])
         elif mbps > before and dip is not None:
             if height := dip[1]:
-                recovery_s = regained_s(segments, window, height)
+                recovery_s = regained_s(segments, seen.stalls or (), window, height)
                 step = step.model_copy(update={"before_height": height, "recovery_s": recovery_s})
             dip = None if mbps >= dip[0] else dip
         followed.append(step)

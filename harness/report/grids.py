@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
 from sojourn.scoring.long_table import ALONE, label_of
 from sojourn.scoring.picture.judged import by_phase
-from sojourn.scoring.recovery import HELD_S
+from sojourn.scoring.recovery import REGAINED_S
 from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PartyScores, PhaseScores, Scores, rate_steps
 from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
@@ -423,7 +423,7 @@ def layer_steps_table(scores: Scores) -> Grid:
     grid = Grid(
         "Layers after every step of the bottleneck's rate, until the next: the time until a picture first lost lines. "
         "Recovery after a dip: from the step up until the picture was back at its height before the dip, and kept it "
-        f"for {HELD_S:g} s; > where it took longer than the run shows."
+        f"for {REGAINED_S:g} s without a stall; > where it took longer than the run shows."
     )
     grid.heads = ["step", "party", "first drop after s", "lowest", "before the dip", "recovery after the dip s"]
     steps = sorted(((step, one.party) for one in scores.parties for step in one.steps), key=lambda it: (it[0].t, it[1]))

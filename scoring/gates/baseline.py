@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 #: Share of a game's packets that must be in time when it is alone.
 _PUNCTUAL = 0.99
+#: Share of a call's frames and sound that must be in time when it is alone: less leaves a contender little to harm.
+_IN_TIME = 0.5
+#: The fields of these shares, and their units.
+_FRAMES, _EAR = ("frames_in_time", "% of frames in time"), ("ear_in_time", "% of sound in time")
 
 
 @gate_of_runs("first-solo-phase", "solo-baseline")
@@ -27,12 +31,15 @@ def baselines(run: RunEvidence) -> Iterable[Gate]:
     setting, limits = run.setting, run.limits
     if setting.call:
         limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
+    in_time = [_FRAMES] * bool(setting.call and not setting.live) + [_EAR] * setting.sound
     for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
         if setting.game or setting.web:
             alone = run.evidence.metrics(windows) if windows else {}
             yield punctual(code, alone) if setting.game else pages_alone(code, alone)
         else:
-            yield healthy(code, windows, run.evidence, not setting.live, limits, elsewhere=setting.elsewhere)
+            yield healthy(
+                code, windows, run.evidence, not setting.live, limits, elsewhere=setting.elsewhere, in_time=in_time
+            )
 
 
 def punctual(code: str, alone: Mapping[str, float | None]) -> Gate:
@@ -55,10 +62,12 @@ def healthy(
     limits: Limits,
     *,
     elsewhere: bool = False,
+    in_time: Iterable[tuple[str, str]] = (),
 ) -> Gate:
     """Judge the victim alone, inside the windows; with `strip`, also by its frames, whose rate is known.
 
-    A player other than Sojourn's (`elsewhere`) may occasionally try another rendition if one dominates.
+    A player other than Sojourn's (`elsewhere`) may occasionally try another rendition if one dominates. `in_time` are
+    the fields and units of the shares of a call that must be in time.
     """
     alone = evidence.metrics(windows) if windows else {}
     stalls = changes = None
@@ -76,7 +85,7 @@ def healthy(
         share = max(shown.values()) / sum(shown.values()) if shown else None
     return undisturbed(
         code, evidence.clip_fps if strip else None, stalls, alone.get("fps"), alone.get("victim_mbps"), changes, limits,
-        share,
+        share, {unit: alone.get(name) for name, unit in in_time},
     )  # fmt: skip
 
 
@@ -103,13 +112,14 @@ def undisturbed(
     changes: int | None,
     limits: Limits,
     share: float | None = None,
+    in_time: Mapping[str, float | None] = {},
 ) -> Gate:
     """Judge figures of the victim alone; the gates have these codes.
 
     `stalls` counts those of `baseline_stall_s` or longer, `fps` frames shown a second, `mbps` the victim's
     goodput, `changes` those of the rendition; None: not recorded, fails. `clip_fps` is None for a live
     picture, which has no strip to measure stalls and frame rate. `share` is the share of the rendition shown
-    longest, for players that may change it.
+    longest, for players that may change it, `in_time` the shares of a call that were in time, by their units.
     """
     checks = [
         ("Mbit/s", mbps, mbps is not None and mbps > 0, "goodput"),
@@ -119,6 +129,9 @@ def undisturbed(
     if share is not None:
         most = f"at least {limits.live_share:.0%} in one rendition"
         checks.append(("% in one rendition", 100 * share, share >= limits.live_share, most))
+    for unit, part in in_time.items():
+        known = None if part is None else 100 * part
+        checks.append((unit, known, part is not None and part >= _IN_TIME, f"at least {100 * _IN_TIME:g} {unit}"))
     if clip_fps is not None:
         least = limits.baseline_fps_share * clip_fps
         checks += [

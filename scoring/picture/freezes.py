@@ -40,9 +40,9 @@ def displayed(t: pl.Series, frame: pl.Series, fps: float = 30.0) -> pl.DataFrame
     `t` in Unix s, `frame` the unwrapped source frame number, null where unread; `fps` the clip's frame rate.
     interval (s) is the time since the previous change, advance the number of source frames (0: the same frame until
     the end). Frames that passed while the strip was unreadable may have been displayed: their time is subtracted from
-    the interval, at most the time for which it was unreadable.
+    the interval, at most that of the pictures that the unread grabs may show.
     """
-    read = with_unread(pl.DataFrame({"t": t, "frame": frame})).with_columns(pl.col("unread").cum_sum())
+    read = with_unread(pl.DataFrame({"t": t, "frame": frame}), fps).with_columns(pl.col("unread").cum_sum())
     read = read.drop_nulls("frame")
     changes = read.filter(pl.col("frame").diff().fill_null(1) != 0)
     # The end of the recording closes the last interval, so that a final freeze counts.
@@ -63,16 +63,18 @@ def displayed(t: pl.Series, frame: pl.Series, fps: float = 30.0) -> pl.DataFrame
     )
 
 
-def with_unread(recording: pl.DataFrame) -> pl.DataFrame:
-    """Return the recording (t in s; frame, null where unread) with `unread`: for how long it was unread before, s.
+def with_unread(recording: pl.DataFrame, fps: float) -> pl.DataFrame:
+    """Return the recording (t in s; frame, null where unread) with `unread`: how much was unread before, s.
 
-    It counts from the first unread grab to the next one that was read, whose row has it; all other rows have 0.
+    The row of the first grab that was read again has the time since the first unread one, but no more than as many
+    frames take at `fps` as grabs were unread, since a grab shows at most one picture. All other rows have 0.
     """
     unread = pl.col("frame").is_null()
     begins = unread & ~unread.shift(fill_value=True)
-    since = pl.when(begins).then("t").forward_fill()
     before = unread.shift(fill_value=False) & ~unread
-    return recording.with_columns(unread=pl.when(before).then(pl.col("t") - since).fill_null(0.0))
+    since, grabs = (pl.when(begins).then(it).forward_fill() for it in (pl.col("t"), unread.cum_sum() - 1))
+    possible = pl.min_horizontal(pl.col("t") - since, (unread.cum_sum() - grabs) / fps)
+    return recording.with_columns(unread=pl.when(before).then(possible).fill_null(0.0))
 
 
 def stalls(changes: pl.DataFrame, shortest: float = STALL_S) -> list[Freeze]:

@@ -7,24 +7,26 @@ of the other screen shows when the frame was displayed. Both times come from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
 from sojourn.scoring.picture.frames import unwrap
-from sojourn.scoring.picture.freezes import with_unread
+from sojourn.scoring.picture.freezes import STALL_S, with_unread
 
 UNDER_WAY_S = 2.0
 """A frame captured this shortly before the recording's end may still be in flight."""
+_NEXT = 3  # frames: a screen skips one or two of them
 _SCHEMA = {"number": pl.Int64, "t": pl.Float64, "camera": pl.Int64}
 
 
 def camera_log(lines: Iterable[Mapping[str, Any]], loop: int) -> pl.DataFrame:
     """Return the capture times of frames: columns t (Unix s), number (in the strip), frame (across loops), by time.
 
-    `lines` are those of player.jsonl; `loop` is the camera's length in frames. The camera stamps frames by its
-    own clock; the frame that reached the page soonest gives the offset to Unix time.
+    `lines` are those of player.jsonl; `loop` is the number of the camera's pictures. Chromium sends the first one twice
+    in every loop; the log has it once. The camera stamps frames by its own clock; the frame that reached the page
+    soonest gives the offset to Unix time.
     """
     rows: list[tuple[int, float, int]] = []
     seen = [entry for line in lines if line.get("event") == "camera" for entry in line["detail"]]
@@ -36,23 +38,45 @@ def camera_log(lines: Iterable[Mapping[str, Any]], loop: int) -> pl.DataFrame:
             rows += [(number, at / 1e6 + ahead, camera) for number, at, _ in part]
             camera, start = camera + 1, i
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    return table.with_columns(frame=unwrap(table["number"], loop)).select("t", "number", "frame")
+    counted = table.with_columns(frame=unwrap(table["number"], loop)).select("t", "number", "frame")
+    return counted.filter(pl.col("frame").diff().fill_null(1) != 0)
 
 
-def shown_frames(recording: pl.DataFrame, camera: pl.DataFrame, loop_s: float) -> pl.DataFrame:
+def shown_frames(recording: pl.DataFrame, camera: pl.DataFrame, loop: int, fps: float) -> pl.DataFrame:
     """Return the recording (columns t, frame as in the strip) with the camera's `frame` count and `captured` (Unix s).
 
-    A number means its latest capture before it was displayed, so a delay of `loop_s` or more appears one loop too
-    short; null if no strip was read or no such capture is known.
+    `loop` is the number of the camera's pictures. Frames are shown in order: a number means its first capture since
+    that of the picture before. After a stall, a decoder goes on with one of the next frames or with a key frame of the
+    present, so any other number then means its latest capture before it was displayed, as at the beginning. Null if no
+    strip was read or no such capture is known.
     """
+    read = pl.when(pl.col("number") >= 0).then("number")
+    new = read.is_not_null() & read.ne_missing(read.forward_fill().shift())
+    shown = recording.rename({"frame": "number"}).sort("t", maintain_order=True).with_columns(picture=new.cum_sum())
+    pictures = shown.unique("picture", keep="first", maintain_order=True).join_asof(
+        camera, on="t", by="number", tolerance=(loop + 1) / fps, check_sortedness=False
+    )
+    frames = pl.Series(_in_order(pictures.select("t", "frame").iter_rows(), loop), dtype=pl.Int64)
+    captured = camera.unique("frame", keep="last").select("frame", captured="t")
+    known = pictures.select("picture", frame=frames).join(captured, on="frame", how="left")
     return (
-        recording.rename({"frame": "number"})
-        .sort("t")
-        .join_asof(
-            camera.sort("t").with_columns(captured="t"),
-            on="t", by="number", strategy="backward", tolerance=loop_s, check_sortedness=False,
-        )
-    )  # fmt: skip
+        shown.join(known, on="picture", how="left", maintain_order="left")
+        .with_columns(pl.when(pl.col("number") >= 0).then(pl.col("frame", "captured")))
+        .drop("picture")
+    )
+
+
+def _in_order(pictures: Iterable[tuple[float, int | None]], loop: int) -> Iterator[int | None]:
+    """Yield the frame of every picture, as in `shown_frames`, from its time and the latest frame with its number."""
+    before: tuple[float, int] | None = None
+    for t, frame in pictures:
+        if frame is not None and before is not None and frame > before[1]:
+            passed = (frame - before[1]) % loop
+            if passed <= _NEXT or t - before[0] < STALL_S:
+                frame = before[1] + passed
+        if frame is not None:
+            before = t, frame
+        yield frame
 
 
 def frame_delays(shown: pl.DataFrame, camera: pl.DataFrame | None = None, *, on_change: bool = False) -> pl.DataFrame:
@@ -78,14 +102,14 @@ def _never_shown(shown: pl.DataFrame, camera: pl.DataFrame) -> pl.DataFrame:
     begun, ended = shown["t"][0], shown["t"][-1]
     newest = shown["captured"].max()
     until = max(ended - UNDER_WAY_S, begun if newest is None else newest)
+    apart = float(camera["t"].diff().median() or 1.0)  # type: ignore[arg-type]
     grabbed = (
-        with_unread(shown)
+        with_unread(shown, 1 / apart)
         .drop_nulls("frame")
         .select("frame", "unread", following="frame")
         .unique("frame", keep="first")
         .sort("frame")
     )
-    apart = camera["t"].diff().median() or 1.0
     place = pl.col("frame").rank("ordinal", descending=True).over("following")
     return (
         camera.filter(pl.col("t").is_between(begun, until, closed="left"))

@@ -31,19 +31,20 @@ def from_recording(frames: pl.DataFrame, ladder: Sequence[int] = LADDER) -> list
     if read.height and (top := int(read["rendition"].max())) >= len(ladder):  # type: ignore[arg-type]
         raise ValueError(f"rendition {top} was shown, but the ladder has {len(ladder)} heights")
     samples = [(t, ladder[index]) for t, index in read.select("t", "rendition").iter_rows()]
-    return _segments(samples, float(frames["t"][-1]) if frames.height else 0.0)
+    return segments_of(samples, float(frames["t"][-1]) if frames.height else 0.0)
 
 
 def from_player(samples: Sequence[Mapping[str, Any]]) -> list[Segment]:
     """Return segments from the player's samples, or its log of frames: rows with t (Unix s) and height."""
     shown = [(float(s["t"]), int(s["height"])) for s in samples if s.get("height")]
-    return _segments(shown, shown[-1][0] if shown else 0.0)
+    return segments_of(shown, shown[-1][0] if shown else 0.0)
 
 
-def _segments(samples: Sequence[tuple[float, int]], end: float) -> list[Segment]:
+def segments_of(samples: Sequence[tuple[float, int]], end: float) -> list[Segment]:
+    """Return segments from times (Unix s) and heights, of which the last was shown until `end`; 0: no picture."""
     starts = [s for before, s in zip([None, *samples], samples, strict=False) if before is None or before[1] != s[1]]
     ends = [t for t, _ in starts[1:]] + [end]
-    return [Segment(t, stop, height) for (t, height), stop in zip(starts, ends, strict=True) if stop > t]
+    return [Segment(t, stop, height) for (t, height), stop in zip(starts, ends, strict=False) if stop > t]
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def add_frames(
     """
     loop, fps, on_change = (setting.clip or {})["frames"], setting.clip_fps, screen.get("on_change", False)
     camera = glass_to_glass.camera_log(other.lines("player.jsonl", records.PLAYER), loop)
-    seen.frames = glass_to_glass.shown_frames(shown, camera, loop / fps)
+    seen.frames = glass_to_glass.shown_frames(shown, camera, loop, fps)
     # A slower recorder could miss a frame between two grabs.
     often = on_change or screen.get("fps", 0) >= GRABS_A_FRAME * fps
     seen.delays = glass_to_glass.frame_delays(seen.frames, camera if often else None, on_change=on_change)

@@ -52,13 +52,10 @@ def tiles(files: RawFiles, setting: Setting) -> dict[int, Picture]:
 
 
 def segments(lines: Sequence[Mapping[str, Any]], party: int) -> list[rendition.Segment]:
-    """Return the heights of a party's tile over time, from the lines of the client's player.jsonl."""
-    changes = [
-        {"t": line["t"], "height": line["detail"][1]}
-        for line in lines
-        if line.get("event") == "tile" and line["detail"][0] == party
-    ]
-    return rendition.from_player([*changes, {**changes[-1], "t": max(line["t"] for line in lines)}]) if changes else []
+    """Return the heights of a party's tile over time, from the lines of the client's player.jsonl; 0: taken away."""
+    tile = [line for line in lines if line.get("event") == "tile" and line["detail"][0] == party]
+    heights = [(line["t"], line["detail"][1]) for line in tile]
+    return rendition.segments_of(heights, max((line["t"] for line in lines), default=0.0))
 
 
 def together(seen: Sequence[Picture]) -> Picture:
@@ -103,8 +100,7 @@ def mean_segments(tiles: Sequence[Sequence[rendition.Segment]]) -> list[renditio
     start = max(tile[0].start for tile in tiles)
     end = max(tile[-1].end for tile in tiles)
     bounds = sorted({start, *(segment.start for tile in tiles for segment in tile if start < segment.start < end)})
-    rows = [{"t": t, "height": round(sum(_at(tile, t) for tile in tiles) / len(tiles))} for t in bounds]
-    return rendition.from_player([*rows, {**rows[-1], "t": end}])
+    return rendition.segments_of([(t, round(sum(_at(tile, t) for tile in tiles) / len(tiles))) for t in bounds], end)
 
 
 def _at(tile: Sequence[rendition.Segment], t: float) -> int:

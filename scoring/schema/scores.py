@@ -14,7 +14,7 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.8"
+SCORER = "2.9"
 SCORES = "scores.json"
 OWN = ", as reported by the qdisc"  # the suffix of such a curve's name
 #: Of a field that only some victims have: without a value, it is not in the document.
@@ -443,8 +443,8 @@ class LayerStep(BaseModel):
 
     A dip begins with a step down and ends with a step up. For a step up, `before_height` is the height when the dip
     began, and `recovery_s` the time from the step until the picture was back at that height and kept it for
-    `sojourn.scoring.recovery.HELD_S`. It is infinite if the picture did not do so within `seconds`: the recovery took
-    longer than that (it is censored). Both are None for a step down.
+    `sojourn.scoring.recovery.REGAINED_S` without a stall. It is infinite if the picture did not do so within `seconds`:
+    the recovery took longer than that (it is censored). Both are None for a step down.
     """
 
     t: Number

@@ -41,7 +41,10 @@ class Sound(NamedTuple):
     """What an end of a call heard."""
 
     tones: pl.DataFrame
-    """Every 20 ms of the speaker's sound: columns t (Unix s when it was spoken), delay_ms (null: never heard)."""
+    """Every 20 ms of the speaker's sound: columns t (Unix s when it was spoken), delay_ms (null: never heard).
+
+    From when both taps are known to run, or from the first that was heard.
+    """
     ear: pl.DataFrame
     """Every ms of the listener's sound: columns t (Unix s), gap (nothing of the speaker's), repeated (heard before).
 
@@ -176,10 +179,10 @@ def _sound(
         .filter(pl.col("len") >= _SLOT_MS / 2)
         .drop("len")
     )
-    if known.is_empty():
-        return Sound(pl.DataFrame(schema={"t": pl.Float64, "delay_ms": pl.Float64}), table)
+    # Before its first excerpt, the mouth may not have spoken.
+    since = int(np.ceil((max(times[0], at[0]) - begun[0]) * 1e3 / _SLOT_MS))
     last = int(np.floor((times[-1] - UNDER_WAY_S - begun[0]) * 1e3 / _SLOT_MS))
-    first, end = int(known["slot"].min()), max(last, int(known["slot"].max()))  # type: ignore[arg-type]
+    first, end = min([since, *known["slot"]]), max([last, *known["slot"]])
     tones = pl.DataFrame({"slot": np.arange(first, end + 1)}).join(known, on="slot", how="left").sort("slot")
     tones = tones.select(t=begun[0] + pl.col("slot") * (_SLOT_MS / 1e3), delay_ms="delay_ms")
     return Sound(tones.filter(~_inside(tones["t"].to_numpy(), silent)), table)

@@ -51,10 +51,10 @@ _RO_WB, _SCALE_WB = 129.0, 1.29
 
 
 def rating(it: EModelInputs) -> float:
-    """Return the transmission rating factor R (G.107, 7.1): 93.2 by default, 0 at worst; it may be negative."""
+    """Return the transmission rating factor R (G.107, 7.1): 93.2 by default, 0 at worst, below which MOS is 1."""
     noise = _noise(it)
     ratio = 15 - 1.5 * (it.slr + noise)
-    return ratio - _simultaneous(it, ratio, noise) - _delay(it, ratio, noise) - equipment(it) + it.a
+    return max(0.0, ratio - _simultaneous(it, ratio, noise) - _delay(it, ratio, noise) - equipment(it) + it.a)
 
 
 def mos(r: float) -> float:
@@ -67,11 +67,11 @@ def mos(r: float) -> float:
 def wideband_rating(it: EModelInputs) -> float:
     """Return R of wideband speech without talker echo (G.107.1, eq. 7-1 to 7-4 and 7-11 to 7-15): 128.8 by default.
 
-    It uses `ta_ms`, `tr_ms`, `wepl`, `ie`, `bpl`, `ppl` and `a`; bursts of loss count as random loss (eq. 7-15). `ie`
-    and `bpl` are those of G.113 for wideband. R of both models cannot be compared.
+    It is at least 0. It uses `ta_ms`, `tr_ms`, `wepl`, `ie`, `bpl`, `ppl` and `a`; bursts of loss count as random loss
+    (eq. 7-15). `ie` and `bpl` are those of G.113 for wideband. R of both models cannot be compared.
     """
     delay = _listener_echo(it, _RO_WB) + _SCALE_WB * _absolute(it.ta_ms)
-    return _RO_WB - delay - equipment(replace(it, burst_r=1)) + it.a
+    return max(0.0, _RO_WB - delay - equipment(replace(it, burst_r=1)) + it.a)
 
 
 def wideband_mos(r: float) -> float:
@@ -85,12 +85,14 @@ def equipment(it: EModelInputs) -> float:
 
 
 def burst_ratio(lost: Sequence[bool]) -> float:
-    """Return the mean length of bursts of loss, over that of random loss of the same share (G.107, 7.5); at least 1."""
+    """Return the mean length of bursts of loss, over that of random loss of the same share (G.107, 7.5).
+
+    From 1 to 2, the range that table 2 permits. It permits 20 % of loss; where more is lost, the random loss is that of
+    20 %, since its bursts have no length at 100 %.
+    """
     count = sum(lost)
     bursts = sum(here and not before for before, here in zip([False, *lost[:-1]], lost, strict=True))
-    if not count or count == len(lost):
-        return 1.0
-    return max(1.0, count / bursts * (1 - count / len(lost)))
+    return min(2.0, max(1.0, count / bursts * max(0.8, 1 - count / len(lost)))) if count else 1.0
 
 
 def _sum(*levels_db: float) -> float:

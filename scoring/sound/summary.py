@@ -44,18 +44,17 @@ def sound_fields(sound: Sound, pictures: pl.DataFrame | None, windows: Sequence[
         "ear_interactive": (delay <= INTERACTIVE_MS).sum() / spoken.height,
         "ear_in_time": (delay <= IN_TIME_MS).sum() / spoken.height,
     }
-    if heard.height:
-        inputs = {
-            "ta_ms": float(heard["delay_ms"].mean()),  # type: ignore[arg-type]
-            "ppl": 100 * float(lost.mean()),  # type: ignore[arg-type]
-            "burst_r": burst_ratio(lost.to_list()),
-            "ie": IE,
-            "bpl": BPL,
-        }
-        r = rating(EModelInputs(**inputs))
-        wide = wideband_rating(EModelInputs(**{**inputs, "ie": IE_WB, "bpl": BPL_WB}))
-        values |= {"r_factor": r, "mos_cqe": mos(r), "e_model": inputs}
-        values |= {"r_factor_wb": wide, "mos_cqe_wb": wideband_mos(wide)}
+    inputs = {
+        "ta_ms": float(heard["delay_ms"].mean() or 0.0),  # type: ignore[arg-type]
+        "ppl": 100 * float(lost.mean()),  # type: ignore[arg-type]
+        "burst_r": burst_ratio(lost.to_list()),
+        "ie": IE,
+        "bpl": BPL,
+    }
+    r = rating(EModelInputs(**inputs))
+    wide = wideband_rating(EModelInputs(**{**inputs, "ie": IE_WB, "bpl": BPL_WB}))
+    values |= {"r_factor": r, "mos_cqe": mos(r), "e_model": inputs}
+    values |= {"r_factor_wb": wide, "mos_cqe_wb": wideband_mos(wide)}
     if pictures is not None:
         values |= _lip_sync(heard, latency.within(pictures, list(windows)))
     return values

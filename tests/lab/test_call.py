@@ -28,7 +28,7 @@ def median(screen: Path, camera: Path, told: dict[str, Any]) -> float:
     begun, clip = json.loads((screen / "screen.json").read_text())["start"], told["clip"]
     log = glass_to_glass.camera_log(map(json.loads, (camera / "player.jsonl").open()), clip["frames"])
     recording = frames.read_recording(screen / "screen.mp4", begun)
-    delays = glass_to_glass.frame_delays(glass_to_glass.shown_frames(recording, log, clip["frames"] / clip["fps"]))
+    delays = glass_to_glass.frame_delays(glass_to_glass.shown_frames(recording, log, clip["frames"], clip["fps"]))
     found = latency.percentile(latency.within(delays, [told["window"]]), 50, "delay_ms")
     assert found is not None
     return found

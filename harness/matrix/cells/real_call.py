@@ -24,6 +24,7 @@ from sojourn.scoring.gates.calls import call_feedback, media
 from sojourn.scoring.packets import per_flow
 from sojourn.scoring.packets.pcapng import CE
 from sojourn.scoring.packets.sojourn import crossings
+from sojourn.scoring.picture.frames import UNREAD
 from sojourn.scoring.picture.glass_to_glass import camera_log, frame_delays, shown_frames
 from sojourn.scoring.schema.columns import ESTIMATES, NETEQ, TALKS, TONES
 from sojourn.scoring.sound.ear import SOUND, TONE_S, Sound, ear
@@ -122,16 +123,18 @@ def crossed(
 def pictures(logs: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: float) -> pl.DataFrame:
     """Return the rows of PICTURES of the frames that the cameras captured within `seconds` s from `t0` (Unix s) on.
 
-    `logs` have the lines of both ends' player.jsonl, of the server's first, which sends down.
+    `logs` have the lines of both ends' player.jsonl, of the server's first, which sends down. The last frame that an
+    end received is its picture until the end of the cell.
     """
     parts, ends = [], list(logs.values())
     for n, (sends, receives) in enumerate((ends, reversed(ends))):
         camera = camera_log(sends, FRAMES)
-        came = [entry for line in receives if line.get("event") == "delivered" for entry in line["detail"]]
-        delivered = pl.DataFrame(
-            [(at / 1e3, number) for number, _, at in came], {"t": pl.Float64, "frame": pl.Int64}, orient="row"
-        )
-        delays = frame_delays(shown_frames(delivered, camera, FRAMES / FPS), camera, on_change=True)
+        entries = (entry for line in receives if line.get("event") == "delivered" for entry in line["detail"])
+        came = [(at / 1e3, number) for number, _, at in entries] or [(t0, UNREAD)]
+        if came[-1][0] < t0 + seconds:
+            came.append((t0 + seconds, came[-1][1]))
+        delivered = pl.DataFrame(came, {"t": pl.Float64, "frame": pl.Int64}, orient="row")
+        delays = frame_delays(shown_frames(delivered, camera, FRAMES, FPS), camera, on_change=True)
         parts.append(
             delays.select(
                 (pl.col("t") - t0).round(6).alias("t_s"),
@@ -198,8 +201,8 @@ def tones(heard: Sequence[Sound | None], t0: float, seconds: float) -> pl.DataFr
         begun = sound.tones["t"][0]
         gaps = (
             sound.ear.group_by(tone=((pl.col("t") - begun) / TONE_S).floor().cast(pl.Int64))
-            .agg(gap_ms=pl.col("gap").sum().cast(pl.Float64))
-            .drop_nulls()
+            .agg(gap_ms=pl.when(pl.col("gap").count() > 0).then(pl.col("gap").sum()).cast(pl.Float64))
+            .drop_nulls()  # the speaker's pauses
         )
         spoken = sound.tones.with_columns(tone=((pl.col("t") - begun) / TONE_S).round().cast(pl.Int64))
         parts.append(

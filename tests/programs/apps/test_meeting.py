@@ -434,7 +434,7 @@ def check_recording(run: Path, facts: dict[str, Any], began: float, now: float) 
     camera = glass_to_glass.camera_log(map(json.loads, (run / "player.jsonl").open()), facts["clip"]["frames"])
     assert set(camera["number"]) <= set(range(facts["clip"]["frames"]))
     delays = glass_to_glass.frame_delays(
-        glass_to_glass.shown_frames(inside, camera, facts["clip"]["frames"] / facts["clip"]["fps"])
+        glass_to_glass.shown_frames(inside, camera, facts["clip"]["frames"], facts["clip"]["fps"])
     )
     assert 0 < delays["delay_ms"].median() < 500  # type: ignore[operator]
 

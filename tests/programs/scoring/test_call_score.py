@@ -190,3 +190,17 @@ def test_a_call_that_lost_its_sound_is_invalid_and_one_that_had_none_has_no_fiel
     del lab["call"]["sound"]
     (heard / "lab.json").write_text(json.dumps(lab))
     assert "ear_" not in score_run(heard).model_dump_json()
+
+
+def test_a_call_that_is_late_alone_or_hears_nothing_has_no_baseline(heard: Path) -> None:
+    def reason() -> str:
+        return next(gate for gate in score_run(heard).validity.gates if gate.code == "solo-baseline").reason
+
+    assert "in time" not in reason()
+    write_flac(spoken(23.0) * 0, heard / "sound.flac")
+    lines = list(map(json.loads, (file := heard / "far/player.jsonl").read_text().splitlines()))
+    for line in lines:
+        if line.get("event") == "camera":
+            line["detail"] = [[n, at, ms - 400] for n, at, ms in line["detail"]]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "0 % of frames in time, 0 % of sound in time" in reason()

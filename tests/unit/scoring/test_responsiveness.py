@@ -33,8 +33,16 @@ def test_a_window_has_the_probes_that_began_in_it() -> None:
 
 
 def test_unanswered_probes_count_in_their_share_alone() -> None:
-    fields = foreign_fields(frame([line(1, 20, 20, 20), line(2, 20, 20), line(3), line(4, 20)]))
-    assert fields["foreign_rpm"] == 3000 and fields["foreign_answered_share"] == 0.25
+    fields = foreign_fields(frame([line(1, 20, 20, 20), line(2, 20, 20), line(3), line(4, 20), line(5, 20, 20, 20)]))
+    assert fields["foreign_rpm"] == 3000 and fields["foreign_answered_share"] == 0.4
+
+
+def test_probes_under_way_at_the_end_are_not_unanswered() -> None:
+    """The slowest answered one took 1.5 s: those of the last 1.5 s could still have been answered."""
+    slow = line(1, 500, 500, 500)
+    fields = foreign_fields(frame([slow, line(2, 20, 20, 20), line(8), line(9, 20), line(10)]))
+    assert fields["foreign_answered_share"] == pytest.approx(2 / 3)
+    assert foreign_fields(latency.within(frame([slow, *map(line, range(5, 11))]), [(5, 11)]))["foreign_rpm"] == 0
 
 
 def test_nothing_answered_is_no_responsiveness_and_nothing_sent_is_no_figure() -> None:

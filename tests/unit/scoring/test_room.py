@@ -11,6 +11,7 @@ import pytest
 from sojourn.scoring.baseline import solo
 from sojourn.scoring.evidence import RecordedPhase, Setting, needed
 from sojourn.scoring.gates.calls import room_complete
+from sojourn.scoring.picture.freezes import Freeze
 from sojourn.scoring.picture.rendition import Segment
 from sojourn.scoring.picture.shown import Picture
 from sojourn.scoring.room import first_picture_s, layer_steps, rate_mbps, received, speaking
@@ -47,7 +48,8 @@ def test_layers_fall_after_a_step_and_climb_after_the_next() -> None:
         ([Segment(90, 122, 720), Segment(122, 160, 360)], inf),
         ([Segment(90, 122, 720), Segment(122, 157, 360), Segment(157, 160, 720)], inf),  # too late to say
         ([Segment(90, 122, 720), Segment(122, 145, 360), Segment(145, 148, 720), Segment(148, 160, 360)], inf),
-        ([Segment(90, 122, 720), Segment(122, 143, 360), Segment(143, 150, 720), Segment(150, 160, 360)], 3),
+        ([Segment(90, 122, 720), Segment(122, 142, 360), Segment(142, 153, 720), Segment(153, 160, 360)], 2),
+        ([Segment(90, 122, 720), Segment(122, 142, 360), Segment(142, 149, 720), Segment(149, 160, 360)], inf),
         ([Segment(90, 160, 720)], 0),
     ],
 )
@@ -55,6 +57,13 @@ def test_a_dip_is_over_when_the_picture_is_back_at_its_height_and_keeps_it(
     segments: list[Segment], recovery_s: float
 ) -> None:
     _, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8)), Picture(segments=segments), "down")
+    assert climb.recovery_s == recovery_s
+
+
+@pytest.mark.parametrize(("stalled_s", "recovery_s"), [(25, 7), (28, 10), (29, inf)])
+def test_a_picture_that_stands_still_is_not_back(stalled_s: float, recovery_s: float) -> None:
+    seen = Picture(segments=[Segment(90, 160, 720)], stalls=[Freeze(122, stalled_s, "stall", False)])
+    _, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8)), seen, "down")
     assert climb.recovery_s == recovery_s
 
 

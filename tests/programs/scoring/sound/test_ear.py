@@ -13,6 +13,7 @@ import pytest
 from sojourn.scoring.picture.recording import RecordingError
 from sojourn.scoring.sound.ear import SOUND, Sound, ear
 from sojourn.scoring.sound.heard import MS, Samples
+from sojourn.scoring.sound.summary import sound_fields
 from tests.sound import ear_line, mouth_line, spoken, write_flac
 
 T, PLACE_S, DELAY_S = 1.79e9, 90.0, 0.075  # the loop begins again at 92.16 s
@@ -48,6 +49,16 @@ def test_a_lost_part_is_never_heard_and_what_comes_after_a_pause_is_late(tmp_pat
     assert lost.height == pytest.approx(5, abs=1) and lost["t"][0] == pytest.approx(T + 2, abs=0.021)
     last = heard.tones.filter(pl.col("t") > T + 4.05)
     assert (last["delay_ms"] - (DELAY_S + 0.3) * 1e3).abs().max() < 0.1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("silent_s", [3, 10])
+def test_sound_that_comes_late_or_never_is_lost(tmp_path: Path, silent_s: float) -> None:
+    said = spoken(10, PLACE_S)
+    said[: round(silent_s * 1e3) * MS] = 0
+    heard = listened(tmp_path, np.concatenate([quiet(1), said]))
+    assert heard.tones["t"][0] == pytest.approx(T, abs=0.021)
+    lost = sound_fields(heard, None, [(T + 1, T + 5)])
+    assert lost["ear_loss"] == pytest.approx(min(silent_s - 1, 4) / 4, abs=0.01) and "r_factor" in lost
 
 
 @pytest.mark.parametrize("shortened_s", [0, 0.2])

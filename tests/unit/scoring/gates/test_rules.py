@@ -131,9 +131,14 @@ def test_covers() -> None:
         ({"clip_fps": None, "changes": None}, "changes of rendition not recorded"),
         ({"share": 0.81}, ""),
         ({"share": 0.79}, "79 % in one rendition"),
+        ({"in_time": {"% of frames in time": 0.51, "% of sound in time": 0.98}}, ""),
+        (
+            {"in_time": {"% of frames in time": 0.02, "% of sound in time": None}},
+            "2 % of frames in time, % of sound in time not recorded",
+        ),
     ],
 )
-def test_a_disturbed_baseline_is_named(change: dict[str, float | None], reason: str) -> None:
+def test_a_disturbed_baseline_is_named(change: dict[str, object], reason: str) -> None:
     good = {"clip_fps": 30, "stalls": 0, "fps": 28.6, "mbps": 2.4, "changes": 0}
     found = undisturbed("solo-baseline", **(good | change), limits=LIMITS)  # type: ignore[arg-type]
     assert found.reason == (f"solo baseline: the baseline is disturbed: {reason}" if reason else "")

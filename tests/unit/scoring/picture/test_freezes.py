@@ -91,6 +91,15 @@ def test_an_unread_grab_hides_no_freeze_in_which_frames_were_skipped() -> None:
         assert found.onset == pytest.approx(5, abs=0.034) and found.length == pytest.approx(2, abs=0.06), unread
 
 
+def test_an_unread_picture_hides_no_freeze_of_itself() -> None:
+    """A recorder of changes grabs the picture that stands still for 2 s when it appears, and every 0.5 s from then."""
+    before, after = ([(n / 31, n) for n in numbers] for numbers in (range(60), range(122, 200)))
+    still = [(60 / 31 + n / 2, None) for n in range(4)]
+    t, frame = (pl.Series(column) for column in zip(*before, *still, *after, strict=True))
+    (found,) = freezes.stalls(freezes.displayed(t, frame, 31))
+    assert found.onset == pytest.approx(59 / 31) and found.length == pytest.approx(2, abs=0.15) and found.uncertain
+
+
 def test_nothing_read_gives_nothing() -> None:
     empty = freezes.displayed(pl.Series([0.0, 1.0]), pl.Series([None, None], dtype=pl.Int64))
     assert empty.is_empty() and freezes.stalls(empty) == []

@@ -38,6 +38,8 @@ def test_the_height_of_a_tile_is_that_of_its_own_frames() -> None:
     assert segments(lines, 2) == [Segment(1, 3, 180), Segment(3, 9, 720)]
     assert segments(lines, 3) == [Segment(2, 9, 180)]
     assert segments(lines, 4) == []
+    taken = [line(1, 2, 720), line(4, 2, 0), line(6, 2, 720), {"t": 9.0, "playing": True}]
+    assert segments(taken, 2) == [Segment(1, 4, 720), Segment(4, 6, 0), Segment(6, 9, 720)]
 
 
 def test_the_height_of_a_room_is_the_mean_of_its_tiles_once_all_are_there() -> None:
@@ -45,6 +47,8 @@ def test_the_height_of_a_room_is_the_mean_of_its_tiles_once_all_are_there() -> N
     other = [Segment(2, 7, 360), Segment(7, 10, 720)]
     assert mean_segments([one, other]) == [Segment(2, 5, 270), Segment(5, 7, 540), Segment(7, 10, 720)]
     assert mean_segments([one, []]) == []
+    gone = [Segment(0, 4, 720), Segment(4, 10, 0)]
+    assert mean_segments([gone, gone]) == gone
 
 
 def test_a_room_stands_still_while_any_tile_does() -> None:

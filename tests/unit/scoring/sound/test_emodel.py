@@ -58,5 +58,14 @@ def test_wideband_speech_has_a_longer_scale() -> None:
 
 def test_bursts_are_told_from_random_loss() -> None:
     assert burst_ratio([False, True] * 50) == 1.0
-    assert burst_ratio([True] * 10 + [False] * 90) == pytest.approx(9.0)
-    assert burst_ratio([False] * 10) == burst_ratio([True] * 3) == 1.0
+    assert burst_ratio([True, True, False, True] + [False] * 12) == pytest.approx(3 / 2 * 13 / 16)
+    assert burst_ratio([True] * 10 + [False] * 90) == 2.0, "as much as the model permits"
+    assert burst_ratio([False] * 10) == 1.0
+
+
+def test_a_longer_outage_is_rated_no_better_and_none_is_below_zero() -> None:
+    losses = [[True] * lost + [False] * (100 - lost) for lost in range(101)]
+    inputs = [EModelInputs(ppl=sum(lost), bpl=25.1, burst_r=burst_ratio(lost)) for lost in losses]
+    for rated in ([rating(it) for it in inputs], [wideband_rating(it) for it in inputs]):
+        assert rated == sorted(rated, reverse=True) and min(rated) >= 0
+    assert rating(inputs[-1]) == 0 == wideband_rating(EModelInputs(ppl=100, bpl=4.9, ta_ms=5000))

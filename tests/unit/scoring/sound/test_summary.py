@@ -38,7 +38,13 @@ def test_the_rating_has_all_of_its_inputs_next_to_it() -> None:
     inputs = whole["e_model"]
     assert inputs["ppl"] == pytest.approx(10) and inputs["ta_ms"] == pytest.approx((50 * 50 + 20 * 300 + 20 * 500) / 90)
     assert first["r_factor_wb"] == pytest.approx(128.85, abs=0.01) and first["mos_cqe_wb"] > whole["mos_cqe_wb"] > 1
-    assert inputs["burst_r"] == pytest.approx(9) and whole["r_factor"] < 60 and 1 < whole["mos_cqe"] < 3.1
+    assert inputs["burst_r"] == 2 and whole["r_factor"] < 60 and 1 < whole["mos_cqe"] < 3.1
+
+
+def test_sound_of_which_nothing_is_heard_has_the_worst_rating() -> None:
+    none = sound_fields(SOUND, None, [(1.0, 1.2)])
+    assert (none["ear_loss"], none["r_factor"], none["mos_cqe"]) == (1, 0, 1)
+    assert none["r_factor_wb"] == pytest.approx(38.3, abs=0.1) and none["e_model"]["ta_ms"] == 0
 
 
 def test_lip_sync_is_the_lead_of_the_sound_over_the_picture() -> None:

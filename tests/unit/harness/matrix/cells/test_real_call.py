@@ -11,8 +11,10 @@ import polars as pl
 import pytest
 
 from sojourn.apps.standins.call.camera import FRAMES
-from sojourn.harness.matrix.cells.real_call import crossed, estimates, pictures, proven, seen_by_ends
+from sojourn.harness.matrix.cells.real_call import crossed, estimates, pictures, proven, seen_by_ends, tones
 from sojourn.scoring.packets.pcapng import CE, ECT1, NOT_ECT, SCHEMA, UDP
+from sojourn.scoring.sound.cell_tones import tone_scores
+from sojourn.scoring.sound.ear import Sound
 from sojourn.traffic.spec import Call
 
 T0, SECONDS = 1000.0, 10.0
@@ -93,10 +95,11 @@ def test_a_packet_is_in_the_bottleneck_from_one_capture_to_the_other_less_the_pa
     assert table["t_s"].max() <= SECONDS, "within the cell only"
 
 
-def test_a_picture_is_under_way_from_its_capture_until_the_other_page_has_it() -> None:
-    def frames(event: str, *seen: tuple[int, float]) -> dict[str, Any]:
-        return {"t": T0, "event": event, "detail": [[n % FRAMES, t * 1e6, (T0 + t) * 1e3] for n, t in seen]}
+def frames(event: str, *seen: tuple[int, float]) -> dict[str, Any]:
+    return {"t": T0, "event": event, "detail": [[n % FRAMES, t * 1e6, (T0 + t) * 1e3] for n, t in seen]}
 
+
+def test_a_picture_is_under_way_from_its_capture_until_the_other_page_has_it() -> None:
     taken = [(n, n / 31) for n in range(3 * FRAMES)]
     came = [(n, t + 0.05) for n, t in taken if n != 40]
     logs = {"server": [frames("camera", *taken)], "client": [frames("camera"), frames("delivered", *came)]}
@@ -106,3 +109,24 @@ def test_a_picture_is_under_way_from_its_capture_until_the_other_page_has_it() -
     assert lost["t_s"].to_list() == [pytest.approx(40 / 31, abs=1e-6)]
     assert table.drop_nulls()["delay_us"].to_list() == pytest.approx([50_000] * (table.height - 1), abs=1)
     assert table.height > 8 * 31
+
+
+@pytest.mark.parametrize("until_s", [4.0, -9.0])
+def test_a_picture_that_dies_loses_all_frames_until_the_end(until_s: float) -> None:
+    """Of the last 2 s nothing is known: what was captured then may be under way."""
+    taken = [(n, n / 31) for n in range(-31, 11 * 31)]
+    came = [(n, t + 0.05) for n, t in taken if t < until_s]
+    logs = {"server": [frames("camera", *taken)], "client": [frames("camera"), frames("delivered", *came)]}
+    lost = pictures(logs, T0, SECONDS).filter(pl.col("delay_us").is_null())["t_s"]
+    assert [lost.min(), lost.max()] == pytest.approx([max(0, until_s), SECONDS - 2], abs=1 / 31)
+    assert lost.len() == pytest.approx((SECONDS - 2 - max(0, until_s)) * 31, abs=2)
+
+
+def test_the_gaps_of_a_cells_sound_are_those_of_the_time_without_pauses() -> None:
+    """The speaker speaks in the first of every 2 s, and half of it is a gap."""
+    ms = [n / 1000 for n in range(8000)]
+    gaps = [None if t % 2 >= 1 else t % 2 >= 0.5 for t in ms]
+    ear = pl.DataFrame({"t": ms, "gap": gaps}).with_columns(pl.col("t") + T0, repeated=pl.lit(False))
+    spoken = pl.DataFrame({"t": [T0 + n / 50 for n in range(400)], "delay_ms": [40.0] * 400})
+    table = tones([Sound(spoken, ear), None], T0, SECONDS)
+    assert tone_scores(table, (0.0, 8.0))[0]["ear_gap_share"] == pytest.approx(0.5, abs=0.01)
