@@ -42,7 +42,7 @@ MATRIX = Matrix(
     expectations=(Expectation(metric="utilisation", low=0.9),),
     charts=(
         Chart(
-            title="Goodput by RTT, dualpi2 at 20 Mbit/s",
+            title="D_SS by RTT, dualpi2 at 20 Mbit/s",
             unit="Mbit/s",
             series={"Prague": "flows.0.d_ss_mbps", "CUBIC": "flows.1.d_ss_mbps"},
             cells={f"{rtt:g} ms": name(20, rtt) for rtt in RTTS},

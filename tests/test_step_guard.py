@@ -43,7 +43,7 @@ MATRIX = Matrix(
     expectations=(Expectation(metric="utilisation", low=0.85),),
     charts=(
         Chart(
-            title="Goodput at 10 Mbit/s, by min_qlen_step",
+            title="D_SS at 10 Mbit/s, by min_qlen_step",
             unit="Mbit/s",
             series={"Prague": "flows.0.d_ss_mbps", "CUBIC": "flows.1.d_ss_mbps"},
             cells={str(guard): name(10, guard) for guard in GUARDS},

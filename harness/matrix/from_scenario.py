@@ -77,7 +77,7 @@ def _charts(cells: dict[str, str], flows: int, probes: Sequence[str]) -> Iterato
         return
     if flows <= _MOST_FLOWS:
         rates = {f"flow {n + 1}": f"flows.{n}.d_ss_mbps" for n in range(flows)}
-        yield Chart(title="Delivery rate", unit="Mbit/s", series=rates, cells=cells)
+        yield Chart(title="D_SS", unit="Mbit/s", series=rates, cells=cells)
     delays = {name: f"probes.{n}.p99_ms" for n, name in enumerate(probes)}
     yield Chart(title="Round-trip time of the probes, P99", unit="ms", series=delays, cells=cells)
 

@@ -55,7 +55,7 @@ def columns() -> Iterator[Column]:
 def charts(senders: Iterable[str]) -> Iterator[Chart]:
     for mbps, queue in product(RATES, QUEUES):
         yield Chart(
-            title=f"{mbps} Mbit/s, {queue}: media",
+            title=f"{mbps} Mbit/s, {QUEUES[queue]}: media",
             unit="Mbit/s",
             series={who: f"media.{n}.mbps" for n, who in enumerate(PHASES)},
             cells={sender: name(sender, queue, mbps) for sender in senders},

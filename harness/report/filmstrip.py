@@ -71,9 +71,10 @@ def moments(view: RunSeries) -> list[Moment]:
         for frozen in view.frozen
         for words, least in [("stall", _STALL) if frozen.kind == "stall" else ("freeze", _FREEZE)]
     ]
+    highest = max((height for *_, height in view.quality), default=1)
     for (_, at, before), (_, _, after) in pairwise(view.quality):
         if after < before:
-            found.append(Moment(at + 0.5, f"falls to {after}p", _FALL + (before - after) / before))
+            found.append(Moment(at + 0.5, f"falls to {after}p", _FALL + 1 - after / highest))
     for phase in view.phases:
         delays = [
             (ms, t)

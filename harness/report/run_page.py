@@ -95,6 +95,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     screen = stored_object(run / "screen.json")
     offset = screen.get("start", scores.t0) - scores.t0
     probes = [(name, _probe_curves(curves)) for name, curves in view.ccdfs]
+    all_probes = [points for _, curves in probes for *_, points in curves]
     waits = _plotted(scores, scores.sojourn_ccdf)
     frames = _plotted(scores, scores.frame_ccdf)
     service = str(stored_object(run / "options.json").get("service", ""))
@@ -127,7 +128,9 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
             {
                 "name": name,
                 "key": _key(curves),
-                "svg": Markup(ccdf_plot(curves, f"CCDF of the probe's round-trip time{name and f' ({name})'}")),
+                "svg": Markup(
+                    ccdf_plot(curves, f"CCDF of the probe's round-trip time{name and f' ({name})'}", others=all_probes)
+                ),
             }
             for name, curves in probes
             if curves

@@ -254,15 +254,21 @@ def ccdf_plot(
     axis: str = "round-trip time of the probe (ms)",
     upwards: str = "",
     size: tuple[float, float] = (_WIDTH, 360.0),
+    others: Sequence[Points] = (),
 ) -> str:
     """Return a CCDF: share of samples above x in percent (logarithmic, down to `floor`) against x in ms.
 
     `curves` are (name, css class, points (x, percent)). A curve that ends above `floor` continues to the edge: the
     rest was lost. With `upwards`, the name of the share, the plot has its key. `size` is width and height in px.
+    The axis also reaches over `others`: plots below each other can be compared.
     """
-    shown = [[(at, share) for at, share in points if share is not None and share >= floor] for *_, points in curves]
+
+    def visible(points: Points) -> list[tuple[float, float]]:
+        return [(at, share) for at, share in points if share is not None and share >= floor]
+
+    shown = [visible(points) for *_, points in curves]
     endless = [bool(points) and (points[-1][1] or 0) >= floor for *_, points in curves]
-    xs = [at for points in shown for at, _ in points] or [0.0, 1.0]
+    xs = [at for points in (*shown, *map(visible, others)) for at, _ in points] or [0.0, 1.0]
     lo, hi = min(xs), max(xs)
     lo, hi = max(0.0, lo - 0.04 * (hi - lo)), hi + 0.04 * (hi - lo) + 0.1
     width, height = size

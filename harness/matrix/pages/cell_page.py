@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a cell: its scores, and for each seed delivery rate and TCP RTT over time."""
+"""The page of a cell: its scores, and for each seed goodput and TCP RTT over time."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _headline(cell: Cell, runs: Mapping[int, Mapping[str, Any]]) -> str:
         for n, probe in enumerate(cell.probes)
         if n < _NAMED and (given := of("probes", n, "p99_ms"))
     ]
-    said = [f"Delivery rate in Mbit/s: {', '.join(rates)}"] if rates else []
+    said = [f"D_SS in Mbit/s: {', '.join(rates)}"] if rates else []
     said += [f"P99 of the probes in ms: {', '.join(delays)}"] if delays else []
     return f"{'; '.join(said)}. {sureness(len(runs), None)}" if said else ""
 
@@ -281,7 +281,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
         largest = max((y for points in rtts.values() for _, y in points if y is not None), default=1.0)
         top = max((y for points in rates.values() for _, y in points if y is not None), default=1.0)
         panels = [
-            Panel("delivery rate (Mbit/s)", 200, top * 1.05),
+            Panel("goodput (Mbit/s)", 200, top * 1.05),
             Panel(f"TCP RTT, fixed scale (ms, {FIXED_RTT_MS:g} at the top)", 150, FIXED_RTT_MS),
             Panel("TCP RTT, free scale (ms)", 150, largest * 1.05),
         ]
@@ -289,14 +289,14 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
             panel.lines = [Line(kinds[n], curve, names[n]) for n, curve in points.items()]
         # A flow that is not TCP has no TCP RTT.
         panels = [panel for panel in panels if any(y is not None for line in panel.lines for _, y in line.points)]
-        svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"delivery rate and RTT, seed {seed}", axis="time (s)")
+        svg = time_plot(panels, [("", "solo", 0, cell.seconds)], f"goodput and RTT, seed {seed}", axis="time (s)")
         plots.append(
             {
-                "title": f"Delivery rate and TCP RTT, seed {seed}",
+                "title": f"Goodput and TCP RTT, seed {seed}",
                 "key": key,
                 "svg": Markup(svg),
-                "note": f"Rate: payload received in {cell.seconds / _POINTS:.2g} s. RTT: the largest smoothed RTT of "
-                "the sender in that time.",
+                "note": f"Goodput: payload received in {cell.seconds / _POINTS:.2g} s. RTT: the sender's largest "
+                "smoothed RTT in that time.",
             }
         )
     if (run / "packets.csv").exists() and scores.get("packets"):

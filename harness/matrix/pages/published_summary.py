@@ -130,7 +130,7 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
         f"Of {len(counted)} independent published figures **{counts['agrees']} agree** ({fitted} of them *fitted*), "
-        f"{counts['disagrees']} disagree for a known cause, **{counts['unexplained']} are unexplained**, "
+        f"{counts['disagrees']} disagree for a stated cause, **{counts['unexplained']} are unexplained**, "
         f"{counts['not run']} {'has' if counts['not run'] == 1 else 'have'} not run."
     )
     lines += [

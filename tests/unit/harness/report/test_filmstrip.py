@@ -27,6 +27,12 @@ def test_without_a_stall_the_peak_of_delay_is_the_worst(scores: Scores, tmp_path
     assert max(moments(view), key=lambda it: it.weight).words == "delay 90 ms"
 
 
+def test_the_lowest_picture_is_worse_than_a_larger_step(scores: Scores, tmp_path: Path) -> None:
+    view = run_series(scores.model_copy(update={"freezes": [], "renditions": []}), tmp_path)
+    view.quality[:] = [(0, 16, 2160), (16, 19, 1080), (19, 22, 720), (22, 30, 2160)]
+    assert max(moments(view), key=lambda it: it.weight).words == "falls to 720p"
+
+
 def test_pictures_are_removed_and_nothing_else() -> None:
     page = '<img src="data:image/jpeg;base64,AAB/+="><a href="data:text/html;base64,AA==">"data:image/jpeg;base64,<b>"'
     assert without_pictures(page) == page.replace("data:image/jpeg;base64,AAB/+=", "data:,")

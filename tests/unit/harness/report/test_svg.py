@@ -77,6 +77,12 @@ def test_an_axis_has_a_value_other_than_zero(top: float) -> None:
     assert drawn[-1] == "0" and len(drawn) > 1 and float(drawn[0]) <= top
 
 
+def test_the_axis_of_a_ccdf_reaches_over_the_plots_below_it() -> None:
+    short, long = [(20.0, 100.0), (21.0, 1.0)], [(20.0, 100.0), (75.0, 1.0)]
+    assert 'data-hi="21' in ccdf_plot([("L", "solo", short)], "L")
+    assert 'data-hi="77' in ccdf_plot([("L", "solo", short)], "L", others=[short, long])
+
+
 def test_a_ccdf_leaves_out_what_lies_below_its_floor() -> None:
     svg = parsed(ccdf_plot([("prague", "c1", [(20, 100), (25, 10), (30, 0.1), (90, 0.0)])], "rtt"))
     line = svg.find("s:path[@class='line c1']", NS)

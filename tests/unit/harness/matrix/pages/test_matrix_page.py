@@ -274,7 +274,7 @@ def test_the_page_of_a_cell_begins_with_what_happened_and_links_to_the_files_tha
     matrix_page.write(results(MATRIX, folder, INPUTS))
     page = run_folder(folder, MATRIX.cells[0], 1).parent / "cell.html"
     text = page.read_text()
-    assert "Delivery rate in Mbit/s: Prague 40.20, CUBIC 2.00; P99 of the probes in ms: Not-ECT " in text
+    assert "D_SS in Mbit/s: Prague 40.20, CUBIC 2.00; P99 of the probes in ms: Not-ECT " in text
     assert "2 runs, 5 needed for a result." in text
     assert all(f'href="seed-{seed}/{name}"' in text for seed in (1, 2) for name in ("flows.csv", "manifest.json"))
     assert "packets.csv" not in text and broken_links(page) == []
@@ -460,7 +460,7 @@ def test_every_cell_has_a_page_that_the_report_links(folder: Path) -> None:
         assert f'href="{link}"' in page
         assert cell.name.replace("<1>", "&lt;1&gt;") in (folder / link).read_text()
     near = (cell_folder(folder, MATRIX.cells[0]) / "cell.html").read_text()
-    assert near.count("Delivery rate and TCP RTT, seed") == 2
+    assert near.count("Goodput and TCP RTT, seed") == 2
     assert "fixed scale" in near and "Queue delay, seed 1" in near
 
 
