@@ -34,6 +34,15 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
+def of_name(processes: Iterable[psutil.Process], *names: str) -> list[psutil.Process]:
+    """Return those of the processes that have one of the names, without those that end as they are looked at."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            found += [process] if process.name() in names else []
+    return found
+
+
 def peak_mb() -> int:
     """The most memory that this program has held, MB.
 

@@ -23,6 +23,7 @@ from sojourn.harness.store.manifest import PARTIAL
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.tables import TABLES
+from tests.processes import of_name, outliving
 
 pytestmark = pytest.mark.lab
 
@@ -77,14 +78,14 @@ def test_it_has_no_film(screening_run: Path, tmp_path: Path) -> None:
 def test_a_map_that_was_stopped_goes_on_where_it_was(screening_run: Path, results: Path) -> None:
     stopped = start(results, "rtt=10ms,40ms")
     tree, deadline = psutil.Process(stopped.pid), time.monotonic() + 600
-    while not list(results.glob(f"*{PARTIAL}")) or not any(it.name() == "linux" for it in tree.children(True)):
+    while not list(results.glob(f"*{PARTIAL}")) or not of_name(tree.children(True), "linux"):
         assert time.monotonic() < deadline and stopped.poll() is None, stopped.communicate()[0]
         time.sleep(0.1)
     running = tree.children(recursive=True)
     stopped.send_signal(signal.SIGTERM)
     said, _ = stopped.communicate(timeout=120)
     assert stopped.returncode == 128 + signal.SIGTERM, said
-    assert not psutil.wait_procs(running, timeout=5)[1] and RunStore(results).runs() == [screening_run]
+    assert not outliving(running) and RunStore(results).runs() == [screening_run]
     resumed = start(results, "rtt=10ms,40ms")
     said, _ = resumed.communicate(timeout=1200)
     assert resumed.returncode == 0, said

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
+from tests.processes import of_name, outliving
 from tests.tiers import first
 
 pytestmark = pytest.mark.lab
@@ -53,14 +54,14 @@ def test_an_interrupted_matrix_leaves_no_guest_and_resumes(tmp_path: Path, how: 
     process = matrix(tmp_path, *arguments)
     tree = psutil.Process(process.pid)
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("s6/*/seed-1")) or not any(it.name() == "linux" for it in tree.children(True)):
+    while not list(tmp_path.glob("s6/*/seed-1")) or not of_name(tree.children(True), "linux"):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
     children = tree.children(recursive=True)
     process.send_signal(how)
     process.communicate(timeout=30)
     assert process.returncode != 0
-    assert not psutil.wait_procs(children, timeout=5)[1]
+    assert not outliving(children)
     finished = list(tmp_path.glob(f"s6/*/seed-1/{MANIFEST}"))
     assert finished
     assert how == signal.SIGKILL or not list(tmp_path.rglob(f"*{PARTIAL}"))

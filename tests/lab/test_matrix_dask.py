@@ -34,7 +34,7 @@ from sojourn.harness.store.manifest import read_manifest
 from sojourn.scoring.schema.files import RAW
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.spec import Call, Flow
-from tests.processes import outliving
+from tests.processes import of_name, outliving
 from tests.refusals import refusal
 from tests.tiers import first
 
@@ -106,7 +106,7 @@ def at_work(workers: list[psutil.Process]) -> list[psutil.Process]:
     while time.monotonic() < deadline:
         for worker in workers:
             programs = worker.children(recursive=True)  # of a preparation too, before any guest
-            if any(program.name() == "linux" for program in programs):
+            if of_name(programs, "linux"):
                 return [worker, *programs]
     pytest.fail("no guest runs on any worker")
 

@@ -23,6 +23,7 @@ from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.scoring.picture.recording import frame_times
+from tests.processes import outliving
 from tests.refusals import refusal
 from tests.tiers import first
 
@@ -76,7 +77,7 @@ def test_what_was_recorded_is_kept_and_nothing_runs_on(
     finally:
         process.kill()
     assert process.returncode in codes and says in said and "Traceback" not in said, said
-    assert psutil.wait_procs(running, timeout=5)[1] == []
+    assert not outliving(running)
     (run,) = tmp_path.iterdir()
     manifest = read_manifest(run)
     assert run.suffix == PARTIAL and manifest.status == "interrupted" and not (run / "manifest.json.new").exists()

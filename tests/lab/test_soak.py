@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
-import psutil
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
@@ -24,6 +23,7 @@ from sojourn.harness.store.manifest import PARTIAL
 from sojourn.scoring.schema.scores import SCORES
 from tests.hidden import REAL_TIME, path_without
 from tests.lab.real_time.test_virtual import host_state
+from tests.processes import outliving
 
 pytestmark = pytest.mark.lab
 
@@ -97,7 +97,7 @@ def test_a_killed_soak_goes_on(tmp_path: Path, scratch: Path) -> None:
     running, recorded = leaks.marked(str(folder.path)), set(folder.path.glob(f"*{PARTIAL}/*"))
     process.kill()
     process.communicate()
-    assert len(running) > 10 and psutil.wait_procs(running, timeout=5)[1] == []
+    assert len(running) > 10 and not outliving(running)
 
     process = start(tmp_path, path=path)
     said, _ = process.communicate(timeout=1200)

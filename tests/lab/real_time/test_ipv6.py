@@ -48,6 +48,7 @@ def carried(run: Path) -> None:
     assert addresses["client"] == "fd42:1::10" and scores.lab["ip_version"] == 6
 
 
+@pytest.mark.nightly  # a player in real time, next to other tests; by day test_game.py has a main job over IPv6
 def test_the_virtual_lab_over_ipv6(tmp_path: Path) -> None:
     told = run_main_job(
         tmp_path,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from sojourn.traffic.spec import Flow
 from sojourn.traffic.tunnel import Kind
 from tests.lab.test_matrix import matrix
 from tests.lab.test_simulated_cell import PAIR, scored
+from tests.processes import of_name
 from tests.refusals import refusal
 
 pytestmark = pytest.mark.lab
@@ -98,7 +98,7 @@ def test_a_run_that_is_stopped_undoes_everything(lab: Lab, tmp_path: Path) -> No
     assert not thread.is_alive() and "stopped" in str(failures[0])
     for place in (lab.sender, lab.receiver, lab.server, lab.client):
         assert "iperf3" not in place.run(["ps", "-e"])
-    assert not [child for child in psutil.Process(os.getpid()).children(True) if child.name() in ("dumpcap", "irtt")]
+    assert not of_name(psutil.Process().children(recursive=True), "dumpcap", "irtt")
 
 
 @pytest.mark.nightly

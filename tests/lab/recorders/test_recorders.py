@@ -29,6 +29,7 @@ from sojourn.scoring.picture.recording import frame_times
 from tests.lab.inside import run_inside
 from tests.lab.recorders import recorders_inside
 from tests.lab.recorders.recorders_inside import PAGE, SIZE
+from tests.processes import of_name
 
 pytestmark = pytest.mark.lab
 
@@ -114,7 +115,7 @@ def test_obs_that_dies_is_told_and_leaves_what_it_recorded(display: str, tmp_pat
     recorder = ObsRecorder.start(display, tmp_path, size=SIZE)
     try:
         wait_for(lambda: (tmp_path / "screen.progress").read_text().count("lagged") >= 2)
-        (studio,) = [p for p in psutil.Process().children(recursive=True) if p.name() == "obs"]
+        (studio,) = of_name(psutil.Process().children(recursive=True), "obs")
         os.kill(studio.pid, signal.SIGKILL)
         wait_for(lambda: not recorder.process.alive())
         assert recorder.process.log_tail().endswith("OBS has ended, exit code -9")

@@ -13,6 +13,7 @@ from socket import create_connection, create_server
 from typing import Any
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -138,11 +139,14 @@ def test_nothing_is_sent_before_it_is_due(watched: tuple[Iptv, str], get: Get) -
     number, _ = broadcast.newest(time.time())
     answer = get(f"/media/0/{number + 1}.m4s")
     assert time.time() >= broadcast.due(number + 1, 0)
-    chunks = broadcast.segment(0, number + 1)
+    chunks, came = broadcast.segment(0, number + 1), list[float]()
     for index, chunk in enumerate(chunks):
         assert answer.read(len(chunk)) == chunk
-        assert broadcast.due(number + 1, index) <= time.time() < broadcast.due(number + 1, index) + 0.3
+        came.append(time.time())
+        assert broadcast.due(number + 1, index) <= came[-1]
     assert answer.read() == b""
+    # A busy host may be late with some; what is held back until the segment is whole is late with all.
+    assert any(at < broadcast.due(number + 1, index + 1) for index, at in enumerate(came[:-1]))
     part = get(f"/media/0/{number + 2}.1.m4s")
     assert time.time() >= broadcast.due(number + 2, 1) and part.read() == broadcast.segment(0, number + 2)[1]
     reload = get(f"/live/0.m3u8?_HLS_msn={number + 2}&_HLS_part=3")
@@ -163,18 +167,27 @@ def chromium() -> Iterator[Any]:
     "watched", ["hls.js", *(name for name in LOW_LATENCY_PLAYERS if name.startswith("dash-"))], indirect=True
 )
 def test_a_player_follows_the_broadcast_and_catches_up(watched: tuple[Iptv, str], chromium: Any) -> None:
-    """It begins some tenths of a second too late, and plays faster until it is as far behind as it aims to be."""
+    """It begins some tenths of a second too late, and plays faster until it is as far behind as it aims to be.
+
+    On a busy host it falls further behind first; tests/lab/test_players.py has its latency in simulated time.
+    """
     page = chromium.new_page(ignore_https_errors=True)
     try:
         page.add_init_script(path=SCRIPT)
         page.goto(watched[1])
         page.wait_for_function(f"player.shown() === {RUNGS[-1].height}", timeout=60_000)
-        page.wait_for_timeout(2_000)
-        lines = page.evaluate(DRAIN)
-        assert page.evaluate("window.playerError || ''") == ""
+        lines, end = list[dict[str, Any]](), time.monotonic() + 90
+        while not caught_up(log := latency_log(lines)):
+            assert page.evaluate("window.playerError || ''") == "" and time.monotonic() < end, log
+            page.wait_for_timeout(500)
+            lines += page.evaluate(DRAIN)
     finally:
         page.close()
-    log = latency_log(lines)
-    assert log is not None and log.height >= 6
-    assert TARGET - 0.5 < log["latency_s"][-1] < TARGET + 1.5
-    assert log["rate"].max() == pytest.approx(1.05, abs=0.05) and log["rate"].max() > 1  # type: ignore[operator]
+    assert log is not None and log["rate"].max() <= 1.1  # type: ignore[operator]
+
+
+def caught_up(log: pl.DataFrame | None) -> bool:
+    """Whether the player has played faster, and is as far behind as it aims to be."""
+    if log is None or log.height < 6:
+        return False
+    return bool(log["rate"].max() > 1 and TARGET - 0.5 < log["latency_s"][-1] < TARGET + 1.5)  # type: ignore[operator]

@@ -27,6 +27,7 @@ from sojourn.apps.browsers.selenium_driver import SeleniumBrowser
 from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.place import Place
 from sojourn.hardware.machine.scratch import scratch_file
+from tests.processes import of_name
 from tests.refusals import refusal
 
 HERE = Place("client")
@@ -54,7 +55,7 @@ def ours() -> set[int]:
     (kept := scratch_file(".mark")).unlink()
     mark = f"--user-data-dir={kept.parent}/"
     browsers = {p.pid for p in psutil.process_iter(["cmdline"]) if any(mark in a for a in p.info["cmdline"] or ())}
-    return browsers | {p.pid for p in psutil.Process().children(recursive=True) if p.name() in ("chromedriver", "node")}
+    return browsers | {p.pid for p in of_name(psutil.Process().children(recursive=True), "chromedriver", "node")}
 
 
 def test_no_page_of_a_stranger_is_opened_without_a_sandbox(

@@ -30,6 +30,7 @@ from sojourn.apps.teams import Teams
 from sojourn.apps.youtube import YouTube
 from sojourn.captures.player import DRAIN, SCRIPT, PlayerRecorder
 from sojourn.hardware.machine.place import LOCAL
+from tests.processes import of_name
 from tests.programs.apps.test_iptv import CHANNEL
 from tests.refusals import refusal
 from tests.tiers import first
@@ -246,6 +247,4 @@ def test_a_site_that_hangs_ends_the_run_with_its_reason(
         service.stop()
     assert "\n" not in told and re.search("did not answer|requires a login|not reachable", told)
     assert time.monotonic() - begun < 60
-    assert not [
-        p for p in psutil.Process().children(recursive=True) if p.name() in ("chromium", "chromedriver", "node")
-    ]
+    assert not of_name(psutil.Process().children(recursive=True), "chromium", "chromedriver", "node")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socket import create_server
 
 import cv2
 import numpy as np
@@ -102,7 +103,7 @@ def test_a_page_without_an_answer_leaves_nothing_and_keeps_nobody_waiting(
     with started(driver, display) as browser:
         browser.open("data:text/html,<p>film</p><script>setTimeout(() => { for (;;); }, 500)</script>")
         monkeypatch.setattr("sojourn.apps.browsers.browser._ANSWER_S", 2.0)
-        time.sleep(1)
+        time.sleep(3)  # until it hangs, on a busy host too
         begun = time.monotonic()
         assert browser.keep_shown(tmp_path) == "" and browser.keep_shown(tmp_path) == ""
         assert time.monotonic() - begun < 15
@@ -115,7 +116,9 @@ def test_the_error_of_a_page_that_does_not_play_names_them(driver: str, display:
     page.write_text("<h1 id='sorry'>Not in your country</h1>")
     service = OwnPage(url=str(page), own=page, script="() => { throw new Error('no film') }", driver=driver)
     service.prepare()
+    with create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     with refusal(ServiceError, "script-failed", "--script: Error: no film (see logs/page.png, .html)"):
-        service.start(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display, port=48443))
+        service.start(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, display, port=port))
     assert "Not in your country" in (tmp_path / "logs" / "page.html").read_text()
     assert (tmp_path / "logs" / "page.png").stat().st_size > 1000

@@ -72,10 +72,10 @@ def test_every_change_is_recorded_once_at_its_time(server: tuple[object, str], t
     painted = []
     try:
         for colour, luma in (RED, GREEN, BLUE, GREEN):
-            time.sleep(0.3)  # for which it stays
+            time.sleep(1)  # for which it stays: longer than a busy host stops the recorder
             painted.append((time.time(), luma))
             paint(screen, colour)
-        time.sleep(1.3)  # nothing changes
+        time.sleep(1.5)  # nothing changes
     finally:
         recorded = recorder.stop()
     times, shown = frame_times(tmp_path / "screen.mp4"), lumas(tmp_path / "screen.mp4")
@@ -83,8 +83,9 @@ def test_every_change_is_recorded_once_at_its_time(server: tuple[object, str], t
     assert recorded.frames == len(times) == len(shown)
     changes = [(recorded.start + times[n], b) for n, (a, b) in enumerate(pairwise(shown), 1) if abs(a - b) > 3]
     assert [luma for _, luma in changes] == [pytest.approx(luma, abs=3) for _, luma in painted]
-    assert all(-0.001 < at - done < 0.3 for (at, _), (done, _) in zip(changes, painted, strict=True))
-    assert max(b - a for a, b in pairwise(times)) < 1.4 / UNCHANGED_FPS
+    # How soon, and how often an unchanged screen is shown: tests/lab/recorders has that in simulated time.
+    assert all(-0.001 < at - done < 1 for (at, _), (done, _) in zip(changes, painted, strict=True))
+    assert recorded.start + times[-1] > painted[-1][0] + 0.5, "an unchanged screen is shown too"
     assert recorded.frames < len(changes) + UNCHANGED_FPS * times[-1] + 3
 
 

@@ -35,11 +35,16 @@ def test_an_unknown_interface_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.lab
 def test_a_live_capture_holds_every_packet(tmp_path: Path) -> None:
-    capture = PacketCapture.start(LOCAL, "lo", tmp_path / "client.pcapng", only="udp port 47111")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out,
+    ):
+        at.bind(("127.0.0.1", 0))  # of nobody else on this host
+        port = at.getsockname()[1]
+        capture = PacketCapture.start(LOCAL, "lo", tmp_path / "client.pcapng", only=f"udp port {port}")
         for _ in range(500):
-            out.sendto(bytes(400), ("127.0.0.1", 47111))
-    done = capture.stop()
+            out.sendto(bytes(400), ("127.0.0.1", port))
+        done = capture.stop()
     table = per_flow.with_advance(pcapng.read(done.file).packets)
     assert (done.packets, done.dropped, table.height) == (500, 0, 500)
     assert table["advance"].sum() == 500 * 400

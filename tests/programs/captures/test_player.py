@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
@@ -46,7 +47,8 @@ def test_page_samples_four_times_a_second_on_the_wall_clock(page: Page) -> None:
     lines = page.evaluate(DRAIN)
     end = time.time()
     samples = [PlayerSample.model_validate(line) for line in lines if "event" not in line]
-    assert 6 <= len(samples) <= 9
+    # Four a second; a busy host answers late, and skips some.
+    assert 4 <= len(samples) <= 4 * (end - start) + 2
     assert all(start - 0.05 <= sample.t <= end + 0.05 for sample in samples)
     last = samples[-1]
     assert (last.playing, last.quality, last.width, last.height) == (True, "hd720", 64, 36)
@@ -60,8 +62,11 @@ def test_page_samples_four_times_a_second_on_the_wall_clock(page: Page) -> None:
 
 def test_page_tells_events_and_changes_of_quality(page: Page) -> None:
     page.evaluate("() => { window.quality = 'large'; document.querySelector('video').pause(); }")
-    page.wait_for_timeout(600)
-    lines = page.evaluate(DRAIN)
+    lines, deadline = list[dict[str, Any]](), time.monotonic() + 30
+    while not {"qualitychange", "pause"} <= {line.get("event") for line in lines} or "playing" not in lines[-1]:
+        assert time.monotonic() < deadline, lines
+        page.wait_for_timeout(300)
+        lines += page.evaluate(DRAIN)
     events = {line["event"]: line["detail"] for line in lines if "event" in line}
     assert events["qualitychange"] == {"from": "hd720", "to": "large"}
     assert events["pause"] > 0

@@ -16,8 +16,8 @@ from tests.refusals import refusal
 def test_a_tool_that_hangs_is_named_and_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_tool, "_LONGEST_S", 1.0)
-    with refusal(BuildError, "no-answer", "sh ", " 1 s"):
+    monkeypatch.setattr(build_tool, "_LONGEST_S", 3.0)
+    with refusal(BuildError, "no-answer", "sh ", " 3 s"):
         build_tool.call(["sh", "-c", f"sleep 600 & echo $! >{tmp_path}/child; wait"])
     child = int((tmp_path / "child").read_text())
     assert not outliving([child])

@@ -78,8 +78,8 @@ def test_what_an_earlier_machine_left_is_no_success(fake: Fake) -> None:
 
 
 def test_a_machine_that_is_late_is_ended_with_its_helpers_and_says_what_it_said(fake: Fake) -> None:
-    with refusal(SimulationError, "no-answer", " 0.5 s: half way; booting"):
-        fake.run("echo booting; sleep 60 & echo $! >job/helper; echo half way >job/err; wait", timeout=0.5)
+    with refusal(SimulationError, "no-answer", " 3 s: half way; booting"):
+        fake.run("echo booting; sleep 60 & echo $! >job/helper; echo half way >job/err; wait", timeout=3)
     assert not outliving([int((fake.job / "helper").read_text())])
 
 

@@ -28,7 +28,8 @@ class Pair:
 def namespace(name: str, *prefix: str, unshare: str) -> Iterator[tuple[Place, str]]:
     """Hold a new network namespace open; gives the place inside and the holder's pid."""
     holder = subprocess.Popen(
-        [*prefix, "unshare", unshare, "sh", "-c", "echo up; exec sleep 600"],
+        [*prefix, "unshare", unshare, "sh", "-c", "echo up; exec cat"],  # until we end
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )

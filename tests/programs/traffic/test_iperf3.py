@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -159,7 +160,8 @@ def test_a_contender_whose_first_syn_is_lost_has_ecn_all_the_same(pair: Pair) ->
         pair.receiver.run(["ip", "route", "del", *blackhole])
         assert caller.stdout and caller.stdout.readline() == "up\n"
         told = pair.sender.run(["ss", "-tineH", "dport", ":40109"])
-        assert "retrans:0/1" in told and " ecn " in told
+        # A busy host may take longer to open the way than the second try does to come.
+        assert re.search(r" retrans:0/[1-9]", told) and " ecn " in told
 
 
 def test_a_kernel_that_refuses_the_ecn_mode_is_told(pair: Pair) -> None:

@@ -117,24 +117,27 @@ def test_a_server_that_ends_is_reported_with_its_output(make: Make, tmp_path: Pa
 def test_a_server_that_never_opens_its_port_is_ended(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program_flow, "_OPEN_S", 0.5)
+    monkeypatch.setattr(program_flow, "_OPEN_S", 3)
     flow = make(*definition(server="sh -c 'echo still thinking; sleep 100' {port}"))
-    with pytest.raises(BulkError, match=r"does not open TCP or UDP port 5301 within 0\.5 s: still thinking"):
+    with pytest.raises(BulkError, match=r"does not open TCP or UDP port 5301 within 3 s: still thinking"):
         flow.start()
     assert left_behind(tmp_path) == []
 
 
 def test_a_client_that_sends_nothing_is_ended(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_flow, "_DATA_S", 0.5)
+    monkeypatch.setattr(program_flow, "_DATA_S", 3)
     flow = make(*definition("sh -c 'echo waiting for a licence; sleep 100' {port}"))
-    with pytest.raises(BulkError, match=r"no data to or from port 5301 at receiver within 0\.5 s: .*for a licence"):
+    with pytest.raises(BulkError, match=r"no data to or from port 5301 at receiver within 3 s: .*for a licence"):
         flow.start()
     assert left_behind(tmp_path) == []
 
 
 def test_a_client_that_crashes_later_is_reported(make: Make, tmp_path: Path) -> None:
-    flow = make(*definition(f"sh -c '{SEND} & sleep 1; echo out of ideas; kill -SEGV $$'"))
+    later = tmp_path / "later"
+    wait = f"until [ -e {later} ]; do sleep 0.1; done"
+    flow = make(*definition(f"sh -c '{SEND} & {wait}; echo out of ideas; kill -SEGV $$'"))
     flow.start()
+    later.touch()
     deadline = time.monotonic() + 20
     while flow.alive() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -156,7 +159,7 @@ def test_a_program_that_ignores_signals_is_killed_with_its_children(
     assert len(left_behind(tmp_path)) >= 4
     began = time.monotonic()
     flow.stop()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert left_behind(tmp_path) == []
 
 

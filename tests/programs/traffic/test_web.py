@@ -50,7 +50,7 @@ def test_two_programs(at: tuple[str, str]) -> None:
         server.terminate()
     assert user.returncode == 0
     assert sorted((row["at"], row["bytes"]) for row in told) == list(islice(web.arrivals(SOON), 2))
-    assert all(row["port"] and 0 < row["fct_s"] < 2 for row in told)
+    assert all(row["port"] and row["fct_s"] > 0 for row in told)
     assert again.returncode == 1 and again.stderr.startswith(f"serve {at[0]}:{at[1]}: ")
 
 

@@ -21,6 +21,7 @@ from sojourn.hardware.confine.confinement import Confinement
 from sojourn.hardware.confine.decoder import DecoderError
 from sojourn.scoring.picture import recording
 from sojourn.scoring.picture.recording import QUIET
+from tests.processes import outliving
 from tests.refusals import refusal
 
 UNSAFE = ("-safe", "0")
@@ -260,13 +261,13 @@ def test_a_link_that_it_leaves_is_no_file(film: Path, tmp_path: Path, confined: 
 
 
 def test_nothing_is_left_of_a_decoder_that_is_killed(film: Path, tmp_path: Path, confined: Confinement) -> None:
-    before = {*film.parent.iterdir()}
+    before, seconds = {*film.parent.iterdir()}, f"3141.{os.getpid()}"  # another process may run the same test
     with decoder.decoder("sleep", [film]) as ready:
-        sleeping = subprocess.Popen([*ready.command, "3141.5926"])
+        sleeping = subprocess.Popen([*ready.command, seconds])
         sleeping.kill()
         sleeping.wait()
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert "3141.5926" not in running and {*film.parent.iterdir()} == before
+    assert not outliving(it for it in psutil.process_iter(["cmdline"]) if seconds in (it.info["cmdline"] or ()))
+    assert {*film.parent.iterdir()} == before
 
 
 def test_a_strangers_film_is_refused_where_nothing_confines_and_our_own_is_read(

@@ -57,5 +57,5 @@ def test_silence_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     wait_for(lambda: sampler.error is not None)
     start = time.monotonic()
     sampler.stop()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 30  # of the 60 that it sleeps
     assert "local: sh gave no answer for 0.3 s" in str(sampler.error)

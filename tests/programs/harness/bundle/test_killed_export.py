@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -42,6 +43,7 @@ def test_what_a_killed_export_left_is_swept_by_that_of_another_run(run: Path) ->
         with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL) as exporting:
             while not (begun := list(results.glob(f".*-files{PARTIAL}/screen.mp4"))):
                 assert exporting.poll() is None
+            exporting.send_signal(signal.SIGSTOP)  # it goes no further while others work, however slowly
             scratch, partial = (
                 begun[0].parent,
                 results / f"{ExportRequest(anonymise=True).name(slow.name)}.tar.zst{PARTIAL}",

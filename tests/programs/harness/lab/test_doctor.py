@@ -66,7 +66,7 @@ def test_slow_clocks_and_stalling_hosts_are_noted() -> None:
 
 def test_sleep_overshoots_are_measured() -> None:
     late = doctor.sleep_overshoots(count=20)
-    assert len(late) == 20 and all(0 <= ms < 1000 for ms in late)
+    assert len(late) == 20 and min(late) >= 0
 
 
 def test_a_missing_program_stops_the_labs_that_use_it() -> None:

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from sojourn.apps import SERVICES
@@ -33,6 +32,7 @@ from sojourn.harness.soak.status import status
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
 from sojourn.harness.store.reasons import Reason
+from tests.processes import outliving
 from tests.programs.harness.soak.soaks import CHILD, HEAD, soak
 from tests.refusals import refusal
 
@@ -240,7 +240,7 @@ def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(soa
     assert running and state.is_held(soak_place / "soak")
     process.kill()
     process.communicate()
-    assert psutil.wait_procs(running, timeout=5)[1] == [] and not state.is_held(soak_place / "soak")
+    assert not outliving(running) and not state.is_held(soak_place / "soak")
 
     # The cell goes on as long as before, and is told to end.
     (soak_place / "begun").unlink()
