@@ -121,13 +121,13 @@ extras $extras"
     fi
     rm "$venv.lock"
     # The `sojourn` command follows the checkout that was set up last, and its metadata.
-    here="$checkout $(cat "$checkout/pyproject.toml" "$checkout/harness/gone.py" | sha256sum | cut -c1-64)"
+    here="$checkout $(cat "$checkout/pyproject.toml" "$checkout/harness/missing_checkout.py" | sha256sum | cut -c1-64)"
     if [ "$(cat "$venv/sojourn-checkout" 2>/dev/null)" != "$here" ]; then
         quietly "$venv/bin/python" -B -m pip --disable-pip-version-check install --no-deps --no-build-isolation \
             --editable "$checkout"
         # Found where the checkout is gone, because .pth files are read in the order of their names.
         mkdir -p "$venv/sojourn-gone"
-        cp "$checkout/harness/gone.py" "$venv/sojourn-gone/sojourn.py"
+        cp "$checkout/harness/missing_checkout.py" "$venv/sojourn-gone/sojourn.py"
         printf '%s\n' "$venv/sojourn-gone" >"$venv/lib/python$version/site-packages/zz_sojourn_gone.pth"
         printf '%s' "$here" >"$venv/sojourn-checkout"
         if [ -n "$before" ] && [ "$before" != "$checkout" ]; then

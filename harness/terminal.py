@@ -18,6 +18,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from sojourn.hardware.machine.messages import printable
+
 #: Interval of lines with the time left, without a terminal, s.
 QUIET_S = 20.0
 UNLIMITED = 10_000
@@ -34,6 +36,11 @@ def console_of(file: TextIO | None = None) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = UNLIMITED
     return console
+
+
+def complain(text: str) -> None:
+    """Print an error as one line on standard error, whatever characters it has."""
+    print(f"sojourn: {printable(text)}", file=sys.stderr)
 
 
 def plain_table(*heads: str) -> Table:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from tarfile import EmptyHeaderError, EOFHeaderError, HeaderError, TarFile  # type: ignore[attr-defined]
+from tarfile import EmptyHeaderError, EOFHeaderError, HeaderError, ReadError, TarFile  # type: ignore[attr-defined]
 from typing import IO, Self
 
 import zstandard
@@ -249,7 +249,7 @@ def _one_line(path: Path) -> Iterator[None]:
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
     """Check an archive, and write the checked files into the empty folder `into`, if given."""
     name = file.name
-    with file.open("rb") as raw, _members(raw) as tar:
+    with file.open("rb") as raw, opened_tar(raw) as tar:
         members = iter(tar)
         first = next(members, None)
         if first is None or not first.isreg() or not first.name.endswith("/" + MANIFEST):
@@ -343,17 +343,18 @@ class _Header(tarfile.TarInfo):
             raise
         except HeaderError as wrong:
             # tarfile would take it for the archive's end, but GNU tar looks for members after it.
-            raise BundleError(f"damaged archive: {wrong}") from wrong
+            raise ReadError(str(wrong)) from wrong
 
     # A subclass can act on a header here, before its content is read.
     def _proc_member(self, archive: TarFile) -> Self:
         if self.type in _EXTENSIONS:
-            raise BundleError(f"{self.name}: not a bundle: a header of type {self.type!r}", code="not-a-bundle")
+            raise ReadError(f"{self.name}: a header of type {self.type!r}")
         return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 
 @contextmanager
-def _members(raw: IO[bytes]) -> Iterator[tarfile.TarFile]:
+def opened_tar(raw: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    """Open a third party's `.tar.zst` in the format ustar to read it once. Raises TarError, ZstdError, EOFError."""
     unpacked = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(raw, read_across_frames=True)
     with unpacked, tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Header) as tar:
         yield tar

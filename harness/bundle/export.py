@@ -30,7 +30,6 @@ from sojourn.harness.store.manifest import (
     Manifest,
     hash_file,
     is_run,
-    manifest_file,
     manifest_text,
     read_manifest,
 )
@@ -127,7 +126,7 @@ def stands(archive: Path, run: Path, request: ExportRequest) -> bool:
         checked = check(archive)
     except BundleError:
         return False
-    made, manifest = checked.manifest.bundle, manifest_file(run)
+    made, manifest = checked.manifest.bundle, run / MANIFEST
     wanted = request.name(read_manifest(run).run)
     if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
         raise BundleError(
@@ -172,7 +171,7 @@ def export(
             files = {name: path for name, path in files.items() if name not in videos}
             _without_pictures(manifest, files, scratch)
         manifest.bundle = Bundled(
-            source=hash_file(manifest_file(run)).sha256,
+            source=hash_file(run / MANIFEST).sha256,
             anonymised=request.anonymise or bool(before and before.anonymised),
             without_video=request.without_video or bool(before and before.without_video),
             left_out=sorted(left_out),

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 from urllib.request import urlopen
 
 import zstandard
@@ -29,14 +29,13 @@ from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import first_wrong
-from sojourn.harness.bundle.archive import copied
+from sojourn.harness.bundle.archive import copied, opened_tar
 from sojourn.harness.store.signature import sign, signer
 from sojourn.harness.terminal import ProgressCallback
 
 KINDS = ("bulk", "clip", "confine", "desktop", "kernel", "web")
 """Folders of the cache whose entries may be in an archive: none has a secret or what a user wrote."""
 _INDEX, _SIGNATURE = "index.json", "index.json.sig"
-_MAX_WINDOW, _LONGEST_HEADER = 128 << 20, 64 << 10
 _LARGEST, _LONGEST_SIGNATURE = 64 << 20, 64 << 10  # bytes
 _CHUNK = 1 << 20
 _ANSWER_S = 60
@@ -101,7 +100,7 @@ def pack(
         with (
             partial.open("wb") as raw,
             zstandard.ZstdCompressor(level=9, threads=-1).stream_writer(raw, closefd=False) as packed,
-            tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
+            tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
         ):
             for name, content in head.items():
                 info = tarfile.TarInfo(name)
@@ -113,6 +112,8 @@ def pack(
                     if progress:
                         progress(done / total)
         partial.rename(output)
+    except ValueError as wrong:  # a path that tar's headers cannot hold
+        raise PrebuiltError(f"{output}: cannot pack: {wrong}", code="unsupported") from wrong
     finally:
         partial.unlink(missing_ok=True)
     return hashlib.sha256(text).hexdigest()
@@ -216,26 +217,13 @@ def _move(source: Path, folder: Path) -> None:
 
 @contextmanager
 def _members(archive: Path) -> Iterator[Iterator[Member]]:
-    with (
-        archive.open("rb") as raw,
-        zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(raw, read_across_frames=True) as stream,
-    ):
-        try:
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_PackedHeader) as tar:
-                yield ((member, _content(tar, member)) for member in tar)
-        except (tarfile.TarError, zstandard.ZstdError, EOFError) as broken:
-            raise PrebuiltError(
-                f"{archive}: not an archive of `sojourn build --pack`: {broken}", code="damaged"
-            ) from broken
-
-
-class _PackedHeader(tarfile.TarInfo):
-    """A member's header, whose extended headers, which are read into memory, are no longer than a path."""
-
-    def _proc_member(self, archive: tarfile.TarFile) -> Self:
-        if not self.isreg() and self.size > _LONGEST_HEADER:
-            raise PrebuiltError(f"{self.name}: a header of {self.size} bytes", code="damaged")
-        return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
+    try:
+        with archive.open("rb") as raw, opened_tar(raw) as tar:
+            yield ((member, _content(tar, member)) for member in tar)
+    except (tarfile.TarError, zstandard.ZstdError, EOFError) as broken:
+        raise PrebuiltError(
+            f"{archive}: not an archive of `sojourn build --pack`: {broken}", code="damaged"
+        ) from broken
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> BufferedReader | None:

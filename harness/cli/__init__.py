@@ -17,11 +17,11 @@ from sojourn.harness.cli import (
     machines,
     maps,
     matrices,
-    nights,
     papers,
     profiles,
     results,
     runs,
+    soaks,
     verdicts,
 )
 
@@ -36,7 +36,7 @@ app.add_typer(matrices.app)
 app.add_typer(papers.app)
 app.add_typer(profiles.app)
 app.add_typer(bundles.app, name="bundle")
-app.add_typer(nights.app, name="soak")
+app.add_typer(soaks.app, name="soak")
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +22,7 @@ from sojourn.harness.cli.common import (
     write_index_of_runs,
 )
 from sojourn.harness.store.reasons import joined
+from sojourn.harness.terminal import complain
 
 app = typer.Typer(no_args_is_help=True, help="Share runs as archives: export, verify, import.")
 
@@ -71,7 +71,7 @@ def bundle_export(
 
         for made in export_all(chosen, output, ExportRequest(anonymise, without_video, key), begin):
             if made.error:
-                print(f"sojourn: {made.run}: {printable(made.error)}", file=sys.stderr)
+                complain(f"{made.run}: {made.error}")
                 failed += 1
             else:
                 print(f"{made.archive}{' (already complete)' if made.before else ''}")

@@ -7,7 +7,6 @@ import functools
 import inspect
 import json
 import signal
-import sys
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
@@ -17,9 +16,9 @@ import typer
 from pydantic_core import to_json
 
 from sojourn.apps.options import Option
-from sojourn.hardware.machine.messages import printable
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import ELSEWHERE, FORMER, GROUPS, OPTIONS
+from sojourn.harness.options.model import ELSEWHERE, GROUPS, OPTIONS
+from sojourn.harness.terminal import complain
 
 if TYPE_CHECKING:
     from sojourn.harness.store.loaded import LoadedRun
@@ -69,7 +68,7 @@ def declared(option: Option, help: str = "", panel: str | None = None) -> Any:
 def with_options(command: Callable[..., None], **first: Any) -> Callable[..., None]:
     """Return a command that takes `first`, by name and annotation, then every option of a run, None where not given.
 
-    typer reads a command's options off its signature; those of earlier versions are refused with what to do instead.
+    typer reads a command's options off its signature; names that other tools use are refused with Sojourn's.
     """
 
     def annotation(option: Option) -> Any:
@@ -80,10 +79,7 @@ def with_options(command: Callable[..., None], **first: Any) -> Callable[..., No
     annotations = {
         **first,
         **{it.name.replace("-", "_"): annotation(it) for it in OPTIONS},
-        **{
-            name.replace("-", "_"): Annotated[str | None, typer.Option(f"--{name}", hidden=True)]
-            for name in (*FORMER, *ELSEWHERE)
-        },
+        **{name.replace("-", "_"): Annotated[str | None, typer.Option(f"--{name}", hidden=True)] for name in ELSEWHERE},
     }
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
@@ -128,7 +124,7 @@ def leave(code: int) -> NoReturn:
 def failed(error: Exception, code: ExitCode) -> ExitCode:
     """Print an error, a line on standard error for each of its lines, and return the exit code."""
     for line in str(error).splitlines():
-        print(f"sojourn: {printable(line)}", file=sys.stderr)
+        complain(line)
     return code
 
 
@@ -137,7 +133,7 @@ def stopped(stop: KeyboardInterrupt, *kept: str) -> int:
     from sojourn.harness.store.runs import stopped_by
 
     for line in (stopped_by(stop), *kept):
-        print(f"sojourn: {printable(line)}", file=sys.stderr)
+        complain(line)
     return 128 + (signal.Signals[str(stop)] if str(stop) else signal.SIGINT)
 
 
@@ -189,8 +185,7 @@ def write_index_of_runs(results: Path) -> None:
     try:
         write_index(results)
     except (RuntimeError, OSError) as error:
-        why = f"no index: {error}; `sojourn report {results}` writes it"
-        print(f"sojourn: {printable(why)}", file=sys.stderr)
+        complain(f"no index: {error}; `sojourn report {results}` writes it")
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
@@ -206,7 +201,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
         except (OptionsError, RuntimeError, OSError) as error:
             if isinstance(error, typer.Exit | typer.Abort | BrokenPipeError):
                 raise
-            print(f"sojourn: {printable(str(error))}", file=sys.stderr)
+            complain(str(error))
             raise typer.Exit(1) from error
         except KeyboardInterrupt as stop:
             leave(stopped(stop))

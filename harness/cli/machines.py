@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +15,8 @@ from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.hardware.lab.lab_file import LABS
 from sojourn.harness.cli.common import AsJson, Signers, one_line_errors, print_json
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.terminal import console_of
+from sojourn.harness.options.model import BY_NAME, default_of
+from sojourn.harness.terminal import complain, console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.lab.doctor import Finding
@@ -27,6 +27,7 @@ lab_app = typer.Typer(no_args_is_help=True, help="Check that a physical lab matc
 app.add_typer(lab_app, name="lab")
 hardware_app = typer.Typer(no_args_is_help=True, help="The physical router.")
 app.add_typer(hardware_app, name="hardware")
+_LAB_FILE: Path = default_of(BY_NAME["lab-file"])
 LabFilePath = Annotated[Path, typer.Option("--lab-file", help="File that describes the lab.")]
 _STYLE = {"ok": ("✓", "green"), "note": ("!", "yellow"), "missing": ("✗", "red")}
 
@@ -122,7 +123,7 @@ def doctor(
     lab: Annotated[str, typer.Option(help=f"Check only this lab: {', '.join(LABS)}.")] = "",
     driver: Annotated[str, typer.Option(help=f"Browser driver: {', '.join(DRIVERS)}.")] = DRIVERS[0],
     recorder: Annotated[str, typer.Option(help=f"Screen recorder: {', '.join(RECORDERS)}.")] = RECORDERS[0],
-    lab_file: LabFilePath = Path("lab.toml"),
+    lab_file: LabFilePath = _LAB_FILE,
     results: Annotated[Path, typer.Option(help="Folder for run directories.")] = Path("results"),
     as_json: AsJson = False,
 ) -> None:
@@ -147,13 +148,13 @@ def doctor(
         for one, verdict in verdicts.items():
             print(f"{one}: {verdict.found}")  # whole, so that a command in it can be copied
     if verdicts[judged].verdict != "ok":
-        print(f"sojourn: the {judged} lab does not work here yet: {verdicts[judged].found}", file=sys.stderr)
+        complain(f"the {judged} lab does not work here yet: {verdicts[judged].found}")
         raise typer.Exit(1)
 
 
 @lab_app.command("init")
 @one_line_errors
-def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
+def lab_init(lab_file: LabFilePath = _LAB_FILE) -> None:
     """Create a lab file interactively, with proposals from router and hosts."""
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
     from sojourn.hardware.lab.lab_questions import ask_lab, written
@@ -180,7 +181,7 @@ def lab_init(lab_file: LabFilePath = Path("lab.toml")) -> None:
 @lab_app.command("check")
 @one_line_errors
 def lab_check(
-    lab_file: LabFilePath = Path("lab.toml"),
+    lab_file: LabFilePath = _LAB_FILE,
     qdisc: Annotated[list[str] | None, typer.Option(help="Queue that the router must have; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -204,7 +205,7 @@ def lab_check(
 def lab_power(
     machine: Annotated[str, typer.Argument(help="router or box, client, receiver, server or sender.")],
     action: Annotated[str, typer.Argument(help="on, off, cycle or get.")],
-    lab_file: LabFilePath = Path("lab.toml"),
+    lab_file: LabFilePath = _LAB_FILE,
 ) -> None:
     """Switch a lab's machine through the power control in its file; one in use only answers `get`."""
     from sojourn.hardware.lab.lab_file import read_lab_file
@@ -255,7 +256,7 @@ def _print_findings(findings: Iterable[Finding], failed: str, as_json: bool) -> 
     findings = list(findings)
     print_json(findings) if as_json else _print_table(findings)
     if missing := [finding.subject for finding in findings if finding.verdict == "missing"]:
-        print(f"sojourn: {failed}: {', '.join(missing)}", file=sys.stderr)
+        complain(f"{failed}: {', '.join(missing)}")
         raise typer.Exit(1)
 
 

@@ -11,7 +11,6 @@ import typer
 
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.cli.common import AsJson, declared, leave, one_line_errors, print_json, stopped
-from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import value_of
@@ -73,10 +72,6 @@ def matrix(
         Path | None,
         typer.Option(metavar="RESULTS", help="Compare the figures with the same cells in another results folder."),
     ] = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a comparison with every published table to a Markdown file."),
-    ] = None,
     watching: Annotated[
         bool,
         typer.Option(
@@ -84,7 +79,6 @@ def matrix(
             help="Run again after every change in the folder of --kernel-source, and compare with the run before.",
         ),
     ] = False,
-    beside: Annotated[str | None, typer.Option("--beside", hidden=True)] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cells without running them.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -98,21 +92,11 @@ def matrix(
     from sojourn.harness.options.rules import spelled_programs
     from sojourn.scoring.validity import Limits
 
-    if beside is not None:
-        raise MatrixError("--beside: this option was renamed; use --compare-with=RESULTS", code="removed-option")
     known = matrices()
     if as_json and name and not listed:
         raise MatrixError("--json applies to lists; add --list, or omit the matrix", code="conflict")
     if watching and (listed or not name):
         raise MatrixError("--watch runs one matrix; give its name, and omit --list", code="conflict")
-    if table:
-        if name or listed or as_json:
-            raise MatrixError("--table covers all matrices; omit the matrix, --list and --json", code="conflict")
-        from sojourn.harness.matrix.pages import published_summary
-
-        for written in published_summary.write(known, results, table):
-            print(written)
-        return
     if not name:
         if compare_with:
             raise MatrixError("--compare-with applies to one matrix; give its name", code="conflict")
@@ -126,16 +110,6 @@ def matrix(
         chosen = chosen.swapped(swap)
     if trace:
         chosen = chosen.traced(trace)
-    where = lab_named(lab) or chosen.labs[0]
-    without_effect = {
-        "jitter-gate": where == "sim" and jitter_gate and "simulated time has no jitter of a host",
-        "endpoints": where != "sim" and endpoints and f"the {where} lab always uses iperf3",
-        "lab-file": where != "apu" and lab_file and f"the {where} lab has none",
-        "workers": (where != "sim" or engine != LOCAL) and workers and "cells run at once only in sim, on this machine",
-    }
-    for option, why in without_effect.items():
-        if why:
-            raise OptionsError(f"--{option}: {why}; omit it", code="no-effect", option=option)
     plan = MatrixPlan(
         chosen,
         chosen.select(keyword),
@@ -144,10 +118,10 @@ def matrix(
         value_of("engine", engine),
         workers,
         again,
-        endpoints_named(endpoints or "bulk"),
-        where,
-        lab_file or Path("lab.toml") if where == "apu" else None,
-        Limits(jitter_ms=value_of("jitter-gate", jitter_gate or "2ms")),
+        endpoints_named(endpoints) if endpoints else None,
+        lab_named(lab) or chosen.labs[0],
+        lab_file,
+        Limits(jitter_ms=value_of("jitter-gate", jitter_gate)) if jitter_gate else None,
         pcap,
         source,
         value_of("iproute2-source", iproute2_source).absolute() if iproute2_source else None,

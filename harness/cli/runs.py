@@ -24,7 +24,7 @@ from sojourn.harness.cli.common import (
     sizes,
     write_index_of_runs,
 )
-from sojourn.harness.terminal import console_of, plain_table
+from sojourn.harness.terminal import complain, console_of, plain_table
 
 app = typer.Typer()
 #: Packets below which a flow without findings is only counted.
@@ -57,9 +57,9 @@ def rescore(
         return
     outcome = rescored(run)
     if outcome.altered:
-        print(f"sojourn: {run}: scores.json does not match the manifest", file=sys.stderr)
+        complain(f"{run}: scores.json does not match the manifest")
     for reason in outcome.void_now:
-        print(f"sojourn: {run}: now invalid: {reason}", file=sys.stderr)
+        complain(f"{run}: now invalid: {reason}")
     if as_json:
         record: dict[str, object] = {"run": run, "scorer": outcome.scorer, "fields": outcome.fields}
         record |= {"differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
@@ -70,7 +70,7 @@ def rescore(
     if outcome.differing and not write:
         before, now = outcome.scorer or "unknown", outcome.now
         scorers = f"differ, computed by the same scorer {now}" if before == now else f"differ, scorer {before} → {now}"
-        print(f"sojourn: {run}: scores {scorers}: {outcome.counted}; replace them with --write", file=sys.stderr)
+        complain(f"{run}: scores {scorers}: {outcome.counted}; replace them with --write")
         raise typer.Exit(1)
     if write:
         replace(run, outcome.scores)

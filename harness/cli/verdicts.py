@@ -15,7 +15,7 @@ from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.cli.common import AsJson, Least, Rescore, Signers, print_json, sizes
-from sojourn.harness.terminal import console_of, plain_table
+from sojourn.harness.terminal import complain, console_of, plain_table
 
 app = typer.Typer()
 #: `sojourn.harness.report.verdict.VerdictExit.BROKEN`, also where that cannot be imported.
@@ -29,7 +29,7 @@ def _broken_at_once() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        print(f"sojourn: {printable(str(error)) or type(error).__name__}", file=sys.stderr)
+        complain(str(error) or type(error).__name__)
         raise typer.Exit(_BROKEN) from error
 
 

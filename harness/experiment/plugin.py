@@ -19,7 +19,7 @@ from sojourn.hardware.machine.signals import unignore_sigint
 from sojourn.harness.experiment.run import SPARE
 from sojourn.harness.experiment.session import ExperimentSession, TooFewValidError
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import FORMER, GROUPS, OPTIONS, Options
+from sojourn.harness.options.model import GROUPS, OPTIONS, Options
 from sojourn.harness.options.sources import with_scenario
 from sojourn.harness.store.runs import stopped_by
 from sojourn.harness.terminal import console_of, real_terminal
@@ -34,8 +34,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action = "store_true" if option.flag else "store"
         # None: not set by the user; a service may have its own default.
         _add(group.addoption, option.name, action=action, default=None, help=option.text.replace("%", "%%"))
-    for name in FORMER:  # rejected with advice
-        _add(parser.addoption, name, default=None, help=argparse.SUPPRESS)
 
 
 def _add(addoption: Callable[..., None], name: str, **how: Any) -> None:
@@ -59,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"this is the Sojourn of {CHECKOUT}: run `python -m pytest`, or `make environment` first"
         )
-    given = {name: config.getoption(_dest(name)) for name in (*(option.name for option in OPTIONS), *FORMER)}
+    given = {option.name: config.getoption(_dest(option.name)) for option in OPTIONS}
     called = config.invocation_params
     try:
         given = with_scenario(given, called.dir)

@@ -141,9 +141,7 @@ def _window(run: Path) -> tuple[float, float]:
     window = made.get("window_s"), made.get("tail_s")
     if not all(isinstance(value, int | float) for value in window):
         raise NotComputedError(
-            f"{run}: {CELL} does not hold the window of D_SS, as in runs of earlier versions; `sojourn matrix NAME` "
-            "scores such a run again",
-            code="other-version",
+            f"{run}: {CELL} does not hold the window of D_SS; `sojourn matrix NAME` repeats the run", code="damaged"
         )
     return float(window[0] or 0), float(window[1] or 0)
 

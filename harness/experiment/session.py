@@ -17,8 +17,8 @@ from rich.text import Text
 from sojourn.apps import SERVICES
 from sojourn.hardware.lab.lab_file import BOX_LAB
 from sojourn.hardware.machine.messages import printable
+from sojourn.harness.experiment.concurrent_runs import repeat_side_by_side
 from sojourn.harness.experiment.run import Result, perform, repeat, require_ready
-from sojourn.harness.experiment.seeds import repeat_side_by_side
 from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options

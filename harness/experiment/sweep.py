@@ -23,8 +23,8 @@ from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.engine.job import Engine
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
+from sojourn.harness.experiment.concurrent_runs import SimulatedRun, cluster, side_by_side
 from sojourn.harness.experiment.run import Result, new_run, require_ready, require_space
-from sojourn.harness.experiment.seeds import SimulatedRun, cluster, side_by_side
 from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.experiment.session import MAIN_JOB
 from sojourn.harness.lab.machine import Machine
@@ -119,7 +119,7 @@ class Sweep:
 
         `begun` gets the series before anything is recorded. Leaving the iteration ends what still runs. Raises
         OptionsError if the folder has runs of another build or another sweep is writing there, and as
-        `sojourn.harness.experiment.seeds.side_by_side`.
+        `sojourn.harness.experiment.concurrent_runs.side_by_side`.
         """
         console, series = console_of(terminal), SeriesOfRuns(self.experiments)
         with ended_by_signals(), only_sweep_in(self.first.results):

@@ -26,17 +26,17 @@ from sojourn.harness.lab.check_router import check_router
 from sojourn.harness.lab.contract import SIDES
 from sojourn.harness.lab.doctor import Finding, Verdict
 from sojourn.harness.lab.instruments import first_failure
-from sojourn.harness.lab.needs import missing, needed
-from sojourn.harness.lab.physical import close_master, places_of, router_of, tap
-from sojourn.harness.lab.tried import (
+from sojourn.harness.lab.machine_checks import (
     Wrong,
     addresses_of,
+    finding_of,
     matched_route,
     require_free,
     require_no_offloads,
     route_to,
-    tried,
 )
+from sojourn.harness.lab.needs import missing, needed
+from sojourn.harness.lab.physical import close_master, places_of, router_of, tap
 from sojourn.scoring.packets import pcapng
 from sojourn.traffic import iperf3, irtt, ports, ss
 from sojourn.traffic.contender import ACCURATE_ECN
@@ -64,15 +64,15 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         places, up = places_of(file), {}
         for name, place in places.items():
             stack.callback(close_master, place)
-            finding = tried(f"{name}: reached", _reached, file, name, place)
+            finding = finding_of(f"{name}: reached", _reached, file, name, place)
             yield finding
             if finding.verdict == "ok":
                 up[name] = place
         for name, place in up.items():
-            yield tried(f"{name}: privileges", _privileges, place, "note" if name == "client" else "missing")
-            yield tried(f"{name}: clock", _clock, place)
+            yield finding_of(f"{name}: privileges", _privileges, place, "note" if name == "client" else "missing")
+            yield finding_of(f"{name}: clock", _clock, place)
             if place.remote:
-                yield tried(f"{name}: ssh", _management, place, _measured(file, name))
+                yield finding_of(f"{name}: ssh", _management, place, _measured(file, name))
         gateways: dict[str, Sequence[str]] = {}
         if file.router and "router" in up:
             yield from check_router(file, file.router, router_of(file.router, file, places), wanted)
@@ -81,13 +81,13 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
                 gateways = {name: addresses.get(entry.lan if name in NEAR else entry.wan, ()) for name in HOSTS}
         for name in (name for name in HOSTS if name in up):
             yield from _host(file, name, up[name], gateways.get(name))
-        yield tried("client: programs", _programs, file.lab)
-        yield tried("server: stand-ins", _stand_ins, file)
+        yield finding_of("client: programs", _programs, file.lab)
+        yield finding_of("server: stand-ins", _stand_ins, file)
         if "server" in up and not file.stand_in_problem:
-            yield tried("server: route of the origin", _origin_route, up["server"], file.client.address)
+            yield finding_of("server: route of the origin", _origin_route, up["server"], file.client.address)
         yield from _tools(file, up)
         if file.box and up.keys() == places.keys():
-            yield tried(f"{file.box.name}: between the captures", _path_between_taps, file, up, fix=_PAST_THE_BOX)
+            yield finding_of(f"{file.box.name}: between the captures", _path_between_taps, file, up, fix=_PAST_THE_BOX)
         yield from _switches(file)
 
 
@@ -99,7 +99,7 @@ def require_reached(file: LabFile) -> None:
     with ExitStack() as stack:
         for name, place in places_of(file).items():
             stack.callback(close_master, place)
-            finding = tried(f"{name}: reached", _reached, file, name, place)
+            finding = finding_of(f"{name}: reached", _reached, file, name, place)
             if finding.verdict != "ok":
                 raise LabFileError(
                     f"--lab-file: {name} is not reachable: {finding.found}; {finding.fix} "
@@ -166,11 +166,11 @@ def _management(place: Place, measured: Collection[str]) -> str:
 def _host(file: LabFile, name: str, place: Place, gateways: Sequence[str] | None) -> Iterator[Finding]:
     """`gateways`: the required next hops to the other side; None if the router did not report them."""
     entry = file.hosts[name]
-    yield tried(f"{name}: address", lambda: _address(entry.address, entry.interface, place))
+    yield finding_of(f"{name}: address", lambda: _address(entry.address, entry.interface, place))
     for other in FAR if name in NEAR else NEAR:
         to = file.hosts[other].address
         if gateways is not None:
-            yield tried(f"{name}: route to {other}", _way, place, to, gateways)
+            yield finding_of(f"{name}: route to {other}", _way, place, to, gateways)
 
 
 def _address(address: str, interface: str | None, place: Place) -> str:
@@ -231,16 +231,16 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
     install = "as root there: apt-get install --no-install-recommends {}"
     for name, place in up.items():
         if name in ("sender", "receiver"):
-            yield tried(f"{name}: iperf3", iperf3.check, place, fix=install.format("iperf3"))
-            yield tried(f"{name}: ss", ss.check, place, fix=install.format("iproute2"))
-            yield tried(f"{name}: TCP", _tcp, place)
+            yield finding_of(f"{name}: iperf3", iperf3.check, place, fix=install.format("iperf3"))
+            yield finding_of(f"{name}: ss", ss.check, place, fix=install.format("iproute2"))
+            yield finding_of(f"{name}: TCP", _tcp, place)
         if name in ("client", "server"):
-            yield tried(f"{name}: irtt", irtt.check, place, fix=install.format("irtt"))
+            yield finding_of(f"{name}: irtt", irtt.check, place, fix=install.format("irtt"))
             interface = file.hosts[name].interface
             at = tap(name, file, up).place if interface or "router" in up else place
-            yield tried(f"{name}: capture at {at.name}", _capture, at, fix=install.format("tcpdump"))
+            yield finding_of(f"{name}: capture at {at.name}", _capture, at, fix=install.format("tcpdump"))
             if interface:
-                yield tried(f"{name}: offloads of {interface}", require_no_offloads, place, interface)
+                yield finding_of(f"{name}: offloads of {interface}", require_no_offloads, place, interface)
 
 
 def _capture(place: Place) -> str:
@@ -313,9 +313,9 @@ def _tcp(place: Place) -> str:
 def _switches(file: LabFile) -> Iterator[Finding]:
     for name, machine in file.machines.items():
         if machine.power or machine.labgrid:
-            yield tried(f"{name}: power", _power, name, machine)
+            yield finding_of(f"{name}: power", _power, name, machine)
         if machine.serial or machine.labgrid:
-            yield tried(f"{name}: serial", _serial, name, file)
+            yield finding_of(f"{name}: serial", _serial, name, file)
 
 
 def _power(name: str, machine: MachineEntry) -> str:

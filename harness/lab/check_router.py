@@ -18,7 +18,14 @@ from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.network_cards import speed_bps
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import CLOCK_SOURCE, Finding, Verdict, clock
-from sojourn.harness.lab.tried import Wrong, addresses_of, require_free, require_no_offloads, route_to, tried
+from sojourn.harness.lab.machine_checks import (
+    Wrong,
+    addresses_of,
+    finding_of,
+    require_free,
+    require_no_offloads,
+    route_to,
+)
 
 _TRY = "sojourn-try"
 _FORWARDING: Mapping[IpVersion, str] = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
@@ -40,20 +47,20 @@ def check_router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequ
     place = router.place
     for side, names in (("lan", NEAR), ("wan", FAR)):
         subject = f"router: {side} {getattr(entry, side)}"
-        yield tried(subject, _side, file, entry, place, side, names)
-    yield tried("router: links", _links, place, entry.lan, entry.wan)
-    yield tried("router: clock source", _clock_source, place)
-    yield tried("router: forwarding", _forwarding, place, file.ip_version)
-    yield tried("router: offloads", require_no_offloads, place, entry.lan, entry.wan)
-    yield tried("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
+        yield finding_of(subject, _side, file, entry, place, side, names)
+    yield finding_of("router: links", _links, place, entry.lan, entry.wan)
+    yield finding_of("router: clock source", _clock_source, place)
+    yield finding_of("router: forwarding", _forwarding, place, file.ip_version)
+    yield finding_of("router: offloads", require_no_offloads, place, entry.lan, entry.wan)
+    yield finding_of("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
     yield from _queues(place, wanted)
-    yield tried(
+    yield finding_of(
         "router: dead man's timer", place.run, ["sh", "-c", "command -v setsid"],
         fix="as root there: apt-get install util-linux (setsid)",
     )  # fmt: skip
-    yield tried("router: free", _free, router)
+    yield finding_of("router: free", _free, router)
     if entry.nat:
-        yield tried(
+        yield finding_of(
             "router: nat", _nat, file, entry, place, fix="install nftables there; its kernel needs NF_NAT and NFT_MASQ"
         )
 

@@ -55,10 +55,7 @@ def lab_maker(
 
 
 @contextmanager
-def virtual_lab(
-    folder: Path, *, one_core: bool = False, version: IpVersion = 4, uplink: str | None = None
-) -> Iterator[Lab]:
-    """Yield a running virtual lab; consoles go to `folder`/logs, the rest as in VirtualLab. Raises BuildError."""
-    made = VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core, version=version, uplink=uplink)
-    with made as lab:
+def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
+    """Yield a running virtual lab; consoles go to `folder`/logs, `one_core` as in VirtualLab. Raises BuildError."""
+    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
         yield lab

@@ -28,7 +28,7 @@ from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import COMMANDS, LOCAL, NETNS, NO_WAY_BACK, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from sojourn.harness.lab.tried import Wrong, require_no_offloads
+from sojourn.harness.lab.machine_checks import Wrong, require_no_offloads
 from sojourn.traffic.contender import ECN_FILES
 from sojourn.traffic.tso import SWITCH_2020
 from sojourn.traffic.tunnel import TAKE_AWAY

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
@@ -40,9 +40,10 @@ from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedI
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.progress import MatrixProgress
+from sojourn.harness.options.model import BY_NAME, default_of
 from sojourn.harness.options.own_names import own_names
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.terminal import console_of, named, steps
+from sojourn.harness.terminal import complain, console_of, named, steps
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.program_check import require_runnable
 from sojourn.traffic.user_program import UserProgram, defined
@@ -66,12 +67,13 @@ class MatrixPlan:
     """`local`, or the address of a Dask scheduler."""
     workers: int | None = None
     again: bool = False
-    endpoints: Endpoints = "bulk"
+    endpoints: Endpoints | None = None
+    """Sender and receiver program in `sim`, `bulk` by default."""
     lab: str = "sim"
     lab_file: Path | None = None
-    """With `apu`: the file that describes the lab."""
-    limits: Limits = field(default_factory=Limits)
-    """Limits of the gates of real-time runs."""
+    """With `apu`: the file that describes the lab, if not the default one."""
+    limits: Limits | None = None
+    """Limits of the gates of real-time runs, if not the default ones."""
     pcap: bool = False
     """Whether to capture at both ends of simulated-time runs."""
     kernel_source: Path | None = None
@@ -93,11 +95,17 @@ class MatrixPlan:
         """Where the runs of the matrix are kept: separate for each lab, for endpoints other than Sojourn's, for each
         content of the kernel and of the tc that were given, and for exact runs of a matrix whose seeds draw a rig.
         """
-        apart = self.lab if self.lab != "sim" else self.endpoints if self.endpoints != "bulk" else ""
+        apart = self.lab if self.lab != "sim" else "iperf3" if self.endpoints == "iperf3" else ""
         kernel = short_name(self.kernel_source) if self.kernel_source else ""
         tc = own_tc.digest(self.iproute2_source or self.kernel_source)
         exact = "exact" if self.exact and not self.matrix.exact else ""
         return self.results / "-".join(filter(None, (self.matrix.name, apart, kernel, tc, exact)))
+
+    @property
+    def machines_file(self) -> Path | None:
+        """The file that describes the machines of a physical lab; None for other labs."""
+        default: Path = default_of(BY_NAME["lab-file"])
+        return self.lab_file or default if self.lab in PHYSICAL else None
 
     @property
     def sources(self) -> Sources:
@@ -167,18 +175,23 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
 
 def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, as_in_labs: bool) -> None:
     """Raise EngineError for an option that such cells do not accept."""
-    real_time = plan.lab != "sim"
-    if plan.engine != LOCAL and real_time:
-        raise EngineError(f"--engine: {plan.engine!r}: a lab of real time has none", code="no-effect")
+    real_time, physical = plan.lab != "sim", plan.lab in PHYSICAL
+    in_labs, elsewhere = real_time or as_in_labs, real_time or plan.engine != LOCAL
     what = "browser calls" if any(cell.call for cell in cells) else "programs of yours"
-    if as_in_labs and plan.endpoints != "bulk":
-        raise EngineError(
-            f"--endpoints: matrix {plan.matrix.name} has {what}, so iperf3 always sends its TCP flows; omit it",
-            code="conflict",
-        )
-    if plan.pcap and (real_time or as_in_labs):
-        which = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with {what},"
-        raise EngineError(f"--pcap: {which} always keeps captures, in each run's evidence/; omit it", code="no-effect")
+    who = f"the {plan.lab} lab" if real_time else f"matrix {plan.matrix.name}, with {what},"
+    without_effect = (
+        ("engine", real_time and plan.engine != LOCAL, f"{plan.engine!r}: a lab of real time has none"),
+        ("workers", elsewhere and plan.workers, "cells run at once only in sim, on this machine"),
+        ("jitter-gate", not real_time and plan.limits, "simulated time has no jitter of a host"),
+        ("lab-file", not physical and plan.lab_file, f"the {plan.lab} lab has none"),
+        ("endpoints", in_labs and plan.endpoints, f"{who} always uses iperf3"),
+        ("pcap", in_labs and plan.pcap, f"{who} always keeps captures, in each run's evidence/"),
+        ("kernel-source", physical and plan.kernel_source, "a physical router has its own"),
+        ("iproute2-source", physical and plan.iproute2_source, "a physical router has its own"),
+    )
+    for name, given, why in without_effect:
+        if given:
+            raise EngineError(f"--{name}: {why}; omit it", code="no-effect")
     try:
         own = own_names(plan.kernel_source)
     except ValueError as wrong:
@@ -188,9 +201,6 @@ def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, as_in_labs: bool) -> Non
     unknown = [*filter(None, map(own.unknown_qdisc, (way.qdisc for way in ways))), own.unknown_contender(flows)]
     if plan.lab not in PHYSICAL and any(unknown):
         raise EngineError(f"matrix {plan.matrix.name}: {unknown[0]}", code="unknown-value")
-    for name, given in (("kernel-source", plan.kernel_source), ("iproute2-source", plan.iproute2_source)):
-        if given and plan.lab == "apu":
-            raise EngineError(f"--{name}: a physical router has its own; omit it", code="no-effect")
 
 
 _Way = tuple[dict[str, Any], Callable[[], Engine]]
@@ -201,9 +211,10 @@ def _simulated(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None)
     from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 
     _build(plan, console)
-    digest = SimulatedInputs(plan.endpoints, plan.sources)
+    endpoints = plan.endpoints or "bulk"
+    digest = SimulatedInputs(endpoints, plan.sources)
     inputs = digest()
-    return {"inputs": inputs, "endpoints": plan.endpoints}, partial(_engine, plan, inputs, digest, MEMORY_BYTES)
+    return {"inputs": inputs, "endpoints": endpoints}, partial(_engine, plan, inputs, digest, MEMORY_BYTES)
 
 
 def _in_simulated_lab(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
@@ -223,19 +234,20 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
     from sojourn.harness.engine.lab import LabEngine
     from sojourn.harness.matrix.cells.real_call import browsers
 
-    if plan.lab == "apu":  # before a film is made
-        described = read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
+    limits = plan.limits or Limits()
+    if plan.machines_file:  # before a film is made
+        described = read_lab_file(plan.machines_file, plan.lab)
         if any(cell.call for cell in cells) and (why := described.stand_in_problem):
-            raise LabFileError(f"--lab-file: {plan.lab_file}: {why}", code="unsupported")
+            raise LabFileError(f"--lab-file: {plan.machines_file}: {why}", code="unsupported")
     if plan.lab == "virtual":
         _build(plan, console)
         if plan.programs:
             require_runnable(plan.programs, ensure_guest().root)
-    inputs = real_time_inputs_digest(None if plan.lab == "virtual" else plan.lab_file, plan.limits, plan.sources)
+    inputs = real_time_inputs_digest(plan.machines_file, limits, plan.sources)
     for cell in cells:
         if cell.call:
             browsers(cell.call)  # renders the cameras' film if it is missing
-    return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), partial(_run_in, plan.limits))
+    return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), partial(_run_in, limits))
 
 
 def _run_in(limits: Limits, lab: Lab, job: CellJob, folder: Path, stopped: Event) -> None:
@@ -260,7 +272,7 @@ def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
     """Return the factory of a plan's lab. Raises LabFileError, MatrixError, BuildError."""
     from sojourn.harness.lab.make import lab_maker
 
-    machines = None if plan.lab == "virtual" else read_lab_file(plan.lab_file or Path("lab.toml"), plan.lab)
+    machines = read_lab_file(plan.machines_file, plan.lab) if plan.machines_file else None
     if len(versions := {cell.ip_version for cell in plan.cells}) > 1:
         raise MatrixError(
             f"matrix {plan.matrix.name}: needs IPv4 and IPv6; the {plan.lab} lab has one: select cells, or --lab=sim",
@@ -269,8 +281,8 @@ def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
     (version,) = versions
     if machines and machines.ip_version != version:
         raise LabFileError(
-            f"--lab-file: the addresses of {plan.lab_file} are IPv{machines.ip_version}, and the cells IPv{version}; "
-            f"give the hosts IPv{version} addresses",
+            f"--lab-file: the addresses of {plan.machines_file} are IPv{machines.ip_version}, and the cells "
+            f"IPv{version}; give the hosts IPv{version} addresses",
             code="conflict",
         )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
@@ -343,10 +355,7 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
         print(write_comparison(comparison, plan.folder / COMPARISON))
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     for outcome in failed:
-        print(
-            f"sojourn: {outcome.job.cell.name}, seed {outcome.job.seed}: {outcome.error}; see {outcome.folder}",
-            file=sys.stderr,
-        )
+        complain(f"{outcome.job.cell.name}, seed {outcome.job.seed}: {outcome.error}; see {outcome.folder}")
     return failed
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.harness.engine.job import EngineError
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError, figure
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare, seeds
-from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.scoring.validity import Limits
@@ -82,8 +82,6 @@ class MatrixSession:
             for other in self._running:
                 while self._next(other):
                     pass
-        if lab == "sim" and options.jitter_gate_ms is not None:
-            raise OptionsError("--jitter-gate: a matrix's cells in simulated time have their own; omit it")
         plan = MatrixPlan(
             matrix,
             tuple(cell for cell in selected if not cell.needs),
@@ -91,8 +89,8 @@ class MatrixSession:
             options.results,
             options.engine,
             lab=lab,
-            lab_file=options.lab_file,
-            limits=Limits() if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
+            lab_file=options.lab_file if lab in PHYSICAL else None,
+            limits=None if options.jitter_gate_ms is None else Limits(jitter_ms=options.jitter_gate_ms),
             kernel_source=options.kernel_source,
             iproute2_source=options.iproute2_source,
             exact=options.exact,

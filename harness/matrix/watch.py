@@ -14,10 +14,10 @@ from typing import NoReturn
 
 from sojourn.hardware.kernel_build import own_files
 from sojourn.hardware.machine.errors import CodedError
-from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.matrix.matrix import MatrixError
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, run_and_report
+from sojourn.harness.terminal import complain
 
 #: How often a folder is read even if the kernel reports no change, ms: a change during a run is reported to nobody.
 _LOOK_MS = 1000
@@ -58,7 +58,7 @@ def _run(plan: MatrixPlan, copy: Path, folder: Path) -> bool:
     try:
         failed = run_and_report(plan)
     except CodedError as wrong:
-        print(f"sojourn: {printable(str(wrong).replace(str(copy), str(folder)))}", file=sys.stderr)
+        complain(str(wrong).replace(str(copy), str(folder)))
         return False
     return len(failed) < len(plan.cells) * len(plan.seeds)
 

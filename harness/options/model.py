@@ -36,8 +36,6 @@ GROUPS: dict[Group, str] = {
     "evidence": "the evidence: repetitions and results",
 }
 """Groups of options, as --help shows them."""
-FORMER = {"probe-ecn": "every run has both probes, Not-ECT and ECT(1); omit it"}
-"""Options of earlier versions, and what to do without them."""
 ELSEWHERE = {"preset": "Sojourn calls a preset a scenario; use --scenario, such as --scenario=access-line"}
 """Names of other tools for options of the command line."""
 DEFAULT_QUEUE = (

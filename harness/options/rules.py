@@ -20,7 +20,7 @@ from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import BY_NAME, ELSEWHERE, FORMER, NO_VIDEO, OPTIONS, Options
+from sojourn.harness.options.model import BY_NAME, ELSEWHERE, NO_VIDEO, OPTIONS, Options
 from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
@@ -302,9 +302,6 @@ def parse_options(
     contenders may name, in addition to those whose files they name. Raises OptionsError for the first option that
     cannot work.
     """
-    for name, instead in FORMER.items():
-        if given.get(name) is not None:
-            raise removed_option(f"--{name}", name, instead)
     for name, instead in ELSEWHERE.items():
         if given.get(name) is not None:
             raise OptionsError(f"--{name}: no such option; {instead}", code="unknown-option", option=name)
@@ -342,11 +339,6 @@ def value_of(name: str, text: str) -> Any:
     except ValueError as wrong:
         code = wrong.code if isinstance(wrong, BadValue) else "invalid-value"
         raise OptionsError(f"--{name}: {wrong}", code=code, option=name) from wrong
-
-
-def removed_option(where: str, name: str, instead: str) -> OptionsError:
-    """Return the error for an option of an earlier version."""
-    return OptionsError(f"{where}: this option was removed: {instead}", code="removed-option", option=name)
 
 
 def reset_inapplicable(raw: RawOptions) -> None:

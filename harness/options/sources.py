@@ -22,8 +22,8 @@ from sojourn.hardware.machine.files import distrust, expanded
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import BY_NAME, FLAGS, FORMER, OPTIONS, PATHS
-from sojourn.harness.options.rules import FromFile, names_loads, removed_option
+from sojourn.harness.options.model import BY_NAME, FLAGS, OPTIONS, PATHS
+from sojourn.harness.options.rules import FromFile, names_loads
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"
@@ -231,9 +231,6 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
                 tables[name] = {key: read(f"[{name}] {key}", key, text) for key, text in value.items()}
             else:
                 tables[""][name] = read(name, name, value)
-    for name, instead in FORMER.items():
-        if (variable := f"SOJOURN_{name.replace('-', '_').upper()}") in environment:
-            raise removed_option(variable, name, instead)
     given = {
         option.name: _flag(option.variable, environment[option.variable])
         if option.flag
@@ -262,8 +259,6 @@ def _defaults_file(named: str | None, folder: Path) -> Path | None:
 
 def _value(file: Path, where: str, name: str, value: Any, *, named: bool) -> Value:
     """Return an option's value from a defaults file, which the user `named` or not; paths are relative to it."""
-    if name in FORMER:
-        raise removed_option(f"{file}: {where}", name, FORMER[name])
     if not (option := BY_NAME.get(name)):
         hint = did_you_mean(name, BY_NAME) or "`sojourn harm --help` lists them"
         raise OptionsError(f"{file}: {where}: no such option; {hint}", code="unknown-option", option=name)

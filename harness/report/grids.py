@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -658,6 +659,11 @@ def percent(share: float) -> str:
         if share in (0, 1) or float(text) not in (0, 100):
             break
     return f"{float(text):g} %"
+
+
+def by_numbers(text: str) -> list[tuple[int, str]]:
+    """Return the key that sorts `pfifo limit 67` before `pfifo limit 1000`."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
 
 
 def number(value: float | int | None, never: str = LOST) -> str:

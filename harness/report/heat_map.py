@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.experiments import Experiment, differing
-from sojourn.harness.report.grids import DEMAND_MET, between, figure_text, labelled, queue, two_decimals
+from sojourn.harness.report.grids import DEMAND_MET, between, by_numbers, figure_text, labelled, queue, two_decimals
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH
@@ -130,7 +129,7 @@ class HarmField:
             for name in _contenders(one):
                 self._cells[row, _queue(one), name] = one
         columns = {(queue, name) for _, queue, name in self._cells}
-        self._columns = sorted(columns, key=lambda column: (_by_number(column[0]), _place(column[1])))
+        self._columns = sorted(columns, key=lambda column: (by_numbers(column[0]), _place(column[1])))
         self._swept = _swept(list(self._rows.values()))
         if len(self._swept) == 1:
             (name,) = self._swept
@@ -208,11 +207,6 @@ def _programs(one: Experiment) -> Iterator[tuple[str, str]]:
     """Yield the user's programs of an experiment: the name and the definition of each."""
     for program in one.runs[0].definition.get("programs", ()):
         yield program["name"], _key(program)
-
-
-def _by_number(text: str) -> list[tuple[int, str]]:
-    """Return the key that sorts `pfifo limit 67` before `pfifo limit 1000`."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", text)]
 
 
 def _swept(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

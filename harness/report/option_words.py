@@ -27,19 +27,15 @@ def option_words(field: str, value: Any) -> tuple[str, str]:
 
     A user's program is its name and 8 digits of the SHA-256 of its record, with commands and files.
     """
-    return _NAMES.get(field) or re.sub("_(bps|us)$", "", field), _value_words(field, value)
-
-
-def _value_words(field: str, value: Any) -> str:
-    """Return a value in words; it may come from somebody else's run."""
-    return printable(_words(field, value))
+    return _NAMES.get(field) or re.sub("_(bps|us)$", "", field), printable(_words(field, value))
 
 
 def _words(field: str, value: Any) -> str:
+    """Return a value in words; it may come from somebody else's run."""
     if value is None or value == "":
         return "–"
     if isinstance(value, list) and value and all(isinstance(step, dict) and "at_s" in step for step in value):
-        return ", ".join(f"{_value_words('rate_bps', step['rate_bps'])} from {step['at_s']:g} s on" for step in value)
+        return ", ".join(f"{_words('rate_bps', step['rate_bps'])} from {step['at_s']:g} s on" for step in value)
     if field == "programs" and isinstance(value, list):
         digests = (sha256(json.dumps(it, sort_keys=True).encode()).hexdigest() for it in value)
         return ", ".join(f"{it['name']} {digest[:8]}" for it, digest in zip(value, digests, strict=True))

@@ -20,7 +20,7 @@ from sojourn.harness.report.headline import outcomes
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.store.disk_usage import size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
-from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, manifest_file, read_manifest
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, Manifest, StoreError, read_manifest
 from sojourn.harness.store.reasons import joined
 from sojourn.harness.store.runs import is_unscored, run_folders
 from sojourn.harness.terminal import UNLIMITED, plain_table
@@ -115,7 +115,7 @@ def _harm(run: LoadedRun) -> dict[str, float]:
 
 def _series(folder: Path, runs: Sequence[Path]) -> ListedRun:
     """Return the line of a folder of runs: of a map, a matrix or a batch."""
-    created = max(manifest_file(run).stat().st_mtime for run in runs)
+    created = max((run / MANIFEST).stat().st_mtime for run in runs)
     return ListedRun(folder, created, SERIES, f"{len(runs)} runs", tree_bytes(folder))
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import comb, isfinite
@@ -14,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup
 
 from sojourn.harness.report.experiments import Experiment, experiments
-from sojourn.harness.report.grids import Grid, Row, number
+from sojourn.harness.report.grids import Grid, Row, by_numbers, number
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder, void_runs
 from sojourn.harness.report.run_page import ReportError
@@ -123,7 +122,7 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
     """
     if len(places) == 1:
         within = [] if _is_matrix(places[0]) else [path for path in places[0].glob("*/") if run_folders(path)]
-        folders = sorted(within, key=lambda path: _by_numbers(path.name))
+        folders = sorted(within, key=lambda path: by_numbers(path.name))
     else:
         folders = list(places)
     names = [folder.resolve().name for folder in folders]
@@ -243,10 +242,6 @@ def write_history(history: History, output: Path) -> Path:
 def _is_matrix(folder: Path) -> bool:
     """Whether the folders in a folder are those of a matrix's cells."""
     return any(run.parent != folder for run in run_folders(folder))
-
-
-def _by_numbers(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _version(name: str, folder: Path) -> Version:

@@ -47,8 +47,8 @@ def _test(options: Options) -> str:
 
 def run(task: Task, options: Options) -> None:
     """Execute the run and print its outcome."""
+    from sojourn.harness.experiment.concurrent_runs import repeat_side_by_side
     from sojourn.harness.experiment.run import perform
-    from sojourn.harness.experiment.seeds import repeat_side_by_side
     from sojourn.harness.report.headline import headline
     from sojourn.harness.report.terminal import print_scores
 
@@ -67,8 +67,8 @@ def run(task: Task, options: Options) -> None:
 def check(task: Task, options: Options) -> None:
     """Check this machine for the lab, and start the lab once, or query the cluster's workers."""
     from sojourn.hardware.machine.cache import root
+    from sojourn.harness.experiment.concurrent_runs import cluster
     from sojourn.harness.experiment.run import check_lab
-    from sojourn.harness.experiment.seeds import cluster
     from sojourn.harness.lab.doctor import examine
     from sojourn.harness.lab.needs import needed_by
 

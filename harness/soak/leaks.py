@@ -19,6 +19,8 @@ from pathlib import Path
 
 import psutil
 
+from sojourn.hardware.machine.messages import printable
+
 MARK = "SOJOURN_SOAK"
 #: What dies with its run has this long to do so, s.
 _GRACE_S = 5.0
@@ -46,11 +48,6 @@ def mounts() -> set[str]:
     return {
         os.fsdecode(re.sub(rb"\\([0-3][0-7]{2})", lambda octal: bytes([int(octal[1], 8)]), point)) for point in points
     }
-
-
-def printable(text: str) -> str:
-    """Return a system name as UTF-8, whatever its bytes."""
-    return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def clean(mark: str, before: set[str], ours: Path) -> list[str]:

@@ -23,6 +23,7 @@ import psutil
 from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.machine.files import is_full, sync_folder
 from sojourn.hardware.machine.memory import available_bytes
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import sweep
 from sojourn.hardware.simulation import fitting, memory_bytes
 from sojourn.harness.lab.machine import MEMORY
@@ -162,7 +163,7 @@ class Soak:
         try:
             return self._run()
         except Exception as wrong:
-            full, why = is_full(wrong), leaks.printable(" ".join(f"{type(wrong).__name__}: {wrong}".split()))
+            full, why = is_full(wrong), printable(" ".join(f"{type(wrong).__name__}: {wrong}".split()))
             if not full:
                 traceback.print_exc()
             with suppress(Exception):  # likely for the same cause

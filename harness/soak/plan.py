@@ -28,7 +28,7 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError, parse_toml
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import FORMER, OPTIONS, Options
+from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.options.sources import combined, is_path, toml_value, with_scenario
@@ -259,12 +259,7 @@ def _check_names(path: Path, table: str, given: Mapping[str, Any]) -> None:
                 code="conflict",
             )
         if name not in known:
-            why = (
-                f"this option was removed: {FORMER[name]}" if name in FORMER else f"no such option{_near(name, known)}"
-            )
-            raise PlanError(
-                f"{path}: {table} {name}: {why}", code="removed-option" if name in FORMER else "unknown-option"
-            )
+            raise PlanError(f"{path}: {table} {name}: no such option{_near(name, known)}", code="unknown-option")
 
 
 def _located(wrong: OptionsError, name: str, table: Mapping[str, Any]) -> str:

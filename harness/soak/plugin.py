@@ -20,8 +20,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Run a soak in place of tests where a plan is given, and return its exit code."""
     if not (plan := config.getoption("soak")):
         return None
-    from sojourn.harness.soak.night import night
+    from sojourn.harness.soak.run_plan import run_plan
     from sojourn.harness.soak.serve import DEFAULT
 
     unignore_sigint()
-    return night(Path(plan), config.getoption("soak_hours"), page=DEFAULT)
+    return run_plan(Path(plan), config.getoption("soak_hours"), page=DEFAULT)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.messages import printable
 from sojourn.harness.report.compare import compare
 from sojourn.harness.report.comparison_page import lines as compared_lines
 from sojourn.harness.report.comparison_page import write_comparison
@@ -29,8 +30,6 @@ from sojourn.harness.store.manifest import StoreError
 from sojourn.harness.store.reasons import joined
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"
-#: Characters that XML 1.0 does not allow.
-_UNPRINTABLE = {code: None for code in range(32) if chr(code) not in "\t\n\r"}
 _VERDICTS = {
     SoakExit.ALL_VALID: "every cell has valid runs",
     SoakExit.SOME_NOT: "a cell has no valid run, or was quarantined",
@@ -137,22 +136,18 @@ def junit(batch: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
         case = ElementTree.SubElement(suite, "testcase", classname="soak", name=cell.name, time=f"{took:.1f}")
         if cell.quarantine:
             failures += 1
-            ElementTree.SubElement(case, "failure", message=_text(f"quarantined: {'; '.join(cell.quarantine)}"))
+            ElementTree.SubElement(case, "failure", message=printable(f"quarantined: {'; '.join(cell.quarantine)}"))
         elif not cell.valid and not mine:
             skipped += 1
-            ElementTree.SubElement(case, "skipped", message=_text(cause or "the time was up"))
+            ElementTree.SubElement(case, "skipped", message=printable(cause or "the time was up"))
         elif not cell.valid:
             failures += 1
-            ElementTree.SubElement(case, "failure", message=_text(f"no valid run: {cell.last}"))
+            ElementTree.SubElement(case, "failure", message=printable(f"no valid run: {cell.last}"))
         said = [f"run {it.number}: {it.outcome}: {joined(it.reasons) or it.headline}" for it in mine]
-        ElementTree.SubElement(case, "system-out").text = _text("\n".join(said))
+        ElementTree.SubElement(case, "system-out").text = "\n".join(map(printable, said))
     suite.attrib |= {"failures": str(failures), "skipped": str(skipped)}
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
-
-
-def _text(text: str) -> str:
-    return text.translate(_UNPRINTABLE)

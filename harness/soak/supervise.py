@@ -17,7 +17,7 @@ from sojourn.harness.soak.leaks import MARK
 from sojourn.harness.store.reasons import Reason
 
 #: Time between SIGTERM, which lets a process undo everything in order, and SIGKILL, s.
-GRACE_S = 60.0
+_GRACE_S = 60.0
 _LOOK_S = 0.5
 
 
@@ -38,12 +38,11 @@ def supervise(
     mark: str,
     limit_s: float,
     stopped: Callable[[], bool],
-    grace_s: float = GRACE_S,
 ) -> Ended:
     """Run `command` to completion and return how it ended; it and what it started through Place die with this process.
 
-    After `limit_s` s, or when `stopped` returns True, it gets SIGTERM, and its group is killed
-    `grace_s` s later. Its standard error goes to `log`. Raises OSError if it cannot be started.
+    After `limit_s` s, or when `stopped` returns True, it gets SIGTERM, and its group is killed a minute later. Its
+    standard error goes to `log`. Raises OSError if it cannot be started.
     """
     out = log.with_suffix(".out")
     with log.open("ab") as err, out.open("wb") as said:
@@ -63,7 +62,7 @@ def supervise(
         elif time.monotonic() > end:
             why = Reason.of("time-limit", f"exceeded its time limit of {limit_s:.0f} s")
         if why:
-            _end(process, grace_s)
+            _end(process)
             break
         with suppress(subprocess.TimeoutExpired):
             process.wait(_LOOK_S)
@@ -74,15 +73,15 @@ def supervise(
     return Ended(why, words, stopped=stop)
 
 
-def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(grace_s)
+        process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: reported as left running
-            process.wait(grace_s)
+            process.wait(_GRACE_S)
 
 
 def _failure(code: int | None, words: str) -> Reason:

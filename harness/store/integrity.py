@@ -19,7 +19,6 @@ from sojourn.harness.store.manifest import (
     StoreError,
     check_complete,
     hash_file,
-    manifest_file,
     read_manifest,
 )
 from sojourn.harness.store.reasons import joined
@@ -68,7 +67,7 @@ def check_run(run: Path, derived: Collection[str] = (), signers: Path | None = N
     """
     with _one_line(run):
         manifest = sealed(read_manifest(run), str(run))
-        text, signature = manifest_file(run).read_bytes(), None
+        text, signature = (run / MANIFEST).read_bytes(), None
         if (run / SIGNATURE).is_file():
             with (run / SIGNATURE).open("rb") as file:
                 signature = file.read(LONGEST_SIGNATURE)
@@ -87,7 +86,7 @@ def _compare(run: Path, manifest: Manifest, derived: Collection[str]) -> None:
         name = path.relative_to(run).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise IntegrityError(f"{name}: not a plain file", code="not-a-file")
-        known = {manifest_file(run).name, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
+        known = {MANIFEST, SIGNATURE, *manifest.files, *manifest.pruned, *derived}
         if path.is_file() and name not in known and not name.endswith(FRESH):
             raise IntegrityError(f"{name}: not in the manifest", code="unexpected-file")
     for name, entry in manifest.pruned.items():

@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import FRESH, flush, lock, opened, plain, replace_file
-from sojourn.hardware.machine.json_text import content
 from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.store.reasons import Reason, Text
 
@@ -30,8 +28,6 @@ SIGNATURE = "manifest.json.sig"
 Status = Literal["valid", "void", "interrupted"]
 PARTIAL = ".partial"
 BALLAST = ".ballast"
-FORMER = "run.json"
-"""What the runs of cells had instead of a manifest until this release (`_former_manifest`)."""
 
 
 class StoreError(CodedError):
@@ -106,7 +102,7 @@ class _Paths:
         bad = any(part in ("", ".", "..") or not _PART.fullmatch(part) or not part.isprintable() for part in parts)
         if bad or len(path) > _LONGEST_PATH or len(parts) > _DEEPEST:
             raise ValueError(f"{path[:100]!r}: leads outside the run, or is not a plain path")
-        if len(parts) > 1 and parts[-1] in (MANIFEST, FORMER):
+        if len(parts) > 1 and parts[-1] == MANIFEST:
             raise ValueError(f"{path!r}: a run in a run")
         if parts[-1].endswith(FRESH) or path == BALLAST:
             raise ValueError(f"{path!r}: is the name of a file that is being written")
@@ -170,18 +166,11 @@ def check_complete(manifest: Manifest, where: object, *further: str) -> None:
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder is a run directory."""
-    return manifest_file(folder).exists()
-
-
-def manifest_file(run: Path) -> Path:
-    """Return the file that describes a run: `manifest.json`, or what a run of a cell had before."""
-    return run / (FORMER if not (run / MANIFEST).exists() and (run / FORMER).exists() else MANIFEST)
+    return (folder / MANIFEST).exists()
 
 
 def read_manifest(run: Path) -> Manifest:
     """Return the manifest of a run directory. Raises StoreError if it is missing or invalid."""
-    if manifest_file(run).name == FORMER:
-        return _former_manifest(run)
     try:
         with open(run / MANIFEST, "rb", opener=plain) as file:
             text = file.read(LARGEST + 1)
@@ -298,49 +287,3 @@ def prune(run: Path, name: str) -> None:
         elif name not in manifest.pruned:  # a kill may have interrupted an earlier removal
             raise StoreError(f"{run}: {name}: not in the manifest", code="unexpected-file")
         (run / name).unlink(missing_ok=True)
-
-
-#: The files whose hash `run.json` holds, in the order in which they were hashed.
-_FORMERLY_RAW = ("flows.csv", "probes.csv", "short.csv", "queues.jsonl", "talks.csv", "packets.csv", "replay.csv")
-
-
-def _former_manifest(run: Path) -> Manifest:
-    """The manifest that a run described by `run.json` would have. Raises StoreError for a run that was changed."""
-    try:
-        about: dict[str, Any] = json.loads(content(run / FORMER, LARGEST))
-        if about["result"] != _hash_of_raw_files(run):
-            raise StoreError(f"{run}: the raw files are not those that {FORMER} recorded", code="altered")
-        files = hash_files(run)
-        files["scores.json"] = FileEntry(
-            sha256=about["scores"], size=files["scores.json"].size if "scores.json" in files else 0
-        )
-        finished = (run / FORMER).stat().st_mtime
-        made = json.loads(content(run / "cell.json", LARGEST)) if "cell.json" in files else {}
-        return Manifest(
-            run=folder_name(f"{run.parent.parent.resolve().name}-{run.parent.name}-{run.name}"),
-            test=run.parent.parent.resolve().name,
-            cell=str(about.get("cell", "")),
-            created=finished - float(about.get("wall_s", 0)) - float(about.get("scoring_s", 0)),
-            finished=finished,
-            status="valid",
-            seed=about.get("seed"),
-            git=about.get("git"),
-            versions={name: str(version) for name, version in made.get("kernel", {}).items()},
-            files=files,
-            required=[name for name in _FORMERLY_RAW if name in files],
-            cache=Cached(inputs=about["inputs"], scoring=about["scoring"], programs=about.get("programs", {})),
-        )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as wrong:
-        why = first_wrong(wrong) if isinstance(wrong, ValidationError) else f"{type(wrong).__name__}: {wrong}"
-        raise StoreError(f"{run}: {FORMER}: is damaged ({printable(why)})", code="damaged") from wrong
-
-
-def _hash_of_raw_files(run: Path) -> str:
-    total = hashlib.sha256()
-    for name in _FORMERLY_RAW:
-        if (path := run / name).exists():
-            total.update(f"{name}\0{path.stat().st_size}\0".encode())
-            with open(path, "rb", buffering=0, opener=plain) as file:
-                while chunk := file.read(_CHUNK):
-                    total.update(chunk)
-    return total.hexdigest()

@@ -25,7 +25,6 @@ from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.manifest import (
     BALLAST,
-    FORMER,
     MANIFEST,
     PARTIAL,
     FileEntry,
@@ -91,8 +90,7 @@ def run_folders(folder: Path) -> list[Path]:
 
     Those that end in `.partial` are among them.
     """
-    runs = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
-    runs |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
+    runs = {path.parent for place in ("*", "*/seed-*") for path in folder.glob(f"{place}/{MANIFEST}")}
     return sorted(run for run in runs if not run.name.endswith(SET_ASIDE))
 
 

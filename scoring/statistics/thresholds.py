@@ -21,18 +21,9 @@ _COMPARE = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
 _GRAMMAR = re.compile(
-    r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+(?:with|beside)\s+(?P<contender>[\w.:+*@-]+))?"
+    r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+with\s+(?P<contender>[\w.:+*@-]+))?"
     r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?)"
 )
-#: Metrics that had harm in earlier scores: the version that replaced each, and the metric that did.
-_FORMERLY = {
-    "stall_s_per_min": ("2.0", "played_share"),
-    "freezes_per_min": ("2.0", "unfrozen_share"),
-    "drops_per_min": ("2.0", "mean_height"),
-    f"{HARM}rtt_p99_ms": ("2.4", "rtt_answered_p99_ms"),
-    f"{HARM}ect1_rtt_p99_ms": ("2.4", "ect1_rtt_answered_p99_ms"),
-    f"{HARM}frame_p99_ms": ("2.4", "frame_shown_p99_ms"),
-}
 KNOWN = (*(name for name, metric in METRICS.items() if metric.measured), *(f"{HARM}{metric}" for metric in HARMED))
 """Metrics of a victim's runs that a threshold may name: the measured ones, and the harm where a metric has one.
 
@@ -109,15 +100,12 @@ class Judgement:
 def parse(text: str) -> Threshold:
     """Parse `[harm.]METRIC [alone | with CONTENDER] (< <= > >= == !=) NUMBER`; for harm, `bar` may replace the number.
 
-    `beside` is an older word for `with`. Raises ThresholdError.
+    Raises ThresholdError.
     """
     match = _GRAMMAR.fullmatch(text.strip())
     if match is None:
         raise ThresholdError(f"{text!r}: write it as `harm.rtt_answered_p99_ms with prague < 0.3` or `stalls == 0`")
     metric = match["metric"]
-    if formerly := _FORMERLY.get(metric) or _FORMERLY.get(metric.removeprefix(HARM)) if metric not in KNOWN else None:
-        version, now = formerly
-        raise ThresholdError(f"{text!r}: scores {version} replaced {metric} by {HARM}{now}")
     if metric not in KNOWN and declared(metric) is None:
         hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")

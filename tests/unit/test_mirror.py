@@ -20,7 +20,7 @@ AS_PARTS = {
     "html": "test_run_page",
     "listing": "test_matrix",
     "machines": "test_cli",
-    "nights": "test_soak",
+    "soaks": "test_soak",
     "plugin": "test_bad_input",
     "progress": "test_matrix",
     "runs": "test_cli",

@@ -22,7 +22,7 @@ from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, FR
 
 GROUPS = "table_groups.csv"
 """In scoring/reference/: remarks on groups of the tables."""
-MARKS = "<!-- summary of the published tables: made by `sojourn matrix --table` -->", "<!-- end of the summary -->"
+MARKS = "<!-- summary of the published tables: made by `sojourn paper` -->", "<!-- end of the summary -->"
 """The lines of a page that it is written between."""
 PICTURE = "img/published.png"
 """The picture, relative to the folder of the page."""

@@ -26,7 +26,7 @@ from sojourn.scoring.reference.published import PublishedComparison
 
 TABLES = "tables.csv"
 """In scoring/reference/: a row per published table, with the matrix, cells and metrics that reproduce it."""
-MARKS = "<!-- published tables: made by `sojourn matrix --table` -->", "<!-- end of the published tables -->"
+MARKS = "<!-- published tables: made by `sojourn paper` -->", "<!-- end of the published tables -->"
 """The lines of a page that they are written between."""
 _HEADS = ("table", "matrix", "figures", "cells", "rank", "Pearson", "log ratio", "absolute", "furthest; why")
 

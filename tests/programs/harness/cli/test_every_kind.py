@@ -29,7 +29,6 @@ from sojourn.harness.store.manifest import prune, read_manifest, reseal
 from tests.programs.scoring.conftest import recorded
 from tests.programs.scoring.test_changed_run import again
 from tests.unit.harness.matrix import cell_runs
-from tests.unit.harness.store.test_former import former
 
 __all__ = ["recorded"]  # a fixture of the scorers' tests
 
@@ -59,12 +58,8 @@ def cells_run(place: Path, _: object, seed: int) -> Path:
     return run
 
 
-def former_cells_run(place: Path, _: object, seed: int) -> Path:
-    return former(place / "results", seed)
-
-
 KINDS: dict[str, Callable[[Path, list[Path], int], Path]] = {
-    "victim's": victims_run, "soak's": soaks_run, "cell's": cells_run, "former cell's": former_cells_run,
+    "victim's": victims_run, "soak's": soaks_run, "cell's": cells_run,
 }  # fmt: skip
 
 
@@ -120,7 +115,7 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     "rm": lambda run, _: ["rm", "--yes", run],
     "flent": lambda run, _: ["flent", run, "--to", run.parent / "flent"],
 }
-CELLS = [kind for kind in KINDS if "cell" in kind]
+CELLS = ["cell's"]
 #: What is refused, and the code of the refusal; empty where its class has none.
 REFUSED: dict[tuple[str, str], str] = {
     **{(reader, kind): "no-victim" for reader in ("figure", "figure of delays", "mos", "quality", "film")
@@ -130,7 +125,6 @@ REFUSED: dict[tuple[str, str], str] = {
     **{("flent", kind): "no-cell" for kind in ("victim's", "soak's")},
     ("mos", "victim's"): "", ("mos", "soak's"): "",  # without the reference software
     **{(reader, "soak's"): "" for reader in ("quality", "film", "rescore", "verdict")},  # without the recording
-    **{(reader, "former cell's"): "" for reader in ("rescore", "rerun", "verdict")},  # without the window of D_SS
 }  # fmt: skip
 #: Of two versions with one run each nothing can be told.
 TOO_FEW = {"trend": 3}

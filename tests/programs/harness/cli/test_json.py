@@ -70,8 +70,3 @@ def test_it_is_json_and_nothing_else(scores: Scores, tmp_path: Path, name: str) 
 def test_a_matrix_that_is_run_has_none(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["matrix", "s6", "--json"])
     assert done.exit_code == 1 and "--json applies to lists; add --list" in done.stderr
-
-
-def test_the_former_name_of_an_option_is_refused_with_the_new_one() -> None:
-    done = CliRunner().invoke(app, ["matrix", "s6", "--beside=results"])
-    assert done.exit_code == 1 and "--beside: " in done.stderr and "--compare-with=RESULTS" in done.stderr

@@ -22,8 +22,8 @@ from sojourn.apps import SERVICES
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.engine.job import Channel
 from sojourn.harness.engine.local import LocalEngine
+from sojourn.harness.experiment.concurrent_runs import side_by_side
 from sojourn.harness.experiment.run import new_run
-from sojourn.harness.experiment.seeds import side_by_side
 from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options

@@ -11,7 +11,7 @@ from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab import check_router
 from sojourn.harness.lab.check import _address, _management, _measured, _origin_route, _stand_ins, require_reached
 from sojourn.harness.lab.check_router import _clock_source, _links
-from sojourn.harness.lab.tried import Wrong, require_no_offloads, tried
+from sojourn.harness.lab.machine_checks import Wrong, finding_of, require_no_offloads
 from tests.programs.hardware.machine.cards import write
 from tests.refusals import refusal
 
@@ -57,7 +57,7 @@ def test_the_origin_needs_the_default_route_to_lead_to_the_client(route: str, cl
     up = "ip link add srv type veth peer name far && ip link set far up && ip link set srv up && "
     up += f"ip address add 10.42.2.10/24 dev srv && ip route add {route} && exec "
     space = ("unshare", "--user", "--map-root-user", "--net", "--", "sh", "-c", up + '"$@"', "sh")
-    finding = tried("server", _origin_route, Place("server", space), client)
+    finding = finding_of("server", _origin_route, Place("server", space), client)
     assert (finding.verdict, finding.found) == ("ok" if said.startswith("default") else "missing", said)
     if finding.verdict == "missing":
         assert "ip route replace default" in finding.fix and "&& ip route del 10.42." in finding.fix
@@ -70,7 +70,7 @@ def test_links_and_clock_source_of_a_router_are_judged(tmp_path: Path, monkeypat
     for source, verdict in (("tsc", "ok"), ("hpet", "note")):
         (file := tmp_path / "clocksource").write_text(source + "\n")
         monkeypatch.setattr(check_router, "CLOCK_SOURCE", file)
-        finding = tried("router", _clock_source, Place("here"))
+        finding = finding_of("router", _clock_source, Place("here"))
         assert (finding.verdict, finding.found) == (verdict, source)
 
 

@@ -29,8 +29,8 @@ from sojourn.hardware.machine.place import NETNS, Place
 from sojourn.hardware.machine.process import Process
 from sojourn.harness.cli import app
 from sojourn.harness.lab import check, physical
+from sojourn.harness.lab.machine_checks import finding_of
 from sojourn.harness.lab.physical import CLOCK, PhysicalLab, PhysicalLabError
-from sojourn.harness.lab.tried import tried
 from sojourn.traffic.contender import ECN_FILES
 from tests.refusals import refusal
 from tests.unit.hardware.lab.test_lab_file import BOX, GOOD, write
@@ -234,7 +234,7 @@ def test_a_machine_in_use_is_neither_changed_by_a_check_nor_switched(
     lease = MachineLease(host, [], 20)
     lease.claim()
     try:
-        for finding in (tried("tcp", check._tcp, host), tried("path", check._path_between_taps, box, places)):
+        for finding in (finding_of("tcp", check._tcp, host), finding_of("path", check._path_between_taps, box, places)):
             assert finding.verdict == "note" and finding.found.startswith("in use by ")
         assert "server: in use by " in power("box", "off")
         assert "server: in use by " in power("server", "on")

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
-from sojourn.harness.soak import loop, night
+from sojourn.harness.soak import loop, run_plan
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.serve import Address, AddressError, StatusPage, address
 from sojourn.harness.soak.state import Night, NightDirectory, held, nights
@@ -251,20 +251,20 @@ def test_what_nobody_thought_of_ends_the_night_in_order(
         raise wrong
 
     (plan := soak_place / "plan.toml").write_text(HEAD + "[cells.good]\nbuffer = 2\n")
-    monkeypatch.setattr(night, "Soak", partial(loop.Soak, child=CHILD, most=lambda _: 1))
+    monkeypatch.setattr(run_plan, "Soak", partial(loop.Soak, child=CHILD, most=lambda _: 1))
     monkeypatch.setattr(loop.Stop, "listen", lambda _: None)
     monkeypatch.setattr(loop, "sweep", fail)
     (cached := soak_place / "cache").mkdir()
     monkeypatch.setenv("SOJOURN_CACHE", str(cached))
     with in_this_process():
-        assert night.night(plan, 1) == code
+        assert run_plan.run_plan(plan, 1) == code
     assert (cached / ".doubt").exists()  # what it takes from the cache is compared before its runs
     (folder,) = nights(soak_place / "soak")
     assert folder.night.ended and folder.night.code == code and type(wrong).__name__ in folder.night.cause
     assert [it.outcome for it in folder.attempts()] == ["valid"] and (folder.path / "report.html").exists()
 
-    monkeypatch.setattr(night, "begin", fail)
-    assert night.night(plan, 1) == code
+    monkeypatch.setattr(run_plan, "begin", fail)
+    assert run_plan.run_plan(plan, 1) == code
 
 
 def test_a_batch_that_is_stopped_says_that_the_same_command_resumes_it(
@@ -279,10 +279,10 @@ def test_a_batch_that_is_stopped_says_that_the_same_command_resumes_it(
 
     (plan := soak_place / "plan.toml").write_text(HEAD + "[cells.good]\nbuffer = 2\n")
     monkeypatch.setenv("SOJOURN_CACHE", str(soak_place / "cache"))
-    monkeypatch.setattr(night, "Soak", Stopped)
-    monkeypatch.setattr(night, "_summarise", lambda _: None)
+    monkeypatch.setattr(run_plan, "Soak", Stopped)
+    monkeypatch.setattr(run_plan, "_summarise", lambda _: None)
     monkeypatch.setattr(loop.Stop, "listen", lambda _: None)
-    assert night.night(plan, 1, page="off") == 130
+    assert run_plan.run_plan(plan, 1, page="off") == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("sojourn: stopped by SIGINT; ") and "the same command resumes the batch" in line
 

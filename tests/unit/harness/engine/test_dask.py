@@ -21,8 +21,8 @@ from sojourn.harness.bundle.archive import verify
 from sojourn.harness.engine import dask
 from sojourn.harness.engine.dask import DaskEngine, check_workers, packed, unpack
 from sojourn.harness.engine.job import EngineError, Event
+from sojourn.harness.experiment.concurrent_runs import side_by_side
 from sojourn.harness.experiment.run import new_run
-from sojourn.harness.experiment.seeds import side_by_side
 from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.matrix import matrix_plan
 from sojourn.harness.matrix.cells import simulated_call

@@ -74,18 +74,6 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, option: str, code: Co
         user_defaults({}, tmp_path, SERVICES)
 
 
-def test_an_option_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "sojourn.toml").write_text('probe-ecn = "ect1"\n')
-    right = "every run has both probes, Not-ECT and ECT(1)"
-    with refused("probe-ecn", "removed-option", "sojourn.toml: ", right):
-        user_defaults({}, tmp_path, SERVICES)
-    with pytest.raises(OptionsError, match=r"^SOJOURN_PROBE_ECN: ") as wrong:
-        user_defaults({"SOJOURN_PROBE_ECN": "ect1", "SOJOURN_DEFAULTS": ""}, tmp_path, SERVICES)
-    assert wrong.value.code == "removed-option"
-    with refused("probe-ecn", "removed-option", right):
-        parse_options({"probe-ecn": "ect1"}, SERVICES)
-
-
 def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> None:
     """Found in the folder where one is called, which may be everybody's, it would run what it says as us."""
     (file := tmp_path / "sojourn.toml").write_text(FILE)

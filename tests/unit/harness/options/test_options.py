@@ -228,7 +228,6 @@ def test_record_is_json_and_names_everything() -> None:
             "invalid-value",
         ),
         ("lab-file", {"lab": "apu", "lab-file": "~nosuchuser/it"}, "invalid-value"),
-        ("probe-ecn", {"probe-ecn": "ect1"}, "removed-option"),
     ],
 )  # fmt: skip
 def test_bad_options_are_one_line_that_names_the_option(option: str, given: dict[str, Any], code: Code) -> None:

@@ -93,10 +93,6 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
             "plan.toml: [cells.a] lab-file: '~nosuchuser/lab.toml': Could not determine home",
         ),
         ('[cells.a]\nqdsic = "dualpi2"\n', "plan.toml: [cells.a] qdsic: no such option; did you mean qdisc?"),
-        (
-            '[cells.a]\nprobe-ecn = "ect1"\n',
-            "plan.toml: [cells.a] probe-ecn: this option was removed: every run has both",
-        ),
         ("[options]\nseed = 2\n[cells.a]\n", "plan.toml: [options] seed: the soak sets it for every run"),
         (
             '[cells.a]\nengine = "tls://far:8786"\nlab = "virtual"\n',

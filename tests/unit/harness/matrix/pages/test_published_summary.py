@@ -151,4 +151,4 @@ def test_the_page_of_experiments_begins_with_every_group() -> None:
     assert page.index(MARKS[0]) < page.index(published_table.MARKS[0])
     inside = page.partition(MARKS[0])[2].partition(MARKS[1])[0]
     missing = [one.name for one in groups() if f"| {one.name}" not in inside]
-    assert not missing, f"made anew by `sojourn matrix --table docs/experiments.md`: {missing}"
+    assert not missing, f"made anew by `sojourn paper published-tables`: {missing}"

@@ -134,4 +134,4 @@ def test_the_page_of_experiments_has_every_table() -> None:
     page = (CHECKOUT / "docs" / "experiments.md").read_text()
     inside = page.partition(BEGIN)[2].partition(END)[0]
     missing = [one.table for one in tables() if f"| {one.table} |" not in inside]
-    assert not missing, f"made anew by `sojourn matrix --table docs/experiments.md`: {missing}"
+    assert not missing, f"made anew by `sojourn paper published-tables`: {missing}"

@@ -22,9 +22,10 @@ from sojourn.harness.soak.plan import PlanError, SoakPlan, read_plan
 from sojourn.harness.soak.serve import AddressError, StatusPage, address
 from sojourn.harness.soak.state import NightDirectory
 from sojourn.harness.store.manifest import StoreError
+from sojourn.harness.terminal import complain
 
 
-def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
+def run_plan(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
     """Run or resume a batch and return the exit code (`SoakExit`, or 128 plus the signal that stopped it)."""
     try:
         at, planned = address(page), read_plan(plan, SERVICES)
@@ -65,7 +66,7 @@ def night(plan: Path, hours: float | None, *, new: bool = False, page: str = "of
         return _failed(wrong, SoakExit.UNEXPECTED)
     if ended.cause:
         resumed = "; finished runs are kept, the same command resumes the batch" if (ended.code or 0) > 128 else ""
-        print(f"sojourn: {ended.cause}{resumed}", file=sys.stderr)
+        complain(f"{ended.cause}{resumed}")
     return ended.code or 0
 
 
@@ -99,5 +100,5 @@ def _print_line(line: str) -> None:
 
 
 def _failed(error: Exception, code: SoakExit) -> int:
-    print(f"sojourn: {error}", file=sys.stderr)
+    complain(str(error))
     return code

@@ -18,7 +18,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 
 #: What set-up reads in a checkout.
 _READ = (
-    "pyproject.toml", "requirements.txt", "harness/gone.py", "harness/setup.sh", "hardware/images/lock.py",
+    "pyproject.toml", "requirements.txt", "harness/missing_checkout.py", "harness/setup.sh", "hardware/images/lock.py",
     "hardware/images/slim.py", "apps/standins/origin.py", "apps/standins/package-lock.json", "apps/players/__init__.py",
     "apps/standins/players/package-lock.json",
 )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One check of a machine of a physical lab as a finding, and what several checks read from it."""
+"""Parts of the checks of a physical lab: a check as a finding, and what several checks read from a machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Wrong(RuntimeError):
         self.fix, self.verdict = fix, verdict
 
 
-def tried(subject: str, look: Callable[..., str], *args: Any, fix: str = "see the message") -> Finding:
+def finding_of(subject: str, look: Callable[..., str], *args: Any, fix: str = "see the message") -> Finding:
     """Call `look` and return its finding; `fix` is the fix for any failure of `look`."""
     try:
         return Finding(subject, "ok", look(*args).strip())

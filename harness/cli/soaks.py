@@ -43,9 +43,9 @@ def soak_run(
     programs, 3 the lab is broken, 4 the disk is full, 5 another soak is running, 6 internal error, 128 plus the number
     of a signal.
     """
-    from sojourn.harness.soak.night import night
+    from sojourn.harness.soak.run_plan import run_plan
 
-    raise typer.Exit(night(plan, hours, new=new, page=page, resume=resume))
+    raise typer.Exit(run_plan(plan, hours, new=new, page=page, resume=resume))
 
 
 @app.command("status")

@@ -18,8 +18,8 @@ from rich.console import Console
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.engine.local import LocalEngine
+from sojourn.harness.experiment.concurrent_runs import _Board, one_by_one, side_by_side
 from sojourn.harness.experiment.run import Result, new_run
-from sojourn.harness.experiment.seeds import _Board, one_by_one, side_by_side
 from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
