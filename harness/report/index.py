@@ -15,9 +15,8 @@ from sojourn.harness.report.html import write_page
 from sojourn.harness.report.repetitions import INDEX, counted, experiments_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
-from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
+from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest, run_folders
 from sojourn.harness.store.reasons import joined
-from sojourn.harness.store.runs import run_folders
 
 #: States of excluded runs, in the order of a page's head.
 _STATES = ("invalid", "not finished", "unreadable")

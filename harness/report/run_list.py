@@ -20,9 +20,17 @@ from sojourn.harness.report.headline import outcomes
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.store.disk_usage import size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
-from sojourn.harness.store.manifest import PARTIAL, Manifest, StoreError, manifest_file, read_manifest
+from sojourn.harness.store.manifest import (
+    PARTIAL,
+    Manifest,
+    StoreError,
+    is_run,
+    manifest_file,
+    read_manifest,
+    run_folders,
+)
 from sojourn.harness.store.reasons import joined
-from sojourn.harness.store.runs import is_unscored, run_folders
+from sojourn.harness.store.runs import is_unscored
 from sojourn.harness.terminal import UNLIMITED, plain_table
 from sojourn.scoring.statistics.harm import severity
 
@@ -59,6 +67,8 @@ def listed(folder: Path, words: Sequence[str] = ()) -> list[ListedRun]:
 
     Raises StoreError if the folder has none.
     """
+    if is_run(folder):
+        raise StoreError(f"{folder}: a run; give its folder of results, or `sojourn open` it", code="not-a-run")
     runs = run_folders(folder)
     inside = {folder / run.relative_to(folder).parts[0] for run in runs}
     others = sorted(path for path in folder.glob("*/") if path not in inside and not path.is_symlink())

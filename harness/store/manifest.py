@@ -32,6 +32,8 @@ PARTIAL = ".partial"
 BALLAST = ".ballast"
 FORMER = "run.json"
 """What the runs of cells had instead of a manifest until this release (`_former_manifest`)."""
+SET_ASIDE = (".failed", ".old")
+"""Ends of names of directories that are no runs: what a failed one left, and one that is replaced or being deleted."""
 
 
 class StoreError(CodedError):
@@ -169,8 +171,20 @@ def check_complete(manifest: Manifest, where: object, *further: str) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder is a run directory."""
+    """Return whether a folder is a run directory. Raises StoreError if it does not exist."""
+    if not folder.exists():
+        raise StoreError(f"{folder}: no such file or folder", code="not-a-run")
     return manifest_file(folder).exists()
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Return the run directories in a folder, and those of a matrix's cells in it (`<cell>/seed-<n>`), by name.
+
+    Those that end in `.partial` are among them.
+    """
+    runs = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
+    runs |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
+    return sorted(run for run in runs if not run.name.endswith(SET_ASIDE))
 
 
 def manifest_file(run: Path) -> Path:
@@ -186,10 +200,20 @@ def read_manifest(run: Path) -> Manifest:
         with open(run / MANIFEST, "rb", opener=plain) as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
-        raise StoreError(f"{run}: not a run directory: {MANIFEST}: {error.strerror}", code="not-a-run") from error
+        raise StoreError(f"{run}: {_no_run(run, error)}", code="not-a-run") from error
     if len(text) > LARGEST:
         raise StoreError(f"{run}: {MANIFEST}: is larger than the allowed {LARGEST} bytes", code="too-large")
     return parse_manifest(text, str(run))
+
+
+def _no_run(place: Path, error: OSError) -> str:
+    """Return why a place is not a run directory, and which one to give. Raises StoreError if it does not exist."""
+    if not is_run(place) and not place.is_dir() and is_run(place.parent):
+        return f"a file of a run; give its folder {place.parent}"
+    if runs := run_folders(place):
+        count = f"{len(runs)} run{'s' * (len(runs) > 1)}"
+        return f"a folder with {count}; name one of them, such as {runs[0]}"
+    return f"not a run directory: {MANIFEST}: {error.strerror}"
 
 
 def parse_manifest(text: bytes, name: str) -> Manifest:

@@ -25,7 +25,6 @@ from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.manifest import (
     BALLAST,
-    FORMER,
     MANIFEST,
     PARTIAL,
     FileEntry,
@@ -36,6 +35,7 @@ from sojourn.harness.store.manifest import (
     folder_name,
     hash_files,
     read_manifest,
+    run_folders,
     write_manifest,
 )
 from sojourn.harness.store.reasons import Reason
@@ -50,8 +50,6 @@ _LONGEST = 100
 _SPARE_FILES = 4
 #: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
 _OF_SET_UP = (MANIFEST, BALLAST, "options.json")
-SET_ASIDE = (".failed", ".old")
-"""Ends of names of directories that are no runs: what a failed one left, and one that is replaced or being deleted."""
 _NEVER_ENDED = Reason.of("killed", "the run did not reach its end (killed?)")
 _NOT_HASHED = "not all files were hashed: stopped by the user"
 #: How long Ctrl-C may wait for a run's files to be hashed, s: most runs take less than one.
@@ -84,16 +82,6 @@ def run_name(created: float, test: str, cell: str) -> str:
     """Return the name of a run that was created at a Unix time in s; letters, digits, `_`, `.` and `-` only."""
     name = f"{folder_name(test)}-{folder_name(cell)}"[:_LONGEST].rstrip("-.")
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(created))}Z-{name}"
-
-
-def run_folders(folder: Path) -> list[Path]:
-    """Return the run directories in a folder, and those of a matrix's cells in it (`<cell>/seed-<n>`), by name.
-
-    Those that end in `.partial` are among them.
-    """
-    runs = {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/{name}")}
-    runs |= {path.parent for name in (MANIFEST, FORMER) for path in folder.glob(f"*/seed-*/{name}")}
-    return sorted(run for run in runs if not run.name.endswith(SET_ASIDE))
 
 
 class RunDirectory:

@@ -96,6 +96,27 @@ def test_the_list_is_filtered_by_words_and_is_json(results: Path) -> None:
     assert refused.exit_code == 1 and "no run in it" in refused.stderr
 
 
+@pytest.mark.parametrize("command", ["ls", "report", "summary", "compare", "open", "ecn", "rescore", "rerun", "data"])
+def test_a_missing_path_is_reported_as_missing(command: str, tmp_path: Path) -> None:
+    for place in (tmp_path / "absent", tmp_path / "absent/run"):
+        refused = ask(command, *[place, tmp_path][: 1 + (command == "compare")])
+        assert refused.exit_code == 1 and refused.stderr == f"sojourn: {place}: no such file or folder\n"
+
+
+@pytest.mark.parametrize("command", ["ecn", "data", "film", "rescore", "rerun", "figure"])
+def test_a_folder_of_runs_is_refused_with_the_name_of_a_run_in_it(command: str, results: Path) -> None:
+    run, _ = runs = sorted((results / "map").iterdir())
+    folder = ask(command, results / "map").stderr
+    assert folder == f"sojourn: {run.parent}: a folder with {len(runs)} runs; name one of them, such as {run}\n"
+    file = ask(command, run / "scores.json").stderr
+    assert file == f"sojourn: {run / 'scores.json'}: a file of a run; give its folder {run}\n"
+
+
+def test_a_run_is_not_listed_as_a_folder(results: Path) -> None:
+    (run, _) = (results / "map").iterdir()
+    assert "a run; give its folder of results" in ask("ls", run).stderr
+
+
 def test_a_page_is_opened_where_there_is_a_display_and_named_otherwise(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
