@@ -377,7 +377,7 @@ def _explained(error: OSError, where: Path) -> StoreError:
         return StoreError(text, code="disk-full")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return StoreError(f"{where}: {error.strerror}; what was recorded is kept; raise the limit (`ulimit -n 4096`)")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT):
         return StoreError(
             f"--results {where}: cannot be written ({error.strerror}); give a folder that you own", code="not-writable"
         )
