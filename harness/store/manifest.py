@@ -18,6 +18,7 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import FRESH, flush, lock, opened, plain, replace_file
 from sojourn.hardware.machine.json_text import content
 from sojourn.hardware.machine.messages import first_wrong, printable
+from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.store.reasons import Reason, Text
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -211,8 +212,7 @@ def _no_run(place: Path, error: OSError) -> str:
     if not is_run(place) and not place.is_dir() and is_run(place.parent):
         return f"a file of a run; give its folder {place.parent}"
     if runs := run_folders(place):
-        count = f"{len(runs)} run{'s' * (len(runs) > 1)}"
-        return f"a folder with {count}; name one of them, such as {runs[0]}"
+        return f"a folder with {count_of(len(runs), 'run')}; name one of them, such as {runs[0]}"
     return f"not a run directory: {MANIFEST}: {error.strerror}"
 
 

@@ -20,7 +20,17 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 
-from sojourn.hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
+from sojourn.hardware.machine.files import (
+    CHECKOUT,
+    FRESH,
+    flush,
+    is_full,
+    is_locked,
+    lock,
+    owner_only,
+    remove_tree,
+    sync_folder,
+)
 from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.manifest import (
@@ -38,7 +48,7 @@ from sojourn.harness.store.manifest import (
     run_folders,
     write_manifest,
 )
-from sojourn.harness.store.reasons import Reason
+from sojourn.harness.store.reasons import Reason, joined
 
 #: Free space below which a running experiment stops, while its files can still be closed properly.
 FLOOR_BYTES = 32 << 20
@@ -331,6 +341,16 @@ class RunStore:
 def is_unscored(path: Path) -> bool:
     """Return whether a run was stopped when its recording was complete. Raises StoreError for what is no run."""
     return path.name.endswith(PARTIAL) and [it.code for it in read_manifest(path).reasons] == ["not-scored"]
+
+
+def unfinished_state(path: Path) -> tuple[str, str]:
+    """Return the state of a run in a `.partial` directory (running, not scored or interrupted) and the reason.
+
+    Raises StoreError for what is no run.
+    """
+    if is_locked(path):
+        return "running", ""
+    return "not scored" if is_unscored(path) else "interrupted", joined(read_manifest(path).reasons)
 
 
 def _locked(run: Path, *, wait: bool = False) -> int | None:
