@@ -84,7 +84,7 @@ def remove_runs(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete runs and series, after a question. Nothing is deleted if one of them is neither, or is in use."""
-    from sojourn.harness.store.disk_usage import size_words, tree_bytes
+    from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
     from sojourn.harness.store.removal import removable, remove
 
     every = {Path(os.path.abspath(place)): place for place in places}
@@ -92,17 +92,13 @@ def remove_runs(
     counts = {place: removable(place) for place in chosen}
     sizes = {place: tree_bytes(place) for place in chosen}
     for place, named in chosen.items():
-        print(printable(f"{named}: {_runs(counts[place])}, {size_words(sizes[place])}"))
+        print(printable(f"{named}: {count_of(counts[place], 'run')}, {size_words(sizes[place])}"))
     if not yes:
-        _ask(f"Delete {_runs(sum(counts.values()))}, {size_words(sum(sizes.values()))}?")
+        _ask(f"Delete {count_of(sum(counts.values()), 'run')}, {size_words(sum(sizes.values()))}?")
     for place in chosen:
         remove(place)
     for results in {place.parent for place in chosen}:
         _renew_index(results)
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _ask(question: str) -> None:

@@ -20,7 +20,7 @@ def kept_lines(begun: Sequence[RunDirectory], wanted: int) -> Iterator[str]:
         yield f"finished and kept: {finished} of {wanted} runs in {kept[0].parent}{again}"
     for path in cut:
         run = shlex.quote(str(path))
-        what = "cut off and kept", "it has no figures and cannot be continued"
+        what = "interrupted and kept", "it has no figures and cannot be continued"
         if is_unscored(path):
             what = "recorded and kept", f"finish it: `sojourn rescore {run}`"
         yield f"{what[0]}: {path} ({size_words(tree_bytes(path))}); {what[1]}; delete it: `sojourn rm {run}`"

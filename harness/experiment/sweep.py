@@ -31,7 +31,7 @@ from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, FLAGS, Options
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.rules import WITH_COMMAS, parse_options
 from sojourn.harness.options.sources import (
     EVERY_PLAYER,
     IN_SCENARIOS,
@@ -52,8 +52,6 @@ RESULTS = "results"
 """A sweep's runs are by default in a folder of it: `map`, or the scenario's name."""
 #: Options that do not change a run's evidence.
 _APART = ("results", "repeat", "engine", "asked_lab")
-#: Options of which any value may have commas.
-_WITH_COMMAS = ("ladder", "timeline")
 #: In a manifest's versions: runs of other builds are other measurements.
 _BUILD = ("kernel source", "kernel build", "guest", "sources")
 
@@ -91,8 +89,10 @@ class Sweep:
         given, defaults = with_scenarios(given, folder), user_defaults(environment, folder, SERVICES)
         swept: dict[str, Sequence[Any]] = {**lists_of(given), **axes}
         if not swept:
-            raise OptionsError("a map needs an option with its values, such as rtt=10ms,40ms, or a scenario with lists",
-                               code="missing")  # fmt: skip
+            raise OptionsError(
+                "a map needs an option with its values, without --, such as rtt=10ms,40ms, or a scenario with lists",
+                code="missing",
+            )
         experiments = {}
         for chosen, table in combined({**swept, **{name: value for name, value in given.items() if name not in swept}}):
             name = ", ".join(f"{option} {value}" for option, value in zip(swept, chosen, strict=True))
@@ -241,7 +241,7 @@ def _axes(words: Sequence[str]) -> dict[str, list[str]]:
         if name in FLAGS:
             raise OptionsError(f"{word}: a flag cannot be swept; make a map with --{name} and one without it",
                                code="unsupported", option=name)  # fmt: skip
-        several = ";" in text or name in _WITH_COMMAS
+        several = ";" in text or name in WITH_COMMAS
         values = [value.strip() for value in text.removesuffix(";").split(";" if several else ",")]
         if "" in values or len(set(values)) < len(values) or name in axes:
             why = "is given twice" if name in axes else "has an empty value or one that is given twice"

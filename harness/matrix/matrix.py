@@ -241,6 +241,8 @@ class Matrix(_Frozen):
         old, _, new = text.partition("=")
         if is_user_program(text):
             old, new = next((flow.contender for cell in self.cells for flow in cell.flows), ""), text
+        elif not new:
+            raise MatrixError(f"--swap={text}: give OLD=NEW, such as cubic=prague", code="invalid-value")
         for name in (old, new):
             if name not in CONTENDERS and name not in PROGRAMS and not is_user_program(name):
                 known = ", ".join((*CONTENDERS, *PROGRAMS))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ from sojourn.traffic.user_program import OPTION, UserProgram, UserProgramError, 
 
 T = TypeVar("T")
 
+WITH_COMMAS = ("ladder", "timeline")
+"""Options of which any value may have commas."""
 PROGRAM = re.compile(rf"(?<![\w.-]){OPTION}([^,+*@:\s]+)")
 """A program of the user's in a load: its file, or the name of a built-in program."""
 
@@ -107,10 +110,11 @@ class RawOptions:
 
     def parsed(self, name: str, parser: Callable[[str], T]) -> T:
         """Return an option's value. Raises OptionsError."""
+        text = str(self.raw[name])
         try:
-            return parser(str(self.raw[name]))
+            return parser(text)
         except ValueError as wrong:
-            raise self.refused(name, str(wrong), wrong) from wrong
+            raise self.refused(name, f"{wrong}{_map_of(name, text)}", wrong) from wrong
 
     def chosen(self, name: str, choices: Iterable[str] = ()) -> str:
         """Return the text of an option that is one of its choices. Raises OptionsError."""
@@ -339,6 +343,19 @@ def value_of(name: str, text: str) -> Any:
     except ValueError as wrong:
         code = wrong.code if isinstance(wrong, BadValue) else "invalid-value"
         raise OptionsError(f"--{name}: {wrong}", code=code, option=name) from wrong
+
+
+def _map_of(name: str, text: str) -> str:
+    """Return the command that takes several values of an option; empty unless the text is a list of valid ones."""
+    values = text.split(",")
+    if len(values) < 2 or name in (*WITH_COMMAS, "contenders") or BY_NAME[name].subject not in ("what", "content"):
+        return ""
+    try:
+        for value in values:
+            value_of(name, value.strip())
+    except OptionsError:
+        return ""
+    return f"; for several values run `sojourn map {shlex.quote(f'{name}={text}')}`"
 
 
 def reset_inapplicable(raw: RawOptions) -> None:

@@ -72,7 +72,14 @@ def with_scenarios(given: Mapping[str, Any], folder: Path = Path()) -> dict[str,
 def _with_scenarios(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if not (named := given.get("scenario")):
         return dict(given)
-    values = read_scenario(scenario_file(named, folder))
+    file = scenario_file(named, folder)
+    if not file.exists():
+        where = f"{named.file}: scenario" if isinstance(named, FromFile) else "--scenario"
+        included = sorted(it.stem for it in SCENARIOS.glob("*.toml"))
+        hint = did_you_mean(str(named), included) or f"included: {', '.join(included)}"
+        raise OptionsError(f'{where}: no included scenario and no file "{named}"; {hint}', code="unreadable-file",
+                           option="scenario")  # fmt: skip
+    values = read_scenario(file)
     own = {name: value for name, value in given.items() if value is not None}
     if names_loads(own.get("timeline", "short")):
         values.pop("contenders", None)

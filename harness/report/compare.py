@@ -189,6 +189,12 @@ def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Compariso
     ours, theirs = (_by_definition(side) for side in sides)
     if len(ours) == len(theirs) == 1:
         couples = [(*ours.values(), *theirs.values())]
+        kinds = ["has a victim" if one.victims else "is of a matrix's cell" for one in couples[0]]
+        if kinds[0] != kinds[1]:
+            raise ReportError(
+                f"{a.place} {kinds[0]}, {b.place} {kinds[1]}: they have no metric in common; compare two of one kind",
+                code="conflict",
+            )
     else:
         couples = [(one, theirs[key]) for key, one in ours.items() if key in theirs]
     if not couples:

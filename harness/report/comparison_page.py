@@ -23,6 +23,7 @@ from sojourn.harness.report.run_page import REPORT, versions_of
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED
+from sojourn.scoring.statistics.numbers import NOT_REACHED, UNFINISHED
 
 #: Names that are made of options, which the table of differences lists separately.
 _NAMES = ("test", "cell")
@@ -111,13 +112,14 @@ def grids(pair: Pair) -> list[Grid]:
     """Return the tables of a pair: what differs in options and versions, then one table alone and one per contender."""
     tables = [setup_grid(pair)]
     for who in dict.fromkeys(metric.who for metric in pair.compared):
-        heads = ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "p (Holm)", "for the victim"]
+        heads = ["", "A", "B", "B − A", f"{LEVEL:.0%} interval", "p", "p (Holm)"]
+        heads.append("for the victim" if pair.a.victims else "result")
         grid = Grid(pair.where(who).capitalize(), heads)
         for metric in (metric for metric in pair.compared if metric.who == who):
             low, high, p = metric.less.low, metric.less.high, metric.less.p
             bounds = _TOO_SMALL
             if low is not None and high is not None:
-                bounds = f"{number(low, metric.never)} to {number(high, metric.never)}"
+                bounds = " to ".join(dict.fromkeys(number(bound, metric.never) for bound in (low, high)))
             label = metric.label + (PRIMARY if metric.primary else "")
             if all(metric.demand_met):
                 grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET], alike=True))
@@ -182,7 +184,7 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
 
 def _signed(value: float, never: str) -> str:
     text = number(value, never)
-    return f"+{text}" if value > 0 and text not in ("0", "0.00") else text
+    return f"+{text}" if value > 0 and text not in ("0", "0.00", NOT_REACHED, UNFINISHED) else text
 
 
 def method() -> str:

@@ -26,8 +26,7 @@ from sojourn.harness.report.experiments import (
 from sojourn.harness.report.index import Left, read_folder
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run, valid
-from sojourn.harness.store.manifest import MANIFEST, is_run
-from sojourn.harness.store.runs import run_folders
+from sojourn.harness.store.manifest import MANIFEST, is_run, run_folders
 from sojourn.scoring.cell_tables import TABLES as CELL_TABLES
 from sojourn.scoring.long_table import COLUMNS, LongRow, frame
 from sojourn.scoring.schema.scores import SCORES, Scores

@@ -631,7 +631,7 @@ def value_text(metric: str, of: Callable[[str], float | None]) -> str:
         return counted if least is None else f"> {_short(least)} s ({counted})"
     known = next((names for begins, names in _NEVER.items() if metric.startswith(begins)), None)
     if known is None:
-        return number(value)
+        return number(value, never_came(metric))
     loss, became, came, of_what = known
     rest = of(came) if came and "p99" in metric else None
     return _infinite(of(loss), became, "" if rest is None else f"; {_short(rest)} ms {of_what}")
@@ -667,11 +667,11 @@ def by_numbers(text: str) -> list[tuple[int, str]]:
 
 
 def number(value: float | int | None, never: str = LOST) -> str:
-    """Return a figure as shown in a table; a dash for None, `never` for infinity."""
+    """Return a figure as shown in a table; a dash for None, `never` for infinity, signed only if lost."""
     if value is None:
         return "–"
     if isinf(value):
-        return formatted(value, "", never)
+        return formatted(value, "", never) if never == LOST else never
     if isinstance(value, int) or float(value).is_integer():
         return f"{value:.0f}"
     return two_decimals(value) if abs(value) < 100 else f"{value:.0f}"

@@ -21,6 +21,7 @@ from sojourn.harness.report.grids import (
     relevant_severity,
     value_text,
 )
+from sojourn.harness.store.disk_usage import count_of
 from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import METRICS, HomeFigure, Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity
@@ -342,7 +343,7 @@ def _of_pages(outcome: VictimOutcome) -> list[str]:
     if outcome.load is not None:
         parts.append(waited("load", outcome.load, outcome.load_alone))
     if outcome.loads and outcome.loads_unfinished:
-        parts.append(f"{round(outcome.loads_unfinished, 1):g} of {_counted(outcome.loads, 'page')} not loaded in time")
+        parts.append(f"{round(outcome.loads_unfinished, 1):g} of {count_of(outcome.loads, 'page')} not loaded in time")
     return parts
 
 
@@ -378,14 +379,10 @@ def _stops(outcome: VictimOutcome, call: bool) -> str:
         return ""
     if not stalls and not freezes:
         return "no freezes" if call else "no stalls"
-    stalled = f"{_counted(stalls, 'stall')} ({outcome.stall_s or 0:.1f} s)" if stalls else ""
+    stalled = f"{count_of(stalls, 'stall')} ({outcome.stall_s or 0:.1f} s)" if stalls else ""
     if freezes <= stalls:
         return stalled
-    return f"{_counted(freezes, 'freeze')}, {f'of which {stalled}' if stalled else 'no stalls'}"
-
-
-def _counted(count: float, what: str) -> str:
-    return f"{round(count, 1):g} {what}{'' if count == 1 else 's'}"
+    return f"{count_of(freezes, 'freeze')}, {f'of which {stalled}' if stalled else 'no stalls'}"
 
 
 def _resolution(outcome: VictimOutcome) -> str:

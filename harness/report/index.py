@@ -15,17 +15,16 @@ from sojourn.harness.report.html import write_page
 from sojourn.harness.report.repetitions import INDEX, counted, experiments_view
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
-from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
-from sojourn.harness.store.reasons import joined
-from sojourn.harness.store.runs import run_folders
+from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, run_folders
+from sojourn.harness.store.runs import unfinished_state
 
 #: States of excluded runs, in the order of a page's head.
-_STATES = ("invalid", "not finished", "unreadable")
+_STATES = ("invalid", "running", "not scored", "interrupted", "unreadable")
 
 
 @dataclass(frozen=True)
 class Left:
-    """An excluded run: its directory, its state (invalid, not finished or unreadable), and why."""
+    """An excluded run: its directory, its state (one of _STATES), and why."""
 
     path: Path
     state: str
@@ -80,7 +79,7 @@ def unfinished(folder: Path) -> list[Left]:
 
 
 def _unfinished(run: Path) -> Left:
-    return Left(run, "not finished", joined(read_manifest(run).reasons))
+    return Left(run, *unfinished_state(run))
 
 
 def void_runs(groups: Sequence[Experiment]) -> list[Left]:

@@ -40,6 +40,7 @@ from sojourn.harness.report.palette import who
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.report.svg import Dots, dot_plot
+from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.store.loaded import VictimRun
 from sojourn.scoring.long_table import named
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
@@ -117,7 +118,7 @@ def experiments_view(groups: Sequence[Experiment], folder: Path) -> dict[str, An
 
 def counted(runs: int, groups: Sequence[Experiment]) -> str:
     """Return a number of runs of experiments in words."""
-    return f"{runs} run{'s' * (runs != 1)} of {len(groups)} experiment{'s' * (len(groups) != 1)}"
+    return count_of(runs, "run") + (f" of {count_of(len(groups), 'experiment')}" if groups else "")
 
 
 def _published(groups: Sequence[Experiment]) -> Grid:

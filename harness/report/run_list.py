@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,16 +13,23 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.text import Text
 
-from sojourn.hardware.machine.files import is_locked
 from sojourn.hardware.machine.messages import printable
+from sojourn.harness.report.experiments import grouped
 from sojourn.harness.report.grids import bottleneck, two_decimals
 from sojourn.harness.report.headline import outcomes
 from sojourn.harness.report.option_words import option_words
-from sojourn.harness.store.disk_usage import size_words, tree_bytes
+from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
-from sojourn.harness.store.manifest import MANIFEST, PARTIAL, Manifest, StoreError, read_manifest
-from sojourn.harness.store.reasons import joined
-from sojourn.harness.store.runs import is_unscored, run_folders
+from sojourn.harness.store.manifest import (
+    MANIFEST,
+    PARTIAL,
+    Manifest,
+    StoreError,
+    is_run,
+    read_manifest,
+    run_folders,
+)
+from sojourn.harness.store.runs import unfinished_state
 from sojourn.harness.terminal import UNLIMITED, plain_table
 from sojourn.scoring.statistics.harm import severity
 
@@ -42,7 +49,7 @@ class ListedRun:
     """Unix s; None if unknown."""
     experiment: str
     state: str
-    """valid, invalid, cut off, not scored, running or unreadable; of a series the number of its runs."""
+    """valid, invalid, interrupted, not scored, running or unreadable; of a series the number of its runs."""
     bytes: int
     harm: dict[str, float] = field(default_factory=dict)
     reason: str = ""
@@ -59,10 +66,19 @@ def listed(folder: Path, words: Sequence[str] = ()) -> list[ListedRun]:
 
     Raises StoreError if the folder has none.
     """
+    if is_run(folder):
+        raise StoreError(f"{folder}: a run; give its folder of results, or `sojourn open` it", code="not-a-run")
     runs = run_folders(folder)
     inside = {folder / run.relative_to(folder).parts[0] for run in runs}
     others = sorted(path for path in folder.glob("*/") if path not in inside and not path.is_symlink())
-    every = [_run(path) for path in runs] + [_series(path, below) for path in others if (below := run_folders(path))]
+    lines = [_run(path) for path in runs]
+    differing = {
+        run.path: group.title.removeprefix(_name(run.manifest))
+        for group in grouped(run for _, run in lines if run)
+        for run in group.runs
+    }
+    every = [replace(one, experiment=one.experiment + differing.get(one.path, "")) for one, _ in lines]
+    every += [_series(path, below) for path in others if (below := run_folders(path))]
     if not every:
         raise StoreError(f"{folder}: no run in it; give a results folder", code="not-a-run")
     chosen = [it for it in every if _has(it, words)]
@@ -74,20 +90,19 @@ def _has(one: ListedRun, words: Sequence[str]) -> bool:
     return all(word.casefold() in text for word in words)
 
 
-def _run(path: Path) -> ListedRun:
+def _run(path: Path) -> tuple[ListedRun, LoadedRun | None]:
+    """Return a run's line, and the run if it is finished and readable."""
     size = tree_bytes(path)
     try:
         manifest = read_manifest(path)
         if path.name.endswith(PARTIAL):
-            running = is_locked(path)
-            reason = "" if running else joined(manifest.reasons)
-            state = "running" if running else "not scored" if is_unscored(path) else "cut off"
-            return ListedRun(path, manifest.created, _name(manifest), state, size, reason=reason)
+            state, reason = unfinished_state(path)
+            return ListedRun(path, manifest.created, _name(manifest), state, size, reason=reason), None
         run = load_run(path)
     except (StoreError, OSError) as error:
-        return ListedRun(path, None, "–", "unreadable", size, reason=str(error))
+        return ListedRun(path, None, "–", "unreadable", size, reason=str(error)), None
     state = "invalid" if run.reasons else "valid"
-    return ListedRun(path, manifest.created, _words(run), state, size, _harm(run), "; ".join(run.reasons))
+    return ListedRun(path, manifest.created, _words(run), state, size, _harm(run), "; ".join(run.reasons)), run
 
 
 def _name(manifest: Manifest) -> str:
@@ -116,7 +131,7 @@ def _harm(run: LoadedRun) -> dict[str, float]:
 def _series(folder: Path, runs: Sequence[Path]) -> ListedRun:
     """Return the line of a folder of runs: of a map, a matrix or a batch."""
     created = max((run / MANIFEST).stat().st_mtime for run in runs)
-    return ListedRun(folder, created, SERIES, f"{len(runs)} runs", tree_bytes(folder))
+    return ListedRun(folder, created, SERIES, count_of(len(runs), "run"), tree_bytes(folder))
 
 
 @dataclass(frozen=True)

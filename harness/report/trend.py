@@ -18,7 +18,7 @@ from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder, void_runs
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
-from sojourn.harness.store.runs import run_folders
+from sojourn.harness.store.manifest import run_folders
 from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.intervals import LEVEL, Estimate, EstimatedDifference
 from sojourn.scoring.statistics.numbers import LOST

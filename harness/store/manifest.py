@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import FRESH, flush, lock, opened, plain, replace_file
 from sojourn.hardware.machine.messages import first_wrong, printable
+from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.store.reasons import Reason, Text
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -28,6 +29,8 @@ SIGNATURE = "manifest.json.sig"
 Status = Literal["valid", "void", "interrupted"]
 PARTIAL = ".partial"
 BALLAST = ".ballast"
+SET_ASIDE = (".failed", ".old")
+"""Ends of names of directories that are no runs: what a failed one left, and one that is replaced or being deleted."""
 
 
 class StoreError(CodedError):
@@ -165,8 +168,19 @@ def check_complete(manifest: Manifest, where: object, *further: str) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder is a run directory."""
+    """Return whether a folder is a run directory. Raises StoreError if it does not exist."""
+    if not folder.exists():
+        raise StoreError(f"{folder}: no such file or folder", code="not-a-run")
     return (folder / MANIFEST).exists()
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Return the run directories in a folder, and those of a matrix's cells in it (`<cell>/seed-<n>`), by name.
+
+    Those that end in `.partial` are among them.
+    """
+    runs = {path.parent for place in ("*", "*/seed-*") for path in folder.glob(f"{place}/{MANIFEST}")}
+    return sorted(run for run in runs if not run.name.endswith(SET_ASIDE))
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -175,10 +189,19 @@ def read_manifest(run: Path) -> Manifest:
         with open(run / MANIFEST, "rb", opener=plain) as file:
             text = file.read(LARGEST + 1)
     except OSError as error:
-        raise StoreError(f"{run}: not a run directory: {MANIFEST}: {error.strerror}", code="not-a-run") from error
+        raise StoreError(f"{run}: {_no_run(run, error)}", code="not-a-run") from error
     if len(text) > LARGEST:
         raise StoreError(f"{run}: {MANIFEST}: is larger than the allowed {LARGEST} bytes", code="too-large")
     return parse_manifest(text, str(run))
+
+
+def _no_run(place: Path, error: OSError) -> str:
+    """Return why a place is not a run directory, and which one to give. Raises StoreError if it does not exist."""
+    if not is_run(place) and not place.is_dir() and is_run(place.parent):
+        return f"a file of a run; give its folder {place.parent}"
+    if runs := run_folders(place):
+        return f"a folder with {count_of(len(runs), 'run')}; name one of them, such as {runs[0]}"
+    return f"not a run directory: {MANIFEST}: {error.strerror}"
 
 
 def parse_manifest(text: bytes, name: str) -> Manifest:

@@ -7,8 +7,7 @@ import secrets
 from pathlib import Path
 
 from sojourn.hardware.machine.files import is_locked, remove_tree
-from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, read_manifest
-from sojourn.harness.store.runs import SET_ASIDE, run_folders
+from sojourn.harness.store.manifest import PARTIAL, SET_ASIDE, StoreError, is_run, read_manifest, run_folders
 
 #: What marks the folder of a summary, and that of a soak's attempts.
 _SUMMARY, _SOAK, _ATTEMPTS = "summary.json", "soak.json", "attempts"

@@ -20,7 +20,17 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 
-from sojourn.hardware.machine.files import CHECKOUT, FRESH, flush, is_full, lock, owner_only, remove_tree, sync_folder
+from sojourn.hardware.machine.files import (
+    CHECKOUT,
+    FRESH,
+    flush,
+    is_full,
+    is_locked,
+    lock,
+    owner_only,
+    remove_tree,
+    sync_folder,
+)
 from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.manifest import (
@@ -35,9 +45,10 @@ from sojourn.harness.store.manifest import (
     folder_name,
     hash_files,
     read_manifest,
+    run_folders,
     write_manifest,
 )
-from sojourn.harness.store.reasons import Reason
+from sojourn.harness.store.reasons import Reason, joined
 
 #: Free space below which a running experiment stops, while its files can still be closed properly.
 FLOOR_BYTES = 32 << 20
@@ -49,8 +60,6 @@ _LONGEST = 100
 _SPARE_FILES = 4
 #: What a directory may hold before anything is recorded, beside the messages of programs (`*.log`).
 _OF_SET_UP = (MANIFEST, BALLAST, "options.json")
-SET_ASIDE = (".failed", ".old")
-"""Ends of names of directories that are no runs: what a failed one left, and one that is replaced or being deleted."""
 _NEVER_ENDED = Reason.of("killed", "the run did not reach its end (killed?)")
 _NOT_HASHED = "not all files were hashed: stopped by the user"
 #: How long Ctrl-C may wait for a run's files to be hashed, s: most runs take less than one.
@@ -83,15 +92,6 @@ def run_name(created: float, test: str, cell: str) -> str:
     """Return the name of a run that was created at a Unix time in s; letters, digits, `_`, `.` and `-` only."""
     name = f"{folder_name(test)}-{folder_name(cell)}"[:_LONGEST].rstrip("-.")
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(created))}Z-{name}"
-
-
-def run_folders(folder: Path) -> list[Path]:
-    """Return the run directories in a folder, and those of a matrix's cells in it (`<cell>/seed-<n>`), by name.
-
-    Those that end in `.partial` are among them.
-    """
-    runs = {path.parent for place in ("*", "*/seed-*") for path in folder.glob(f"{place}/{MANIFEST}")}
-    return sorted(run for run in runs if not run.name.endswith(SET_ASIDE))
 
 
 class RunDirectory:
@@ -343,6 +343,16 @@ def is_unscored(path: Path) -> bool:
     return path.name.endswith(PARTIAL) and [it.code for it in read_manifest(path).reasons] == ["not-scored"]
 
 
+def unfinished_state(path: Path) -> tuple[str, str]:
+    """Return the state of a run in a `.partial` directory (running, not scored or interrupted) and the reason.
+
+    Raises StoreError for what is no run.
+    """
+    if is_locked(path):
+        return "running", ""
+    return "not scored" if is_unscored(path) else "interrupted", joined(read_manifest(path).reasons)
+
+
 def _locked(run: Path, *, wait: bool = False) -> int | None:
     """Lock a run's directory and return its descriptor; None if it is locked and without `wait`, or without locks."""
     with suppress(OSError):
@@ -387,7 +397,7 @@ def _explained(error: OSError, where: Path) -> StoreError:
         return StoreError(text, code="disk-full")
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return StoreError(f"{where}: {error.strerror}; what was recorded is kept; raise the limit (`ulimit -n 4096`)")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT):
         return StoreError(
             f"--results {where}: cannot be written ({error.strerror}); give a folder that you own", code="not-writable"
         )

@@ -46,8 +46,8 @@ def machines(of: psutil.Process) -> list[psutil.Process]:
     first(
         1,
         [
-            (HARM, signal.SIGINT, (130,), "cut off and kept: "),
-            (PYTEST, signal.SIGINT, (2, -signal.SIGINT), "cut off and kept: "),
+            (HARM, signal.SIGINT, (130,), "interrupted and kept: "),
+            (PYTEST, signal.SIGINT, (2, -signal.SIGINT), "interrupted and kept: "),
             (PYTEST, signal.SIGKILL, (1,), "somebody killed the machine"),
         ],
     ),

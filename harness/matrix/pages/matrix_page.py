@@ -112,9 +112,9 @@ def _headlines(finished: Results) -> list[str]:
         lines.append(f"{finished.left_out} {left}")
     if finished.matrix.expectations and runs:
         broken = len(finished.broken())
-        met = "met in every run" if not broken else f"{broken} times not met: see {REPORT}"
+        met = "all passed" if not broken else f"{broken} failed: see {REPORT}"
         published = "; this says nothing about the published figures" if finished.comparisons() else ""
-        lines.append(f"the ranges that this matrix itself sets: {met}{published}")
+        lines.append(f"self-checks of this matrix: {met}{published}")
     return lines
 
 

@@ -230,3 +230,12 @@ def test_an_edited_score_of_a_cell_is_found(place: Path) -> None:
     reseal(run, "scores.json")
     done = ask(["bundle", "verify", run])
     assert done.exit_code == 1 and "flows[0].d_ss_mbps: stored 99, now 8" in done.stderr
+
+
+def test_runs_of_two_kinds_are_not_compared(pair: list[Path], tmp_path: Path) -> None:
+    victim, cell = victims_run(tmp_path, pair, 1), cells_run(tmp_path, pair, 1)
+    done = CliRunner().invoke(app, ["compare", str(victim), str(cell), f"--output={tmp_path / 'c.html'}"])
+    assert (done.exit_code, done.stdout) == (1, "") and done.stderr == (
+        f"sojourn: {victim} has a victim, {cell} is of a matrix's cell: they have no metric in common; "
+        "compare two of one kind\n"
+    )

@@ -19,6 +19,7 @@ from sojourn.harness.experiment.sweep import Sweep
     ("words", "mentioned"),
     [
         ([], "a map needs an option"),
+        (["--rtt=10ms,20ms"], "without --, such as rtt=10ms,40ms"),
         (["rtr=10ms,20ms"], "did you mean rtt"),
         (["rtt=10ms,20ms", "--lab=virtual"], "sojourn soak"),
         (["rtt=10ms,20ms", "--rtt=30ms"], "--rtt"),

@@ -328,7 +328,7 @@ def test_no_file_of_an_odd_run_keeps_others_waiting(run: Path, name: str, spoil:
 def test_runs_that_never_ended_are_told_beside_a_verdict(run: Path) -> None:
     partial(killed := made(run.parent, Scores.model_validate_json((run / SCORES).read_bytes())))
     done = ask(READERS["verdict of a folder"](run))
-    assert done.exit_code == 0 and f"excluded: {killed}.partial: not finished" in done.stdout
+    assert done.exit_code == 0 and f"excluded: {killed}.partial: interrupted" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["verdict", "trend"])

@@ -17,13 +17,15 @@ from typer.testing import CliRunner
 
 from sojourn.hardware.machine.files import lock
 from sojourn.harness.cli import app
+from sojourn.harness.report.index import write_index
 from sojourn.harness.report.run_list import listed
-from sojourn.harness.store.manifest import StoreError, read_manifest
+from sojourn.harness.store.manifest import StoreError, read_manifest, reseal
 from sojourn.harness.store.removal import removable, remove
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import made, void
 from tests.refusals import refusal
+from tests.unit.harness.report.test_run_page import Page
 
 
 def ask(*words: object, answer: str = "") -> Result:
@@ -57,10 +59,10 @@ def test_every_run_is_a_line_with_what_it_is_how_it_ended_and_the_harm(results: 
     with running(results):
         runs = {run.state: run for run in listed(results)}
         text = ask("ls", results).stdout
-    assert set(runs) == {"valid", "invalid", "cut off", "running", "2 runs"}
+    assert set(runs) == {"valid", "invalid", "interrupted", "running", "2 runs"}
     assert runs["valid"].harm and not runs["invalid"].harm and "jitter" in runs["invalid"].reason
-    assert "with prague" in runs["valid"].experiment and runs["cut off"].experiment == "video-harm: pie 4mbit"
-    assert runs["cut off"].reason == "stopped by Ctrl-C" and runs["2 runs"].path == results / "map"
+    assert "with prague" in runs["valid"].experiment and runs["interrupted"].experiment == "video-harm: pie 4mbit"
+    assert runs["interrupted"].reason == "stopped by Ctrl-C" and runs["2 runs"].path == results / "map"
     lines = text.splitlines()
     assert len(lines) == 1 + len(runs)
     for run in runs.values():
@@ -77,6 +79,26 @@ def test_the_list_fits_its_terminal_and_names_every_folder_whole(results: Path, 
     assert len(text.splitlines()) == 1 + len(runs) or columns != "300"
 
 
+def test_runs_that_differ_in_an_option_only_show_it(tmp_path: Path, scores: Scores) -> None:
+    for seconds in (6, 12):
+        run = made(tmp_path / "map", scores)
+        options = json.loads((run / "options.json").read_text()) | {"buffer_s": seconds}
+        (run / "options.json").write_text(json.dumps(options))
+        reseal(run, "options.json")
+    assert [it.experiment.partition(" (")[2] for it in listed(tmp_path / "map")] == ["buffer 6)", "buffer 12)"]
+    shutil.rmtree(run)
+    assert [it.state for it in listed(tmp_path)] == ["1 run"]
+
+
+def test_a_run_has_one_state_in_the_list_and_in_the_index(tmp_path: Path) -> None:
+    with suppress(KeyboardInterrupt), RunStore(tmp_path).create("video-harm", "pie") as run:
+        (run.path / "player.jsonl").write_text("{}")
+        raise KeyboardInterrupt
+    with running(tmp_path):
+        assert {it.state for it in listed(tmp_path)} == {"interrupted", "running"}
+        assert "2 runs: 0 valid, 1 running, 1 interrupted" in Page(write_index(tmp_path)).text
+
+
 def test_a_run_that_lacks_its_scores_only_is_not_scored(tmp_path: Path) -> None:
     with suppress(KeyboardInterrupt), RunStore(tmp_path).create("video-harm", "pie") as run:
         (run.path / "player.jsonl").write_text("{}")
@@ -86,14 +108,35 @@ def test_a_run_that_lacks_its_scores_only_is_not_scored(tmp_path: Path) -> None:
 
 
 def test_the_list_is_filtered_by_words_and_is_json(results: Path) -> None:
-    rows = json.loads(ask("ls", results, "-k", "PIE cut", "--json").stdout)
-    assert [(row["state"], row["bytes"] > 0) for row in rows] == [("cut off", True)]
+    rows = json.loads(ask("ls", results, "-k", "PIE interrupted", "--json").stdout)
+    assert [(row["state"], row["bytes"] > 0) for row in rows] == [("interrupted", True)]
     nothing = ask("ls", results, "-k", "nosuch")
     assert nothing.exit_code == 0 and "no run has all words of 'nosuch'" in nothing.stdout
     assert len(json.loads(ask("ls", results / "map", "--json").stdout)) == 2
     (results / "empty").mkdir()
     refused = ask("ls", results / "empty")
     assert refused.exit_code == 1 and "no run in it" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["ls", "report", "summary", "compare", "open", "ecn", "rescore", "rerun", "data"])
+def test_a_missing_path_is_reported_as_missing(command: str, tmp_path: Path) -> None:
+    for place in (tmp_path / "absent", tmp_path / "absent/run"):
+        refused = ask(command, *[place, tmp_path][: 1 + (command == "compare")])
+        assert refused.exit_code == 1 and refused.stderr == f"sojourn: {place}: no such file or folder\n"
+
+
+@pytest.mark.parametrize("command", ["ecn", "data", "film", "rescore", "rerun", "figure"])
+def test_a_folder_of_runs_is_refused_with_the_name_of_a_run_in_it(command: str, results: Path) -> None:
+    run, _ = runs = sorted((results / "map").iterdir())
+    folder = ask(command, results / "map").stderr
+    assert folder == f"sojourn: {run.parent}: a folder with {len(runs)} runs; name one of them, such as {run}\n"
+    file = ask(command, run / "scores.json").stderr
+    assert file == f"sojourn: {run / 'scores.json'}: a file of a run; give its folder {run}\n"
+
+
+def test_a_run_is_not_listed_as_a_folder(results: Path) -> None:
+    (run, _) = (results / "map").iterdir()
+    assert "a run; give its folder of results" in ask("ls", run).stderr
 
 
 def test_a_page_is_opened_where_there_is_a_display_and_named_otherwise(
@@ -112,7 +155,7 @@ def test_a_page_is_opened_where_there_is_a_display_and_named_otherwise(
     monkeypatch.setenv("DISPLAY", ":1")
     assert ask("open", results).stdout.strip() == str(results / "index.html")
     assert opened == [(results / "index.html").resolve().as_uri()] and (results / "index.html").is_file()
-    cut = next(it.path for it in listed(results) if it.state == "cut off")
+    cut = next(it.path for it in listed(results) if it.state == "interrupted")
     refused = ask("open", cut)
     assert refused.exit_code == 1 and "not finished" in refused.stderr and len(opened) == 1
 

@@ -60,7 +60,7 @@ def test_the_lists_of_a_scenario_are_swept_too() -> None:
     assert len(sweep("rtt=10ms,20ms", scenario="access-line").experiments) == 8
     with refusal(OptionsError, "conflict", "qdisc=pie,codel: --qdisc sets it too"):
         sweep("qdisc=pie,codel", scenario="access-line", qdisc="cake")
-    with refusal(OptionsError, "missing", "a map needs an option with its values"):
+    with refusal(OptionsError, "missing", "a map needs an option with its values, without --, "):
         sweep(scenario="household")
 
 

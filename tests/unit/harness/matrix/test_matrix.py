@@ -186,7 +186,7 @@ def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> 
     others = limited.swapped("prague=reno").contrasts
     assert len(others) == len(limited.contrasts) and all(it.low == -inf and it.high == inf for it in others)
     wrong: tuple[tuple[str, tuple[Code, *tuple[str, ...]]], ...] = (
-        ("prague", ("unknown-value", "''")),
+        ("prague", ("invalid-value", "--swap=prague: give OLD=NEW")),
         ("vegas=cubic", ("no-effect", "s6", " vegas", "prague-2020, cubic-accecn, reno-accecn")),
         ("x=cubic", ("unknown-value", "'x'")),
     )

@@ -10,6 +10,7 @@ import pytest
 from sojourn.apps import SERVICES
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.machine.errors import Code
+from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.record import restored, words
 from sojourn.harness.options.rules import parse_options
@@ -233,6 +234,16 @@ def test_record_is_json_and_names_everything() -> None:
 def test_bad_options_are_one_line_that_names_the_option(option: str, given: dict[str, Any], code: Code) -> None:
     with refused(option, code, f"--{option}: "):
         parse(**given)
+
+
+def test_a_list_for_one_run_names_the_command_that_takes_lists() -> None:
+    with refused("rtt", "invalid-value", "; for several values run `sojourn map rtt=20ms,40ms`"):
+        parse(rtt="20ms,40ms")
+    with refused("qdisc", "invalid-value", "`sojourn map 'qdisc=pie,fq_codel flows 1'`"):
+        parse(qdisc="pie,fq_codel flows 1")
+    for name, text in (("rtt", "20ms,soon"), ("ladder", "720p:2mbit,240p:300k"), ("jitter-gate", "2ms,3ms")):
+        with pytest.raises(OptionsError, match=r"^(?!.*sojourn map)"):
+            parse(**{name: text})
 
 
 def test_space_needed_grows_with_length_and_rate() -> None:

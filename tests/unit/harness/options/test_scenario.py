@@ -104,7 +104,7 @@ def test_every_included_scenario_can_be_run(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["no-such-home", "../scenarios/household", "household/"])
 def test_only_a_name_leads_to_the_included_scenarios(tmp_path: Path, name: str) -> None:
-    with refused("", "unreadable-file", "No such file"):
+    with refused("scenario", "unreadable-file", "no included scenario and no file"):
         with_scenario({"scenario": name}, tmp_path)
 
 
@@ -147,8 +147,9 @@ def test_what_is_no_scenario_is_refused_by_name(tmp_path: Path, text: str, optio
 
 
 def test_a_missing_one_is_told(tmp_path: Path) -> None:
-    with refused("", "unreadable-file", "none.toml: No such file"):
-        with_scenario({"scenario": "none.toml"}, tmp_path)
+    for name, hint in (("none.toml", "included: access-line, "), ("access_line", "did you mean access-line?")):
+        with refused("scenario", "unreadable-file", f'--scenario: no included scenario and no file "{name}"; {hint}'):
+            with_scenario({"scenario": name}, tmp_path)
 
 
 def test_a_path_in_it_is_relative_to_it(tmp_path: Path) -> None:

@@ -140,7 +140,6 @@ def test_what_cannot_be_compared_is_one_line(series: Series, tmp_path: Path) -> 
         (valid, valid, ("conflict", valid)),
         (valid, valid.parent, ("conflict", f"{valid} is a run, {valid.parent} is a folder")),
         (valid.parent, empty, ("not-a-run", f"{empty}: ")),
-        (valid, tmp_path / "absent", ("not-a-run", f"{tmp_path / 'absent'}: ")),
     ):
         with refusal(ReportError, *why):
             compare(a, b)

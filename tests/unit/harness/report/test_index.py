@@ -67,7 +67,7 @@ def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> 
         (cut.path / "player.jsonl").write_text("{}\n")
         raise RuntimeError("the router ended")
     page = Page(path := write_index(damaged.parent))
-    assert "4 runs of 1 experiment: 1 valid, 1 invalid, 1 not finished, 1 unreadable" in page.text
+    assert "4 runs of 1 experiment: 1 valid, 1 invalid, 1 interrupted, 1 unreadable" in page.text
     assert "jitter: 9 ms, at most 2 ms" in page.text and "RuntimeError: the router ended" in page.text
     assert "Invalid JSON" in page.text
     assert {f"{it.name}/report.html" for it in (damaged, void)} <= set(page.references)

@@ -91,4 +91,4 @@ def test_hostile_names_and_broken_runs_are_text_on_every_page(series: Series, tm
     for page in pages:
         assert not re.search(r"<script>alert|<img src=x", page.read_text()) and broken_links(page) == []
         assert name in Page(page).text
-    assert called in Page(index).text and "unreadable" in Page(index).text and "not finished" in Page(index).text
+    assert called in Page(index).text and "unreadable" in Page(index).text and "interrupted" in Page(index).text

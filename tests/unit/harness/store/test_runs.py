@@ -94,7 +94,10 @@ def test_commit_never_replaces_another_run(tmp_path: Path) -> None:
     assert (taken / "old").read_text() == "precious" and run.path.is_dir()
 
 
-@pytest.mark.parametrize(("folder", "code"), [("/sys/sojourn", "not-writable"), ("/etc/hostname/x", "not-a-folder")])
+@pytest.mark.parametrize(
+    ("folder", "code"),
+    [("/sys/sojourn", "not-writable"), ("/proc/x", "not-writable"), ("/etc/hostname/x", "not-a-folder")],
+)
 def test_an_unwritable_folder_is_one_clear_line(folder: str, code: Code) -> None:
     with refusal(StoreError, code, f"--results {folder}: "):
         RunStore(Path(folder)).create("t", "c")

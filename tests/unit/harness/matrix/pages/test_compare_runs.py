@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import math
 import re
 from io import StringIO
@@ -15,10 +16,10 @@ from sojourn.harness.matrix.matrix import Column, Matrix, MatrixError
 from sojourn.harness.matrix.pages import matrix_page
 from sojourn.harness.matrix.pages.compare_runs import compare_with, other_folder, other_runs, scores_by_cell
 from sojourn.harness.matrix.results import Results, results, run_folder
-from sojourn.harness.report.compare import Comparison
-from sojourn.harness.report.comparison_page import MANY, shift_line, write_comparison
+from sojourn.harness.report.compare import Comparison, compare
+from sojourn.harness.report.comparison_page import MANY, grids, shift_line, write_comparison
 from sojourn.harness.report.terminal import print_comparison
-from sojourn.harness.store.manifest import read_manifest, write_manifest
+from sojourn.harness.store.manifest import read_manifest, reseal, write_manifest
 from tests.refusals import refusal
 from tests.unit.harness.matrix import cell_runs
 
@@ -75,6 +76,21 @@ def test_the_runs_of_each_cell_are_compared_with_those_of_the_same_cell(ours: Re
     print_comparison(found, Console(file=output, width=200))
     for word in ("kernel source", "7.2", "7.3", "kernel build", "cell: c: only in A", RATE, "12 (8 to 16)", "+12"):
         assert word in output.getvalue()
+
+
+def test_a_time_that_was_not_reached_is_not_lost_and_its_difference_has_no_sign(tmp_path: Path) -> None:
+    sides = []
+    for name, value in (("a", "Infinity"), ("b", 0.0)):
+        sides.append(tmp_path / name)
+        for seed in range(1, 6):
+            run = made(tmp_path / name, A, seed, "old")
+            (run / "scores.json").write_text(json.dumps({"validity": {}, "convergence_s": value}))
+            reseal(run, "scores.json")
+    for place, other, shown in ((*sides, ["not reached", "0"]), (*sides[::-1], ["0", "not reached"])):
+        (pair,) = compare(place, other).pairs
+        _, grid = grids(pair)
+        (row,) = [row.cells for row in grid.rows if row.cells[0].startswith("convergence")]
+        assert row[1:5] == [*shown, "not reached", "not reached"] and grid.heads[-1] == "result"
 
 
 def test_a_terminal_has_the_means_of_the_runs_before_in_brackets(ours: Results, tmp_path: Path) -> None:
