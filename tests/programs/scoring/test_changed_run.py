@@ -129,7 +129,7 @@ def ask(*words: object) -> Result:
 
 
 def verdict(run: Path, *more: object) -> Result:
-    (file := run.parent / "thresholds.toml").write_text('thresholds = ["stalls beside prague == 0"]\n')
+    (file := run.parent / "thresholds.toml").write_text('thresholds = ["stalls with prague == 0"]\n')
     return ask("verdict", run, f"--thresholds={file}", *more)
 
 
