@@ -363,9 +363,9 @@ def test_a_hung_guest_is_killed_and_says_what_it_said(tmp_path: Path, monkeypatc
         simulated.script, "script", lambda *_, **__: "#!/bin/sh\necho stuck here >&2\nwhile :; do :; done\n"
     )
     before, start = set(guests()), time.monotonic()
-    with refusal(SimulationError, "no-answer", "cell test, seed 1: ", " 2 s: ", "stuck here", one_line=False):
-        simulated.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=2)
-    assert time.monotonic() - start < 4
+    with refusal(SimulationError, "no-answer", "cell test, seed 1: ", " 8 s: ", "stuck here", one_line=False):
+        simulated.run_cell(cell("cubic"), tmp_path, seed=1, timeout_s=8)
+    assert time.monotonic() - start < 60
     assert not {pid for pid in set(guests()) - before if tmp_path.name in cwd(pid)}
 
 

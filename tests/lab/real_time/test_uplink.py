@@ -221,7 +221,7 @@ class _Mirror(socketserver.BaseRequestHandler):
         self.request.sendall(self.client_address[0].encode())
 
 
-_ASK = "import socket,sys; print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).recv(99).decode())"
+_ASK = "import socket,sys; print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).recv(99).decode())"
 
 
 @pytest.fixture
@@ -241,10 +241,10 @@ def test_client_and_server_reach_what_is_outside_and_it_reaches_nobody(
         assert place.run(["python3", "-c", _ASK, here, str(mirror)]).strip() == here  # as this host's own
         # Nobody listens there: told at once, as a reset.
         with pytest.raises(CommandError, match=r"reset|empty"):
-            place.run(["python3", "-c", _ASK + " or sys.exit('empty')", here, "9"], timeout=5)
+            place.run(["python3", "-c", _ASK + " or sys.exit('empty')", here, "9"], timeout=60)
         # This host's loopback, by the address that stands for it elsewhere.
         with pytest.raises(CommandError):
-            place.run(["python3", "-c", _ASK, "10.42.3.1", str(mirror)], timeout=8)
+            place.run(["python3", "-c", _ASK, "10.42.3.1", str(mirror)], timeout=60)
         assert place.run(["cat", "/etc/resolv.conf"]) == "nameserver 10.42.3.1\n"
         assert listening(place) == []
     outside = made.ways_out["the uplink's relay"].place

@@ -27,7 +27,7 @@ from pathlib import Path
 from sojourn.harness.lab.make import virtual_lab
 print("starting", flush=True)
 with virtual_lab(Path(sys.argv[1])) as lab:
-    lab.client.run(["ping", "-c", "1", "-W", "2", lab.addresses.server])
+    lab.client.run(["ping", "-c", "1", "-W", "20", lab.addresses.server])
     print("up", flush=True)
     while not select.select([sys.stdin], [], [], 0.05)[0]:
         pass
@@ -70,7 +70,7 @@ def test_six_starts_three_killed_leave_nothing(tmp_path: Path, scratch: Path) ->
             process.send_signal(signal.SIGINT)
         else:
             process.stdin.close()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
     outliving(leaks.marked(mark))  # what was killed takes its time to end
     assert [p.cmdline() for p in leaks.marked(mark)] == []
     assert host_state() == before
