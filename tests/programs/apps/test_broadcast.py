@@ -166,10 +166,10 @@ def chromium() -> Iterator[Any]:
 @pytest.mark.parametrize(
     "watched", ["hls.js", *(name for name in LOW_LATENCY_PLAYERS if name.startswith("dash-"))], indirect=True
 )
-def test_a_player_follows_the_broadcast_and_catches_up(watched: tuple[Iptv, str], chromium: Any) -> None:
-    """It begins some tenths of a second too late, and plays faster. How far behind it stays is the host's mood here.
+def test_a_player_follows_the_broadcast_with_low_latency(watched: tuple[Iptv, str], chromium: Any) -> None:
+    """It comes as near as it aims to; after a stall, of which a busy host has some, hls.js aims 1 s further behind.
 
-    tests/lab/test_players.py has its latency in simulated time.
+    tests/lab/test_players.py has its latency and how it catches up in simulated time.
     """
     page = chromium.new_page(ignore_https_errors=True)
     try:
@@ -177,7 +177,7 @@ def test_a_player_follows_the_broadcast_and_catches_up(watched: tuple[Iptv, str]
         page.goto(watched[1])
         page.wait_for_function(f"player.shown() === {RUNGS[-1].height}", timeout=60_000)
         lines, end = list[dict[str, Any]](), time.monotonic() + 90
-        while not plays_faster(log := latency_log(lines)):
+        while not follows(log := latency_log(lines)):
             assert page.evaluate("window.playerError || ''") == "" and time.monotonic() < end, log
             page.wait_for_timeout(500)
             lines += page.evaluate(DRAIN)
@@ -186,6 +186,6 @@ def test_a_player_follows_the_broadcast_and_catches_up(watched: tuple[Iptv, str]
     assert log is not None and log["rate"].max() <= 1.1  # type: ignore[operator]
 
 
-def plays_faster(log: pl.DataFrame | None) -> bool:
-    """Whether the player has played faster, which it does while it is further behind than it aims to be."""
-    return log is not None and log.height >= 6 and bool(log["rate"].max() > 1)  # type: ignore[operator]
+def follows(log: pl.DataFrame | None) -> bool:
+    """Whether the player is about as far behind the broadcast as it aims to be."""
+    return log is not None and log.height >= 6 and TARGET - 0.5 < log["latency_s"][-1] < TARGET + 1.5
