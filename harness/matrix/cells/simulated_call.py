@@ -24,7 +24,7 @@ from sojourn.traffic.user_program import UserProgram
 
 #: Wall time for each second of the cell, and for everything before it.
 _TIMEOUT_A_SECOND, _TIMEOUT_S = 15.0, 300.0
-#: The versions of a machine that decide a cell's results, besides Sojourn's own sources.
+#: The versions of a machine that decide a cell's results, with Sojourn's own sources.
 _BUILDS = "kernel source", "kernel build", "guest"
 
 
