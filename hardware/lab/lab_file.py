@@ -217,6 +217,11 @@ class LabFile(_Entry):
             "of ssh, or use --service=game or a matrix without calls"
         )
 
+    def require_stand_ins(self, named: Path | None) -> None:
+        """Raise LabFileError, with the name of this file, if its server can be no stand-in."""
+        if why := self.stand_in_problem:
+            raise LabFileError(f"--lab-file: {named}: {why}", code="unsupported")
+
     @field_validator("box")
     @classmethod
     def _either_router_or_box(cls, box: BoxEntry | None, info: ValidationInfo) -> BoxEntry | None:

@@ -12,7 +12,7 @@ Code = Literal[
     "no-answer", "no-cell", "no-effect", "no-memory", "no-picture", "no-stream", "no-victim", "not-a-bundle",
     "not-a-file", "not-a-folder", "not-a-run", "not-admitted", "not-ended", "not-executable", "not-from-file",
     "not-private", "not-signed", "not-started", "not-writable", "other-key", "other-setting", "other-site",
-    "other-version", "out-of-range", "outside", "pruned", "real-time", "refused", "removed-option", "script-failed",
+    "other-version", "out-of-range", "outside", "pruned", "real-time", "refused", "script-failed",
     "too-large", "too-old", "too-short", "trailing-data", "truncated", "unexpected-file", "unfinished",
     "unknown-option", "unknown-signer", "unknown-value", "unreachable", "unreadable-file", "unreadable-run",
     "unsupported", "untrusted-file",

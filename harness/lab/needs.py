@@ -13,7 +13,7 @@ from sojourn.apps import SERVICES
 from sojourn.apps.game import OnlineGame
 from sojourn.apps.two_party import TwoParty
 from sojourn.hardware.build_tool import TAKEN
-from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError
+from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.programs import FURTHER, TOOLS, Tool, find, install_command
 from sojourn.hardware.machine.requirements import ToolError
@@ -87,9 +87,8 @@ def needs_origin(options: Options) -> bool:
 
 def require_server_here(options: Options, file: LabFile) -> None:
     """Raise LabFileError if a run with `options` has a part at the server that runs on this host alone."""
-    here = needs_origin(options) or issubclass(SERVICES[options.service], TwoParty)
-    if here and (why := file.stand_in_problem):
-        raise LabFileError(f"--lab-file: {options.lab_file}: {why}", code="unsupported")
+    if needs_origin(options) or issubclass(SERVICES[options.service], TwoParty):
+        file.require_stand_ins(options.lab_file)
 
 
 def missing(tools: Iterable[Tool]) -> list[Tool]:

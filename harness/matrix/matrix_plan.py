@@ -237,8 +237,8 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
     limits = plan.limits or Limits()
     if plan.machines_file:  # before a film is made
         described = read_lab_file(plan.machines_file, plan.lab)
-        if any(cell.call for cell in cells) and (why := described.stand_in_problem):
-            raise LabFileError(f"--lab-file: {plan.machines_file}: {why}", code="unsupported")
+        if any(cell.call for cell in cells):
+            described.require_stand_ins(plan.machines_file)
     if plan.lab == "virtual":
         _build(plan, console)
         if plan.programs:
