@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from sojourn.hardware.build_tool import call
+from sojourn.hardware.build_tool import call, compiler
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.machine.cache import BuildError
 
 KINDS = ("cake", "cnq_cobalt", "cnq_codel_af", "deltic", "lfq_cobalt", "twin_codel_af")
 _SOURCES = ("tc_sce.c", "sce.h")
 _COMPILE = ("gcc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
-_APT_LINE = "apt-get install --no-install-recommends gcc libc6-dev"
 
 
 def inputs() -> list[tuple[str, bytes]]:
@@ -26,8 +24,7 @@ def install(root: Path) -> None:
 
     Raises BuildError if there is no gcc, the object does not compile, or `root` has no tc.
     """
-    if not shutil.which("gcc"):
-        raise BuildError(f"not installed: gcc; as root: {_APT_LINE}", code="missing-program")
+    compiler()
     folder = next(root.glob("usr/lib/*/tc"), None)
     if not folder:
         raise BuildError(

@@ -19,7 +19,8 @@
 
 struct deltic_sched {
 	struct deltic sce, ce, drop;
-	u64	left;		/* ns: when the last packet left, or the first came to an empty queue */
+	u64	passed;		/* ns: when the last packet left */
+	u64	left;		/* the same, or when the first came to an empty queue */
 	u64	sojourn;	/* ns: of the last packet that left */
 	u64	jitter;		/* ns */
 	bool	marks_sce;
@@ -54,14 +55,15 @@ static int deltic_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 /* Whether a packet may leave, marked or not. */
 static bool deltic_passes(struct deltic_sched *q, struct sk_buff *skb, u64 now)
 {
-	u64 interval = min(now - q->left, DELTIC_MOST_INTERVAL), waited = now - deltic_cb(skb)->entered, sojourn;
+	u64 interval = min(now - q->passed, DELTIC_MOST_INTERVAL), waited = now - deltic_cb(skb)->entered, sojourn;
 	bool drop, ce, sce;
 	s64 delta;
 
-	q->jitter = deltic_jitter(q->jitter, interval);
+	/* Idle time lowers a law's level, but is no jitter of the link. */
+	q->jitter = deltic_jitter(q->jitter, min(now - q->left, DELTIC_MOST_INTERVAL));
 	sojourn = min(waited - min(waited, q->jitter), DELTIC_MOST_SOJOURN);
 	delta = (s64)sojourn - (s64)q->sojourn;
-	q->left = now;
+	q->passed = q->left = now;
 	q->sojourn = sojourn;
 	q->stats.delay_us = div_u64(waited, NSEC_PER_USEC);
 	q->stats.jitter_us = div_u64(q->jitter, NSEC_PER_USEC);

@@ -9,7 +9,8 @@
 
 enum {
 	TARGET = 100,		/* ms; the RFC's largest, and that of BitTorrent's implementation */
-	MIN_CWND = 2,		/* segments */
+	INIT_CWND = 2,		/* segments */
+	MIN_CWND = 2,
 	BASE_HISTORY = 10,	/* minutes */
 	CURRENT_FILTER = 4,	/* samples, of which the least counts */
 	ONE = 1 << 16,		/* a segment */
@@ -35,6 +36,8 @@ static void ledbat_init(struct sock *sk)
 	ledbat->minute = tcp_jiffies32;
 	ledbat->fraction = 0;
 	ledbat->at = 0;
+	if (!tcp_sk(sk)->data_segs_out)
+		tcp_snd_cwnd_set(tcp_sk(sk), min(tcp_snd_cwnd(tcp_sk(sk)), (u32)INIT_CWND));
 }
 
 static s32 ledbat_least(const s32 *delays, int count)

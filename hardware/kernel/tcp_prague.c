@@ -262,9 +262,10 @@ static void prague_set_state(struct sock *sk, u8 new_state)
 
 	if (old_state == new_state)
 		return;
-	if (new_state == TCP_CA_CWR)
+	/* CWR without a new mark: a probe has repaired the loss of a tail, or this host's own queue has dropped. */
+	if (new_state == TCP_CA_CWR && tcp_sk(sk)->delivered_ce != ca->marks.delivered_ce)
 		prague_reduce_on_ce(sk);
-	else if (new_state == TCP_CA_Recovery)
+	else if (new_state == TCP_CA_CWR || new_state == TCP_CA_Recovery)
 		prague_reduce_on_loss(sk);
 	else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tcp_sk(sk)->undo_marker)
 		/* A timeout in CWR: the core took the mark's reduction for one on loss and asked for no other. */

@@ -30,6 +30,7 @@ from sojourn.harness.lab.instruments import TICK_S, Instruments, bulk_flow, firs
 from sojourn.harness.lab.under_test import BlackBox, ManagedRouter, PathUnderTest
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.timeline import LONGER_S, Phase
+from sojourn.scoring.packets.sojourn import UNDER_WAY_S
 from sojourn.scoring.statistics.harm import recovery_s
 from sojourn.traffic import iperf3, irtt, nstat, ports, ss
 from sojourn.traffic.applications import Application, CallPrograms, Ends, GamePrograms, WebUser
@@ -215,6 +216,9 @@ class _Recording:
                 self.service.end_phase()
                 _write(self.folder / "timeline.json", {"phases": self.phases, "rates": self.path.rates})
                 _write(self.folder / "bulk.json", {"flows": self.flows})
+        if {"call", "game"} & self.service.facts.keys():
+            # What the last phase has sent arrives, or is lost.
+            self._watch(parts.clock() + UNDER_WAY_S)
 
     def _phase(self, phase: Phase, entry: dict[str, Any]) -> None:
         """Run one phase and record its end; a contender's phase begins when its data flows."""

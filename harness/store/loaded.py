@@ -150,8 +150,6 @@ class VictimRun(LoadedRun):
         values = {name: value for name, value in self.options.items() if name not in _APART}
         timeline = ", ".join(f"{who} {length:g} s" for who, length in _in_one_order(self.options.get("phases", [])))
         named = {"test": self.manifest.test, "cell": self.manifest.cell}
-        if values.get("probe_ecn") == "not-ect":
-            del values["probe_ecn"]  # of runs with one probe: the later ones have it too
         values.pop("exact", None)  # which earlier runs do not say
         values.setdefault("call_cc", "gcc")
         return {**named, **values, "timeline": timeline, "rigs": self._rigs, "scorer": self.scores.scorer}

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.scoring.validity import Validity
@@ -25,19 +25,11 @@ _KEBAB = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 
 
 class Reason(BaseModel):
-    """One reason. `code` is the failed gate's or a `ReasonCode`, and stays when `text` changes.
-
-    A plain text, as in manifests of earlier versions, is read as a reason of the code `unknown`.
-    """
+    """One reason. `code` is the failed gate's or a `ReasonCode`, and stays when `text` changes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     code: str = Field(pattern=_KEBAB)
     text: Text
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_text(cls, given: Any) -> Any:
-        return {"code": "unknown", "text": given} if isinstance(given, str) else given
 
     @classmethod
     def of(cls, code: ReasonCode, text: str) -> Self:
@@ -49,7 +41,7 @@ class Reason(BaseModel):
 
 
 def of_gates(validity: Validity) -> list[Reason]:
-    """Return the reasons of the failed gates; the code is `unknown` for scores before 2.3, whose gates have none."""
+    """Return the reasons of the failed gates; the code is `unknown` for a gate whose own is not in kebab-case."""
     failed = (gate for gate in validity.gates if not gate.ok)
     return [
         Reason(code=gate.code if re.fullmatch(_KEBAB, gate.code) else "unknown", text=gate.reason[:_LONGEST])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from sojourn.scoring.schema.metric import Metric, metrics_of
 from sojourn.scoring.statistics.harm import Better
@@ -327,7 +327,7 @@ class ContenderFlow(BaseModel):
 
     `sce` is the number of packets that the bottleneck changed to ECT(1); `esce` the number of acknowledgements that
     echo SCE to a sender that supports it. `window_goodput_mbps` is over the steady-state window
-    (`per_flow.window_goodput_bps`); scores before 2.3 call it `d_ss_mbps`, elsewhere the sender's delivery rate.
+    (`per_flow.window_goodput_bps`).
     """
 
     phase: Text
@@ -344,7 +344,7 @@ class ContenderFlow(BaseModel):
     esce: int = 0
     resent: int
     accecn_syn: bool | None
-    window_goodput_mbps: Number | None = Field(validation_alias=AliasChoices("window_goodput_mbps", "d_ss_mbps"))
+    window_goodput_mbps: Number | None
 
 
 class Sojourn(BaseModel):

@@ -36,8 +36,9 @@ pub struct Control {
     alpha_updated: f64,
     largest_sent: u64,
     largest_acked: u64,
-    /// CWR: the packet whose acknowledgement ends it.
+    /// CWR or a loss's recovery, in which no mark reduces the window: the packet whose acknowledgement ends it.
     cwr_end: Option<u64>,
+    /// When a mark last reduced the window.
     reduced: f64,
     /// Packets sent until then belong to the last loss.
     recovery: f64,
@@ -124,16 +125,15 @@ impl Control {
     }
 
     /// Takes one packet's mark, after its acknowledgement. It takes back that packet's growth; the window shrinks on
-    /// entry into CWR, which lasts a round trip, if the last time is a virtual RTT ago.
+    /// entry into CWR, which lasts a round trip, if the last time by a mark is a virtual RTT ago.
     pub fn marked(&mut self, now: f64) {
         self.marked += 1;
         self.window -= self.growth(self.packet);
         if self.cwr_end.is_none_or(|end| self.largest_acked >= end) {
             self.cwr_end = Some(self.largest_sent + 1);
-            if self.slow_start {
-                self.reduces(now, 0.5);
-            } else if now - self.reduced >= RTT_VIRT {
-                self.reduces(now, self.alpha / 2.0);
+            if self.slow_start || now - self.reduced >= RTT_VIRT {
+                self.reduced = now;
+                self.reduces(if self.slow_start { 0.5 } else { self.alpha / 2.0 });
             }
         }
         self.window = self.window.max(LEAST_PACKETS * self.packet);
@@ -143,16 +143,16 @@ impl Control {
     pub fn lost(&mut self, now: f64, sent: f64, persistent: bool) {
         if sent > self.recovery {
             self.recovery = now;
-            self.reduces(now, 0.5);
+            self.cwr_end = Some(self.largest_sent + 1);
+            self.reduces(0.5);
         }
         if persistent {
             self.window = LEAST_PACKETS * self.packet;
         }
     }
 
-    fn reduces(&mut self, now: f64, part: f64) {
+    fn reduces(&mut self, part: f64) {
         self.slow_start = false;
-        self.reduced = now;
         self.window = (self.window * (1.0 - part)).max(LEAST_PACKETS * self.packet);
     }
 }

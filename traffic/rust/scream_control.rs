@@ -202,7 +202,7 @@ impl Control {
             self.cwnd = (self.cwnd * BETA_LOSS).max(MIN_CWND);
             self.last_max_bps = self.target_bps;
             self.target_bps = (self.target_bps * BETA_R).max(TARGET_BITRATE_MIN);
-        } else if !lost {
+        } else {
             self.grows(in_flight, newly);
         }
         self.resumes(now);

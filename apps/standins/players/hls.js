@@ -24,6 +24,6 @@ window.play = (video, { manifest, buffer, startBps, target }, fail) => {
   hls.attachMedia(video);
   return {
     throughput: () => hls.bandwidthEstimate,
-    began: () => hls.playingDate / 1000 - video.currentTime, // of a broadcast with dates
+    began: () => (hls.playingDate ?? NaN) / 1000 - video.currentTime, // no date at first
   };
 };

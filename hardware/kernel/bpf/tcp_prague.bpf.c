@@ -268,9 +268,10 @@ void BPF_PROG(prague_set_state, struct sock *sk, u8 new_state)
 
 	if (old_state == new_state)
 		return;
-	if (new_state == TCP_CA_CWR)
+	/* CWR without a new mark: a probe has repaired the loss of a tail, or this host's own queue has dropped. */
+	if (new_state == TCP_CA_CWR && tp->delivered_ce != ca->delivered_ce)
 		prague_reduce_on_ce(tp, ca);
-	else if (new_state == TCP_CA_Recovery ||
+	else if (new_state == TCP_CA_CWR || new_state == TCP_CA_Recovery ||
 		 (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker))
 		prague_reduce_on_loss(tp, ca);
 	else if (new_state == TCP_CA_Open)

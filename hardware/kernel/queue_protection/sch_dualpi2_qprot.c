@@ -54,14 +54,25 @@ static u64 delay_of_l(const struct qprot_sched *q)
 	return mul_u64_u64_div_u64((u64)q->dualpi2.l_queue->qstats.backlog * 8, QPROT_SECOND, q->protection.rate);
 }
 
+/*
+ * What L's own draw needs for both draws together to mark with the larger of two probabilities, as RFC 9332, A.1, has it:
+ * dualpi2's marks by the coupled one. Both are 31-bit fractions.
+ */
+static u32 beyond_coupled(const struct dualpi2_sched_data *q, u32 native)
+{
+	u64 coupled = min_t(u64, (u64)READ_ONCE(q->pi2_prob) * q->coupling_factor, MAX_PROB) >> (32 - QPROT_PROB_BITS);
+
+	return native > coupled ? div_u64((native - coupled) << QPROT_PROB_BITS, QPROT_CERTAIN - coupled) : 0;
+}
+
 /* Mark a packet for L, and take it out of L if its flow must: RFC 9957, section 4.2, classifier(). */
 static void arrive_at_l(struct qprot_sched *q, struct sk_buff *skb)
 {
 	struct dualpi2_skb_cb *cb = dualpi2_skb_cb(skb);
 	u64 delay = delay_of_l(q);
-	u32 probability = qprot_probability(&q->protection, delay);
+	u32 native = beyond_coupled(&q->dualpi2, qprot_probability(&q->protection, delay));
 
-	if (cb->ect && get_random_u32() >> (32 - QPROT_PROB_BITS) < probability && dualpi2_mark(&q->dualpi2, skb))
+	if (cb->ect && get_random_u32() >> (32 - QPROT_PROB_BITS) < native && dualpi2_mark(&q->dualpi2, skb))
 		q->dualpi2.step_marks++;
 	if (q->protects &&
 	    qprot_sanctions(&q->protection, skb_get_hash(skb), qdisc_pkt_len(skb), delay, ktime_get_ns()))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from functools import cache
@@ -25,7 +26,6 @@ from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.guest import measured, plan, queues, script
 from sojourn.harness.matrix.cells.guest.network import hop_name
-from sojourn.harness.store.manifest import hash_file
 from sojourn.scoring.schema.columns import FLOWS
 from sojourn.traffic import nstat
 from sojourn.traffic.contender import CONTENDERS
@@ -127,7 +127,9 @@ def run_cell(
             compress(folder / plan.capture_name(side))
     made = {"cell": cell.model_dump(mode="json"), "seed": seed, "endpoints": endpoints}
     made["kernel"] = versions(sources)
-    if programs := {name: hash_file(folder / name).sha256 for name in brought if name in PROGRAMS}:
+    if programs := {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in brought if name in PROGRAMS
+    }:
         made["programs"] = programs
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     left = ["run", "bulk", "out", "err", "status", "queues", *brought, *(file.name for file in ends.values())]

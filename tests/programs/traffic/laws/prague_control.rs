@@ -168,6 +168,33 @@ fn a_loss_halves_once_a_round_trip_and_two_packets_remain() {
     assert_eq!(control.window, 2.0 * f64::from(PACKET));
 }
 
+/// Halved by a loss, a window of 100 packets; marked after so many acknowledgements.
+fn marked_after_a_loss(acknowledged: u64) -> (f64, f64) {
+    let mut flow = Flow::new(0.01);
+    flow.acknowledges(true);
+    flow.control.window = 100.0 * f64::from(PACKET);
+    for _ in 0..300 {
+        flow.acknowledges(false);
+    }
+    let now = flow.now;
+    flow.control.lost(now, now - 0.01, false);
+    for _ in 0..acknowledged {
+        flow.acknowledges(false);
+    }
+    flow.control.alpha = 0.5;
+    let before = flow.packets();
+    flow.acknowledges(true);
+    (before, flow.packets())
+}
+
+#[test]
+fn a_mark_within_a_round_trip_of_a_loss_does_not_reduce_again_and_one_after_it_does() {
+    let (before, after) = marked_after_a_loss(20);
+    near(after, before, 0.01);
+    let (before, after) = marked_after_a_loss(110);
+    near(after, 0.75 * before, 0.01);
+}
+
 #[test]
 fn a_window_that_nothing_fills_does_not_grow() {
     let mut control = Control::new(PACKET);

@@ -122,7 +122,7 @@ def test_a_bundle_of_another_state_is_never_replaced(runs: list[Path], tmp_path:
     assert archive
     before = archive.read_bytes()
     manifest = json.loads((runs[0] / MANIFEST).read_text())
-    (runs[0] / MANIFEST).write_text(json.dumps(manifest | {"reasons": ["judged again"]}))
+    (runs[0] / MANIFEST).write_text(json.dumps(manifest | {"reasons": [{"code": "unknown", "text": "judged again"}]}))
     (exported,) = export_all(runs[:1])
     assert "older state of this run; move it" in exported.error and archive.read_bytes() == before
     mine = tmp_path / "mine.tar.zst"

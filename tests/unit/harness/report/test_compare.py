@@ -14,10 +14,8 @@ from sojourn.hardware.machine.errors import Code
 from sojourn.harness.cli import app
 from sojourn.harness.report.compare import Comparison, compare
 from sojourn.harness.report.comparison_page import grids, lines, setup_grid, title, write_comparison
-from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_comparison
-from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import reseal
 from sojourn.scoring.schema.scores import Scores
 from tests.refusals import refusal
@@ -109,12 +107,6 @@ def test_few_runs_have_a_p_that_says_what_it_can_say(series: Series) -> None:
     assert told(found, "With prague", "stalled (s)")["p"] == "0.333"
     assert "This number of runs cannot give a p below 0.33, whatever the values." in lines(found.pairs[0])
     assert not any("Shown" in line for line in lines(found.pairs[0]))
-
-
-def test_a_run_with_one_not_ect_probe_is_of_the_same_experiment_as_one_with_both(series: Series) -> None:
-    a, b = two_folders(series, {"stalled": [1], "probe_ecn": "not-ect"}, {"stalled": [1]})
-    assert "probe_ecn" not in {it.cells[0] for it in setup_grid(compare(a, b).pairs[0]).rows}
-    assert len(experiments([load_run(run) for place in (a, b) for run in place.iterdir()])) == 1
 
 
 def test_of_several_experiments_those_are_compared_of_which_the_same_was_asked(series: Series) -> None:

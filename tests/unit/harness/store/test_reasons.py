@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reasons of a manifest: their codes, and those of manifests that have only texts."""
+"""Reasons of a manifest, and their codes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,6 @@ def test_a_manifest_holds_a_code_next_to_each_text(tmp_path: Path) -> None:
     assert joined(read_manifest(tmp_path).reasons) == "jitter: 9 ms; stopped by Ctrl-C"
 
 
-def test_texts_without_codes_are_read(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest(reasons=["jitter: 9 ms \x1b[2K"])))
-    assert read_manifest(tmp_path).reasons == [Reason.of("unknown", "jitter: 9 ms \\x1b[2K")]
-
-
 def test_a_text_of_any_length_leaves_a_readable_manifest(tmp_path: Path) -> None:
     longest = "\n" * 200_000
     failed = Validity.of([gate("lab-jitter", "jitter", False, longest, "at most 2 ms")])
@@ -53,7 +48,7 @@ def test_failed_gates_give_their_codes() -> None:
     gates = [
         gate("lab-jitter", "jitter", False, "9 ms", "at most 2 ms"),
         gate("probe-marked", "marked", True, "all", "all"),
-        Gate(name="of scores before 2.3", ok=False, measured="1", limit="2", reason="old"),
+        Gate(name="without a code", ok=False, measured="1", limit="2", reason="old"),
         Gate(name="x", code="<b> Two Words", ok=False, measured="1", limit="2", reason="odd"),
     ]
     reasons = of_gates(Validity.of(gates))
