@@ -2,12 +2,14 @@
 """The tables and pictures of README and docs that runs decide: where they are, what makes them, their stamps.
 
 A stamp names commit, kernel build and scores version, and has a digest of each part of the code that decides a table.
-A table whose stamp differs from the code is out of date.
+A table whose stamp differs from the code is out of date. The figures of each run are in a file of RUNS.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -31,7 +33,7 @@ from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
 from sojourn.harness.report import timeline
 from sojourn.harness.report.call_table import call_table, dip_table
-from sojourn.harness.report.experiments import Experiment, experiments, find_runs
+from sojourn.harness.report.experiments import Experiment, experiments, find_runs, grouped
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, HeatTable, heat_maps
@@ -41,8 +43,9 @@ from sojourn.harness.report.overview import overview
 from sojourn.harness.report.picture import write_picture
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
-from sojourn.scoring.long_table import label_of
-from sojourn.scoring.schema.scores import SCORER
+from sojourn.scoring.long_table import ALONE, LongRow, frame, label_of
+from sojourn.scoring.schema.metric import HARM
+from sojourn.scoring.schema.scores import SCORER, SCORES
 from sojourn.scoring.statistics.intervals import Estimate, estimate
 from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
 from sojourn.traffic.contender import OURS
@@ -50,6 +53,8 @@ from sojourn.traffic.user_program import OPTION
 
 FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
+RUNS = "docs/runs"
+"""The folder of a checkout with a file per table: its runs' figures, and digests of their scores."""
 Form = Literal["harm", "map", "overview", "published", "picture", "film", "rigs", "shares", "media", "calls", "dips"]
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
@@ -101,6 +106,9 @@ _OF_MATRICES = frozenset({"published", "rigs", "shares", "media"})
 _RESUMING = frozenset({*_OF_MATRICES, "map", "overview", "calls", "dips"})
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
+#: What a cell's flow has in the file of RUNS.
+_RATE = "d_ss_mbps"
+_RATE_OF_FORM: Mapping[Form, str] = {"media": "goodput_mbps"}  # where flows take turns, none has a window
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
@@ -166,6 +174,11 @@ class PaperTable(BaseModel):
         return tuple(dict.fromkeys(name for command, name, *_ in words if command == "matrix"))
 
     @property
+    def runs_file(self) -> Path:
+        """The file with its runs' figures, within a checkout."""
+        return Path(RUNS, f"{self.name}.csv")
+
+    @property
     def marks(self) -> tuple[str, str]:
         """The lines of the page between which it is."""
         return f"<!-- {self.name}: made by `sojourn paper` -->", f"<!-- end of {self.name} -->"
@@ -198,11 +211,12 @@ class Stamp:
         ((commit, kernel),) = made
         return cls(commit, kernel, parts)
 
-    def markdown(self, name: str, runs: int) -> str:
+    def markdown(self, table: PaperTable, runs: int) -> str:
         """Return the lines under a table."""
         parts = " ".join(f"{part}={digest}" for part, digest in self.parts.items())
-        made = f"{runs} run{'s' * (runs != 1)}; commit {self.commit}, {self.kernel}, scores {SCORER}"
-        return f"*{made}; `sojourn paper {name}` repeats it.*\n<!-- stamp of {name}: {parts} -->"
+        file = os.path.relpath(table.runs_file, Path(table.page).parent)
+        made = f"[{runs} run{'s' * (runs != 1)}]({file}); commit {self.commit}, {self.kernel}, scores {SCORER}"
+        return f"*{made}; `sojourn paper {table.name}` repeats it.*\n<!-- stamp of {table.name}: {parts} -->"
 
 
 def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
@@ -455,6 +469,9 @@ def renew(
             yield from published(folder, page)
         if table.picture:
             yield _draw(table, runs, CHECKOUT / table.picture)
+        (file := CHECKOUT / table.runs_file).parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(figures_of_runs(table, runs))
+        yield file
         write_between({table.marks: text}, page)
         yield page
 
@@ -520,7 +537,31 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "shares": lambda: shares_table(runs),
     }
     text = f"{forms[table.table]()}\n\n" if table.table in forms else ""
-    return f"{text}{Stamp.of_runs(runs, parts).markdown(table.name, len(runs))}\n"
+    return f"{text}{Stamp.of_runs(runs, parts).markdown(table, len(runs))}\n"
+
+
+def figures_of_runs(table: PaperTable, runs: Sequence[LoadedRun]) -> str:
+    """Return the figures of a table's runs as CSV, in the columns of the long table, with a digest of a run's scores.
+
+    A victim's run has its primary metric and the harm in it, a cell's has the rate of each flow. `scores` has the first
+    16 digits of the SHA-256 of `scores.json`: a repetition in simulated time has the same.
+    """
+    wanted = re.compile(rf"flows\.\d+\.{_RATE_OF_FORM.get(table.table, _RATE)}")
+
+    def figures(run: LoadedRun) -> Iterator[LongRow]:
+        primary = run.scores.primary if isinstance(run, VictimRun) else None
+        for row in run.figures:
+            judges = row.metric in (primary, f"{HARM}{primary}") and (row.contender or row.phase == ALONE)
+            if judges or wanted.fullmatch(row.metric):
+                yield row
+
+    def digest(run: LoadedRun) -> str:
+        return hashlib.sha256((run.path / SCORES).read_bytes()).hexdigest()[:16]
+
+    groups = grouped(runs)
+    rows = frame((group.title, digest(run), run.seed, figures(run)) for group in groups for run in group.runs)
+    ordered = rows.rename({"run": "scores"}).sort("experiment", "seed", maintain_order=True)
+    return ordered.write_csv()
 
 
 def _kernel(run: LoadedRun) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,7 +57,7 @@ def checkout(tmp_path: Path) -> Path:
                 (copy := tmp_path / file.relative_to(CHECKOUT)).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, copy)
     stamp = Stamp("1234abcd", "kernel 7.2.13 build 12345678", digests(TABLE, tmp_path))
-    (tmp_path / "page.md").write_text(stamp.markdown("harm-here", 6))
+    (tmp_path / "page.md").write_text(stamp.markdown(TABLE, 6))
     return tmp_path
 
 
@@ -90,7 +92,7 @@ def test_a_service_or_a_scenario_that_is_another_makes_a_table_out_of_date(
 ) -> None:
     (scenario := checkout / "home.toml").write_text('qdisc = "cake"\n')
     table = TABLE.model_copy(update={"commands": (*TABLE.commands, "harm --scenario=home.toml")})
-    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown("harm-here", 6))
+    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown(table, 6))
     assert out_of_date([table], checkout) == {}
     scenario.write_text('qdisc = "pie"\n')
     assert out_of_date([table], checkout) == {"harm-here": ["command"]}
@@ -107,7 +109,7 @@ def test_a_service_or_a_scenario_that_is_another_makes_a_table_out_of_date(
 def test_only_the_services_of_a_table_decide_it(checkout: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     (checkout / "home.toml").write_text('service = ["youtube", "o2tv"]\n')
     table = TABLE.model_copy(update={"commands": (way,)})
-    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown("harm-here", 6))
+    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown(table, 6))
     monkeypatch.setattr(paper.SERVICES["call"], "defaults", {"rate": "1gbit"})
     assert out_of_date([table], checkout) == {}
     monkeypatch.setattr(paper.SERVICES["o2tv"], "defaults", {"rate": "1gbit"})
@@ -148,7 +150,7 @@ def test_kernel_files_and_programs_that_a_command_names_decide_its_table(
     (checkout / file).write_text("one\n")
     (readme := (checkout / file).with_name("README.md")).write_text("words\n")
     table = TABLE.model_copy(update={"commands": (command,)})
-    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown("harm-here", 6))
+    (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown(table, 6))
     readme.write_text("others\n")
     assert out_of_date([table], checkout) == {}
     (checkout / file).write_text("two\n")
@@ -370,10 +372,15 @@ def test_a_picture_of_a_run_has_only_its_stamp_in_the_page(
     monkeypatch.setattr(paper, "CHECKOUT", tmp_path)
     monkeypatch.setattr(paper, "_runs", lambda table, folder: find_runs([run.parent]))
     monkeypatch.setattr(Stamp, "of_runs", lambda runs, parts: Stamp("1234abcd", "kernel", parts))
-    assert list(paper.renew([table], tmp_path, lambda *_: ())) == [tmp_path / "one.png", tmp_path / "p.md"]
+    figures = tmp_path / "docs/runs/one.csv"
+    assert list(paper.renew([table], tmp_path, lambda *_: ())) == [tmp_path / "one.png", figures, tmp_path / "p.md"]
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "p.md").read_text()
-    assert "*1 run; commit 1234abcd" in page and "|" not in page
+    assert "*[1 run](docs/runs/one.csv); commit 1234abcd" in page and "|" not in page
+    head, *rows = csv.reader(figures.read_text().splitlines())
+    assert head[1:3] == ["scores", "seed"] and {row[5] for row in rows} == {"played_height", "harm.played_height"}
+    digest = hashlib.sha256((run / "scores.json").read_bytes()).hexdigest()
+    assert all(digest.startswith(row[1]) and row[2] == "1" for row in rows) and len(rows[0][1]) == 16
 
 
 def test_a_page_without_marks_is_refused_before_any_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
