@@ -12,9 +12,11 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from sojourn.apps import SERVICES
 from sojourn.apps.base import Service
 from sojourn.apps.browsers.drivers import DRIVERS
 from sojourn.apps.second import second_service
+from sojourn.apps.two_party import TwoParty
 from sojourn.captures.recorders import RECORDERS
 from sojourn.hardware import simulation
 from sojourn.hardware.confine.confinement import confinement
@@ -130,6 +132,11 @@ def perform(
 
     with ended_by_signals(), new_run(test, options, command_line, begun) as run:
         return finish_run(run, options, fill_run(run, options, record, lambda text: console.print(Text(text))))
+
+
+def name_of_test(options: Options) -> str:
+    """Return the test in whose name a run is made, whichever command makes it."""
+    return "call-harm" if issubclass(SERVICES[options.service], TwoParty) else "video-harm"
 
 
 def new_run(test: str, options: Options, command_line: Sequence[str], begun: Begun = lambda _: None) -> RunDirectory:

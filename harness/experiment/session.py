@@ -18,7 +18,7 @@ from sojourn.apps import SERVICES
 from sojourn.hardware.lab.lab_file import BOX_LAB
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.experiment.concurrent_runs import repeat_side_by_side
-from sojourn.harness.experiment.run import Result, perform, repeat, require_ready
+from sojourn.harness.experiment.run import Result, name_of_test, perform, repeat, require_ready
 from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from sojourn.harness.report.experiments import Experiment
     from sojourn.harness.store.runs import RunDirectory
 
-MAIN_JOB = "video-harm"
-"""The test name of the main job's runs."""
 ALL = "all"
 """The `--service` that stands for every service with published figures."""
 _LOGS = ("sojourn.cache", "sojourn.archive")
@@ -122,8 +120,8 @@ class ExperimentSession:
         line, self.unnamed_queue = self.unnamed_queue, ""
         return line
 
-    def run(self, options: Options, terminal: TextIO, test: str = MAIN_JOB) -> None:
-        """Make the runs that `options` require, under the name `test`; progress goes to `terminal`.
+    def run(self, options: Options, terminal: TextIO, test: str = "") -> None:
+        """Make the runs that `options` require, under the name `test` (`name_of_test`); progress goes to `terminal`.
 
         Raises TooFewValidError, OptionsError where the engine cannot take the runs, and what stops a run (RuntimeError,
         OSError, KeyboardInterrupt). Finished runs are in `results` in every case.
@@ -133,6 +131,7 @@ class ExperimentSession:
                 "--engine: a single run is executed on this machine; add --repeat=N, or omit --engine",
                 code="conflict", option="engine",
             )  # fmt: skip
+        test = test or name_of_test(options)
         if options.lab == "sim" and options.repeat:
             runs = repeat_side_by_side(test, options, SERVICES, self.command_line, terminal, self.begun.append)
         else:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -24,9 +23,8 @@ from sojourn.harness.engine.job import Engine
 from sojourn.harness.engine.local import LocalEngine, capacity
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.concurrent_runs import SimulatedRun, cluster, side_by_side
-from sojourn.harness.experiment.run import Result, new_run, require_ready, require_space
+from sojourn.harness.experiment.run import Result, name_of_test, new_run, require_ready, require_space
 from sojourn.harness.experiment.series import PlannedRun, SeriesOfRuns
-from sojourn.harness.experiment.session import MAIN_JOB
 from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, FLAGS, Options
@@ -44,7 +42,7 @@ from sojourn.harness.options.sources import (
 )
 from sojourn.harness.store.loaded import VictimRun, load_run, stored_object
 from sojourn.harness.store.manifest import StoreError
-from sojourn.harness.store.runs import RunStore
+from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.terminal import console_of, steps
 from sojourn.scoring.schema.files import OPTIONS
 
@@ -140,7 +138,9 @@ class Sweep:
                 known = prepared[id(options)] if options.engine == LOCAL else None
                 return SimulatedRun(SERVICES[options.service], planned.options, known)
 
-            create = partial(new_run, MAIN_JOB, command_line=command_line)
+            def create(options: Options) -> RunDirectory:
+                return new_run(name_of_test(options), options, command_line)
+
             yield from side_by_side(series, self._engine(machine, len(series.waiting), console), job, create, console,
                                     sweep=True)  # fmt: skip
 

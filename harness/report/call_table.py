@@ -78,5 +78,8 @@ def dip_table(groups: Sequence[Experiment]) -> str:
 
 
 def _time(time: float, times: Sequence[tuple[float, float]]) -> str:
-    """Return a time of recovery, for an infinite one the least time that it took longer than."""
-    return f"> {min(watched for _, watched in times):.0f}" if isinf(time) else number(time)
+    """Return a time of recovery, for an infinite one the least time that it took longer than, and than any other."""
+    if not isinf(time):
+        return number(time)
+    known = [recovered for recovered, _ in times if not isinf(recovered)]
+    return f"> {max([min(watched for recovered, watched in times if isinf(recovered)), *known]):.0f}"

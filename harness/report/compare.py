@@ -29,6 +29,7 @@ from sojourn.scoring.statistics.intervals import (
     difference,
     estimate,
     holm,
+    paired_difference,
     shows,
 )
 from sojourn.scoring.statistics.numbers import LOST
@@ -287,12 +288,23 @@ def _compared(one: Experiment, other: Experiment, relevance: Relevance) -> Itera
                     primary=it.figure.primary,
                     a=a,
                     b=b,
-                    less=difference(a.values, b.values, a.statistic),
+                    less=_difference(one, other, a, b),
                     least=relevance.least(it.metric, a.value),
                     words=(_words(it, it.figure, one, who), _words(it, theirs, other, who)),
                     never=it.never,
                     demand_met=(it.figure.unlimited(who), theirs.unlimited(who)),
                 )
+
+
+def _difference(one: Experiment, other: Experiment, a: Estimate, b: Estimate) -> EstimatedDifference:
+    """Return B - A: by seed if both sides have the same drawn rigs, each once, and the figure in every run."""
+    runs = [[run for run in side.runs if not run.reasons] for side in (one, other)]
+    seeds = [[run.seed for run in side] for side in runs]
+    alike = len({*seeds[0]}) == len(seeds[0]) and sorted(map(str, seeds[0])) == sorted(map(str, seeds[1]))
+    if not (alike and one.drawn and other.drawn and len(seeds[0]) == a.n == b.n):
+        return difference(a.values, b.values, a.statistic)
+    of_seed = dict(zip(seeds[1], b.values, strict=True))
+    return paired_difference(a.values, [of_seed[seed] for seed in seeds[0]], a.statistic)
 
 
 def _words(it: ExperimentFigure, figure: Figure, side: Experiment, who: str) -> str:

@@ -42,6 +42,8 @@ def lines(pair: Pair) -> list[str]:
     counts = [len(one.runs) for one in (pair.a, pair.b)]
     sentences = [f"A: {pair.a.headline}", f"B: {pair.b.headline}"]
     sentences.append(f"Valid runs: {counts[0]} in A, {counts[1]} in B.")
+    if any(metric.less.paired for metric in pair.compared):
+        sentences.append("Both have the same rigs, so the differences are by rig, and what a rig does to both cancels.")
     if min(counts) < ENOUGH:
         sentences.append(f"Too few runs for a result: at least {ENOUGH} runs per side are needed.")
     least = next((metric.less.least_p for metric in pair.compared if metric.less.least_p), None)
@@ -192,7 +194,8 @@ def method() -> str:
     return (
         f"One value per run. In brackets and for B − A: {LEVEL:.0%} bootstrap interval over runs (expanded percentile, "
         f"{RESAMPLES} resamples, seed {SEED}). p: two-sided permutation test of the runs' means (for lowest pictures: "
-        f"medians), exact up to {RESAMPLES} permutations (Ernst, Statistical Science 19(4), 2004). p (Holm): corrected "
+        f"medians), exact up to {RESAMPLES} permutations (Ernst, Statistical Science 19(4), 2004). Where both "
+        "sides have the same rigs, interval and p are of the differences by rig (paired t-test). p (Holm): corrected "
         "for the number of rows with one contender, harm and measured values separately (Holm 1979). Worse or better: "
         f"the interval excludes 0, with at least {ENOUGH} runs per side, p, or p (Holm) except for the primary metric, "
         f"is at most {1 - LEVEL:.2g}, and the difference is at least the least relevant one."

@@ -124,6 +124,9 @@ class HarmField:
             options = _row(one)
             if alike:
                 options.pop("programs", None)  # the columns have their names
+            if any((_key(options), _queue(one), name) in self._cells for name in _contenders(one)):
+                # The same contender among others: another row.
+                options["timeline"] = one.runs[0].definition["timeline"]
             row = _key(options)
             self._rows[row] = options
             for name in _contenders(one):

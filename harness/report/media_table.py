@@ -74,6 +74,7 @@ def _text(phases: Sequence[_Phase], usual: int) -> str:
         values = [float(value) for phase in phases if (value := phase.get(field)) is not None]
         if values:
             mean = fmean(values)
-            texts.append("∞" if isinf(mean) else form.format(mean * factor))
+            of = f" (of {len(values)})" if len(values) < len(phases) else ""
+            texts.append(("∞" if isinf(mean) else form.format(mean * factor)) + of)
     other = "" if len(phases) == usual else f" ({_of_draws(len(phases))})"
     return " · ".join(texts) + other

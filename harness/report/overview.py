@@ -105,7 +105,8 @@ def _delay(it: Placed) -> OverviewCell:
         queue = re.search(r"\(([^()]*(?:\([^()]*\))?)\)", labelled(label_of(name), *runs))
         value = figure.contended[it.contender].value
         text = milliseconds(value) if isfinite(value) else figure_text(figure, summary, it.contender)
-        texts.append(f"{queue[1]}: {text}" if queue and len(known) > 1 else text)
-    alone = known[0][1].alone
-    notes = (*texts[1:], *([f"{milliseconds(alone.value)} alone"] if alone else []))
-    return OverviewCell(texts[0], notes, known[0][1].contended[it.contender].value)
+        alone = f"{milliseconds(figure.alone.value)} alone" if figure.alone else ""
+        texts.append((f"{queue[1]}: {text}" if queue and len(known) > 1 else text, alone))
+    (first, alone), *others = texts
+    notes = (*([alone] if alone else []), *(f"{text}, {alone}" if alone else text for text, alone in others))
+    return OverviewCell(first, notes, known[0][1].contended[it.contender].value)

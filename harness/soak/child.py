@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from sojourn.apps import SERVICES
-from sojourn.apps.two_party import TwoParty
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.options.model import Options
@@ -41,14 +40,10 @@ class Task(BaseModel):
     """Takes the name of the run's directory as soon as that exists."""
 
 
-def _test(options: Options) -> str:
-    return "call-harm" if issubclass(SERVICES[options.service], TwoParty) else "video-harm"
-
-
 def run(task: Task, options: Options) -> None:
     """Execute the run and print its outcome."""
     from sojourn.harness.experiment.concurrent_runs import repeat_side_by_side
-    from sojourn.harness.experiment.run import perform
+    from sojourn.harness.experiment.run import name_of_test, perform
     from sojourn.harness.report.headline import headline
     from sojourn.harness.report.terminal import print_scores
 
@@ -57,9 +52,11 @@ def run(task: Task, options: Options) -> None:
 
     requested = of_round(options, task.seed, task.round, task.folder)
     if options.engine == LOCAL:
-        result = perform(_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
+        result = perform(name_of_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
     else:
-        (result,) = repeat_side_by_side(_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
+        (result,) = repeat_side_by_side(
+            name_of_test(options), requested, SERVICES, task.command_line, sys.stderr, begun
+        )
     print_scores(result.scores, result.path, console_of(sys.stderr))
     print(headline(result.scores, options.service) if not result.void else "")
 

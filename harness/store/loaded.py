@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NotRequired, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -37,6 +37,7 @@ _OF_LAB = ("lab", "endpoints", "window_s", "tail_s")
 class _StoredPhase(TypedDict):
     contender: str | None
     seconds: float
+    at_least: NotRequired[bool]
 
 
 class _Sender(TypedDict):
@@ -148,21 +149,22 @@ class VictimRun(LoadedRun):
     @property
     def definition(self) -> dict[str, Any]:
         values = {name: value for name, value in self.options.items() if name not in _APART}
-        timeline = ", ".join(f"{who} {length:g} s" for who, length in _in_one_order(self.options.get("phases", [])))
+        timeline = ", ".join(f"{who} {length} s" for who, length in _in_one_order(self.options.get("phases", [])))
         named = {"test": self.manifest.test, "cell": self.manifest.cell}
         values.pop("exact", None)  # which earlier runs do not say
         values.setdefault("call_cc", "gcc")
         return {**named, **values, "timeline": timeline, "rigs": self._rigs, "scorer": self.scores.scorer}
 
 
-def _in_one_order(phases: Sequence[_StoredPhase]) -> Iterator[tuple[str, float]]:
-    """Yield contender and length of each phase as they run, except that contenders are in order of their names.
+def _in_one_order(phases: Sequence[_StoredPhase]) -> Iterator[tuple[str, str]]:
+    """Yield contender and length (of at least so long: `20+`) as they run, but contenders in order of their names.
 
     The same contenders in another order are the same experiment.
     """
     contended = iter(sorted((phase["contender"], phase["seconds"]) for phase in phases if phase["contender"]))
     for phase in phases:
-        yield next(contended) if phase["contender"] else ("solo", phase["seconds"])
+        who, seconds = next(contended) if phase["contender"] else ("solo", phase["seconds"])
+        yield who, f"{seconds:g}" + "+" * phase.get("at_least", False)
 
 
 @dataclass(frozen=True)

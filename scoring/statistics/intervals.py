@@ -124,9 +124,10 @@ def _resampled(
 
 
 class EstimatedDifference(BaseModel):
-    """Two independent series of runs: `value` is the statistic of the second minus that of the first.
+    """Two series of runs: `value` is the statistic of the second minus that of the first.
 
-    `p` is of the permutation test, `least_p` the least possible p for the numbers of runs; None for a single run.
+    `p` is that of the test, `least_p` the least that the permutation test can give with so many runs, None for a
+    single run. `paired`: of the differences between runs of one rig, not of two independent series.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -135,6 +136,23 @@ class EstimatedDifference(BaseModel):
     high: Number | None
     p: Number | None
     least_p: Number | None
+    paired: bool = False
+
+
+def paired_difference(
+    first: Sequence[float], second: Sequence[float], statistic: Statistic = "mean"
+) -> EstimatedDifference:
+    """Return the statistic of the differences between `second` and `first`, run by run, with interval and p.
+
+    What the runs of a pair have in common, such as their rig, cancels. Both infinite: a difference of 0. The interval
+    is that of `estimate`, p that of `paired_p`. Raises ValueError for no values, and for series of two lengths.
+    """
+    pairs = zip(first, second, strict=True)
+    differences = [0.0 if one == other else other - one for one, other in pairs]
+    found = estimate(differences, statistic)
+    return EstimatedDifference(
+        value=found.value, low=found.low, high=found.high, p=paired_p(differences), least_p=None, paired=True
+    )
 
 
 def difference(first: Sequence[float], second: Sequence[float], statistic: Statistic = "mean") -> EstimatedDifference:
@@ -205,6 +223,23 @@ def paired_p(differences: Sequence[float], first: Sequence[bool] = ()) -> float 
         return float(2 * scipy.stats.t.sf(abs(mean) / error, freedom))
     up, down = int((given > 0).sum()), int((given < 0).sum())
     return float(scipy.stats.binomtest(up, up + down).pvalue) if up + down else 1.0
+
+
+def crossover_estimate(
+    differences: Sequence[float], first: Sequence[bool] = (), statistic: Statistic = "mean"
+) -> Estimate:
+    """Return the estimate of paired differences in which, as in `paired_p`, the order is a factor if `first` allows.
+
+    Then the value is the mean of both orders' means, and the interval Student's of the same test. Otherwise, for a
+    median, and where the test is undefined, as `estimate` has it.
+    """
+    given = np.asarray(differences, dtype=float)
+    known = _student(given, first) if statistic == "mean" and len(_by_order(given, first)) > 1 else None
+    if known is None:
+        return estimate(differences, statistic)
+    mean, error, freedom = known
+    half = float(scipy.stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    return Estimate(statistic="mean", value=mean, low=mean - half, high=mean + half, values=tuple(differences))
 
 
 def order_p(differences: Sequence[float], first: Sequence[bool]) -> float | None:

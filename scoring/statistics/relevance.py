@@ -16,6 +16,8 @@ from sojourn.scoring.statistics.harm import SOME
 
 #: Heights of usual ladders, in lines.
 _RUNGS = (144, 240, 360, 480, 720, 1080, 1440, 2160, 4320)
+#: Ratings without a unit that are not shares: the E-model's R, and VMAF.
+_OF_100 = ("r_factor", "vmaf_")
 #: Metrics that count events.
 _COUNTS = ("stalls", "freezes", "drops")
 
@@ -35,7 +37,7 @@ class Relevance(BaseModel):
     frames: float = Field(default=1, ge=0)
     """Frames per second."""
     share: float = Field(default=0.01, ge=0)
-    """Of frames, probes or time; also of other figures without a unit, such as Jain's index."""
+    """Of frames, probes or time; also of other figures without a unit, such as Jain's index, and of a scale of 100."""
     events: float = Field(default=0.5, ge=0)
     """Stalls, freezes, drops of resolution."""
     harm: float = Field(default=SOME, ge=0)
@@ -52,6 +54,8 @@ class Relevance(BaseModel):
             return self.goodput * abs(reference) if isfinite(reference) else 0.0
         if unit == "lines":
             return self.picture * _rung(reference)
+        if metric.startswith(_OF_100):
+            return 100 * self.share
         by_unit = {"ms": self.delay, "s": self.time, "frames/s": self.frames}
         return by_unit.get(unit, self.share)
 

@@ -24,6 +24,7 @@ from sojourn.scoring.statistics.intervals import (
     SEED,
     Estimate,
     Statistic,
+    crossover_estimate,
     estimate,
     holm,
     least_detectable,
@@ -311,7 +312,7 @@ def _contrast(
     mde = least_detectable(differences, first) if kind == "mean" else None
     least = relevance.least(metric, estimate([other for _, other, _ in pairs], kind).value)
     return PairedContrast(
-        **estimate(differences, kind).model_dump(), mde=mde, least=least, first=first,
+        **crossover_estimate(differences, first, kind).model_dump(), mde=mde, least=least, first=first,
         p=paired_p(differences, first), order_p=order_p(differences, first),
     )  # fmt: skip
 

@@ -31,6 +31,7 @@ from sojourn.harness.store.manifest import Manifest, read_manifest, reseal
 from sojourn.scoring.gates.contenders import ECN_NAMES
 from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, FlowScores, Period, ProbeScores
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
+from sojourn.scoring.schema.files import FILES
 from sojourn.scoring.schema.metric import metrics_of, unit_of, with_unit
 from sojourn.scoring.transport.single_packets import BIN_S
 from sojourn.traffic.spec import RecordedCall
@@ -38,22 +39,6 @@ from sojourn.traffic.spec import RecordedCall
 FIXED_RTT_MS = 300.0
 """Top of the RTT's fixed scale, the same in every cell, so that plots are comparable."""
 _POINTS = 240
-#: What a run's files hold (docs/run-directory.md).
-_FILES = {
-    "manifest.json": "status, versions, and the hashes of all files",
-    "cell.json": "the specification, with the seed's rig",
-    "flows.csv": "bytes, RTT, window and marks of every flow, sampled",
-    "probes.csv": "the delay of every probe",
-    "short.csv": "short flows",
-    "talks.csv": "packets of a call",
-    "tones.csv": "delay of a call's sound",
-    "packets.csv": "every packet where it enters and leaves the path",
-    "intervals.csv": "rate, marks and queue delay in steps of 100 ms",
-    "queues.jsonl": "counters of the queues, sampled",
-    "counters.json": "TCP and IP counters",
-    "scores.json": "the figures, computed from the other files",
-    "setup.log": "every command with its output",
-}
 #: Flows up to which each is named in each panel.
 _NAMED = 3
 
@@ -100,8 +85,8 @@ def cell_page(
         "tables": _tables(cell, runs, paths),
         "plots": plots,
         "files": [
-            (seed, [(f"{path.name}/{name}" if up else name, name, holds) for name, holds in _FILES.items()
-                    if (path / name).exists()])
+            (seed, [(f"{path.name}/{name}" if up else name, name, file.text) for name, file in FILES.items()
+                    if name != REPORT and (path / name).exists()])
             for seed, path in paths.items()
         ],
         "headline": _headline(cell, runs),

@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 
 from sojourn.apps import SERVICES
-from sojourn.harness.experiment.run import Result, repeat, replacement
+from sojourn.harness.experiment.run import Result, name_of_test, repeat, replacement
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
@@ -34,6 +34,11 @@ def outcomes(options: Options, scores: Scores, void: Sequence[int]) -> tuple[lis
     said = StringIO()
     results = list(repeat(options, once, said))
     return made, results, said.getvalue()
+
+
+def test_the_name_of_a_run_follows_from_its_service(tmp_path: Path) -> None:
+    for service, name in (("call", "call-harm"), ("youtube", "video-harm")):
+        assert name_of_test(asked(tmp_path, None, service=service, lab="sim")) == name
 
 
 def test_without_repetitions_there_is_one_run_void_or_not(scores: Scores, tmp_path: Path) -> None:

@@ -73,6 +73,9 @@ def test_a_dip_has_the_times_of_all_pictures_and_bounds_those_that_did_not_recov
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == ["room of 3", "down", "0.5", "30", "90p", "4", "3", "25", "12.50", "> 60"]
     assert len(dip_table([experiment(call)]).splitlines()) == 2
+    # One that took longer than another was watched for.
+    mixed = call.model_copy(update={"parties": [party(1, []), party(2, dip(30, inf)), party(3, dip(30, 70, 90))]})
+    assert dip_table([experiment(mixed)]).splitlines()[-1].strip("| ").endswith("> 70")
 
 
 def test_a_victim_is_a_call_or_a_room_of_its_parties(call: Scores) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from io import StringIO
@@ -14,6 +15,7 @@ from sojourn.hardware.machine.errors import Code
 from sojourn.harness.cli import app
 from sojourn.harness.report.compare import Comparison, compare
 from sojourn.harness.report.comparison_page import grids, lines, setup_grid, title, write_comparison
+from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_comparison
 from sojourn.harness.store.manifest import reseal
@@ -89,6 +91,25 @@ def test_folders_stand_beside_each_other_with_interval_and_p(series: Series) -> 
     assert any("only the primary metric can show a difference" in line for line in lines(found.pairs[0]))
     (left,) = found.a.left
     assert (left.state, left.reason) == ("invalid", "jitter: 9 ms, at most 2 ms") and not found.b.left
+
+
+def test_runs_with_the_same_rigs_are_compared_by_rig(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rigs that differ by more than the queues do: two independent series show nothing."""
+    a, b = two_folders(series, {"stalled": [1, 3, 5, 7, 9]}, {"stalled": [1.2, 3.1, 5.3, 7.2, 9.2], "qdisc": "dualpi2"})
+    assert told(compare(a, b), "With prague", "stalled (s)")["p"] > "0.8"
+    monkeypatch.setattr(Experiment, "drawn", True)
+    found = compare(a, b)
+    row = told(found, "With prague", "stalled (s)")
+    # By hand: 0.2 with a deviation of 0.0707, so t is 6.32 with four degrees of freedom.
+    assert (row["B − A"], row["p"]) == ("+0.20", "0.003")
+    assert any(line.startswith("Both have the same rigs") for line in lines(found.pairs[0]))
+    # Another rig in B, though as many.
+    for file in b.glob("*/options.json"):
+        options = json.loads(file.read_text())
+        if options["seed"] == 5:
+            file.write_text(json.dumps(options | {"seed": 6}))
+            reseal(file.parent, file.name)
+    assert told(compare(a, b), "With prague", "stalled (s)")["p"] > "0.8"
 
 
 def test_single_runs_have_differences_and_no_more(series: Series) -> None:

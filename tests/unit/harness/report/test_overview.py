@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,21 @@ def test_a_row_per_experiment_and_contender_the_worst_harm_first(series: Series)
     assert (worst.delay.text, worst.delay.notes, worst.stalls.text) == ("85", ("22 alone",), "1")
     assert rows[1].harm.notes, "an interval of five runs"
     assert all((folder / row.page).exists() for row in rows)
+
+
+def test_a_contender_in_two_timelines_is_in_two_rows(series: Series) -> None:
+    series([1])
+    folder = series([9], buffer_s=9.0)[0].parent
+    for file in folder.glob("*/options.json"):
+        options = json.loads(file.read_text())
+        if options.pop("buffer_s") == 9:
+            # The same options, and another contender first.
+            options["phases"][1]["contender"] = "bbr"
+        file.write_text(json.dumps(options))
+        reseal(file.parent, file.name)
+    groups = experiments(find_runs([folder]))
+    rows = [row for row in overview(HarmField(groups), folder) if row.contender == "prague"]
+    assert len(groups) == 2 and sorted(row.harm.text for row in rows) == ["0.55", "0.95"]
 
 
 def test_a_picture_is_of_a_phase_with_the_contender_and_nothing_else_of_the_report(series: Series) -> None:

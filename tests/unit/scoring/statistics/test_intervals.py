@@ -11,11 +11,13 @@ from sojourn.scoring.statistics import intervals
 from sojourn.scoring.statistics.intervals import (
     EstimatedDifference,
     best_coverage,
+    crossover_estimate,
     difference,
     estimate,
     holm,
     least_detectable,
     order_p,
+    paired_difference,
     paired_p,
     shows,
 )
@@ -84,6 +86,37 @@ def test_the_least_detectable_difference_by_hand() -> None:
     # s = 1.5811, √5 = 2.2361, and of four degrees of freedom t(0.975) = 2.7764, t(0.8) = 0.9410.
     assert least_detectable([1.0, 2, 3, 4, 5]) == pytest.approx((2.7764 + 0.9410) * 1.5811 / 2.2361, rel=1e-4)
     assert least_detectable([1.0]) is None and least_detectable([2.0, 2.0, 2.0]) is None
+
+
+def test_the_orders_effect_is_in_neither_value_nor_interval() -> None:
+    """By hand: orders apart by 0.3, within them a deviation of 0.01 with four degrees of freedom (t 2.776)."""
+    differences, first = [0.25, -0.05, 0.26, -0.04, 0.24, -0.06], [True, False] * 3
+    found = crossover_estimate(differences, first)
+    half = 2.7764 * 0.01 / 6**0.5
+    assert found.value == pytest.approx(0.1)
+    assert (found.low, found.high) == (pytest.approx(0.1 - half, abs=1e-4), pytest.approx(0.1 + half, abs=1e-4))
+    # Three of one order and two of the other: its mean counts as much.
+    assert crossover_estimate(differences[:5], first[:5]).value == pytest.approx(0.1025)
+    assert crossover_estimate(differences) == estimate(differences)
+    assert crossover_estimate(differences, first, "median") == estimate(differences, "median")
+
+
+def test_an_interval_without_the_orders_effect_excludes_0_where_its_p_is_small() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        differences, first = rng.normal(0.5, 1, 6).tolist(), [True, False] * 3
+        assert crossover_estimate(differences, first).away_from_zero == ((paired_p(differences, first) or 0) < 0.05)
+
+
+def test_a_paired_difference_is_that_of_the_runs() -> None:
+    first = [1.0, 2, 3, 4, 5]
+    found = paired_difference(first, [1.2, 2.1, 3.3, 4.2, 5.2])
+    assert found.paired and found.value == pytest.approx(0.2) and found.p == pytest.approx(0.0032)
+    assert 0.1 < (found.low or 0) < (found.high or 0) < 0.3
+    assert difference(first, [1.2, 2.1, 3.3, 4.2, 5.2]).p == pytest.approx(1, abs=0.3)
+    assert paired_difference([inf, 1], [inf, 1]).value == 0
+    with pytest.raises(ValueError, match="shorter"):
+        paired_difference([1.0, 2.0], [1.0])
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.8, 15), (0.5, 34), (0.2, 199)])
