@@ -70,6 +70,7 @@ def cell(side: str, scenario: int, ccs: tuple[str, ...], rtt: int) -> Cell:
         seconds=60,
         probes=(Probe(rtt_us=rtt * 1000), Probe(rtt_us=rtt * 1000, ecn="ect1")),
         pacing_percent=SCE_PACING if side == "sce" else None,
+        tso_2020=True,
     )
 
 
@@ -156,6 +157,7 @@ MATRIX = Matrix(
     "Theirs is told in words: published are its points, and what it says to be under 1 s must be. Its ranges stand "
     "only here: two Pragues at 80 ms in scenario 1 30 to 40 s, two Reno-SCEs at 10 ms 1 to 2 s, two Pragues at 80 ms "
     "in scenario 3 more than 50 s, as long as both run, and Prague with CUBIC of no RTT about 40 s "
-    "(docs/experiments.md has ours). One probe is Not-ECT, one ECT(1).",
+    "(docs/experiments.md has ours). One probe is Not-ECT, one ECT(1). Packets of several segments are made as in 2020 "
+    "(tso_2020).",
 )
 test_cell = matrix_tests(MATRIX)

@@ -40,6 +40,7 @@ def cell(cc: str, rate: float, delay: int) -> Cell:
         flows=dumbbell.flows([cc], delay),
         hops=(dumbbell.bottleneck(dumbbell.LINK_MBPS, cake), *dumbbell.before_sce_receiver([cc])),
         seconds=seconds(rate, delay),
+        tso_2020=True,
     )
 
 
@@ -89,6 +90,7 @@ MATRIX = Matrix(
     ),
     differences=tuple(one for point in product(SCE, RATES, DELAYS) for one in differences(*point)),
     notes="Mean of the whole flow, slow start included. The delay is what netem adds there and back. DCTCP's receiver "
-    "hears of no packet that is marked SCE, as the source's: a middlebox clears ECT(1) of its flow.",
+    "hears of no packet that is marked SCE, as the source's: a middlebox clears ECT(1) of its flow. Packets of several "
+    "segments are made as in 2020 (tso_2020).",
 )
 test_cell = matrix_tests(MATRIX)

@@ -50,6 +50,7 @@ def cell(mode: str, pair: tuple[str, str], rate: int, delay: int) -> Cell:
             *dumbbell.before_sce_receiver(pair),
         ),
         seconds=sce_seconds(delay) if pair in SCE_PAIRS or mode == SINGLE else seconds(rate, delay),
+        tso_2020=True,
     )
 
 
@@ -108,6 +109,6 @@ MATRIX = Matrix(
         for mode, delay in product((*MODES, SINGLE), (10, 80))
     ),
     notes="Mean of the whole flow, slow start included. DCTCP's receiver hears of no packet that is marked SCE, as the "
-    "source's: a middlebox clears ECT(1) of its flows.",
+    "source's: a middlebox clears ECT(1) of its flows. Packets of several segments are made as in 2020 (tso_2020).",
 )
 test_cell = matrix_tests(MATRIX)

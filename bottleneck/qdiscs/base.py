@@ -53,7 +53,10 @@ class Qdisc(BaseModel):
 
     kind: ClassVar[str]
     mark_counters: ClassVar[tuple[str, ...]] = ()
-    """Counters in `tc -s -j qdisc` of packets marked CE; each marked packet is in exactly one of them."""
+    """Counters in `tc -s -j qdisc` of CE marks, which together count each once.
+
+    A packet that two laws of a queue mark, or that comes marked, is counted again: its share is known by captures only.
+    """
     examples: ClassVar[tuple[str, ...]] = ()
     """Texts that together use every parameter; tests set each up on a real router and read it back."""
     marks_unasked: ClassVar[bool] = False

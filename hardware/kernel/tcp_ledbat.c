@@ -82,7 +82,7 @@ static void ledbat_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	if (base == NONE)
 		return;
 	off_target = TARGET - ((s64)ledbat_least(ledbat->current_delay, CURRENT_FILTER) - base);
-	if (off_target > 0 && !tcp_is_cwnd_limited(sk))
+	if (off_target > 0 && !tp->is_cwnd_limited)
 		return;
 	change = div_s64(off_target * min_t(s64, acked, window) * ONE, TARGET * window);
 	/* No more than all of it. */

@@ -260,14 +260,17 @@ static void prague_set_state(struct sock *sk, u8 new_state)
 	struct prague *ca = inet_csk_ca(sk);
 	u8 old_state = inet_csk(sk)->icsk_ca_state;
 
-	if (old_state == new_state)
+	if (old_state == new_state && new_state != TCP_CA_CWR)
 		return;
-	/* CWR without a new mark: a probe has repaired the loss of a tail, or this host's own queue has dropped. */
-	if (new_state == TCP_CA_CWR && tcp_sk(sk)->delivered_ce != ca->marks.delivered_ce)
+	/*
+	 * CWR without a new mark, or anew: a probe has repaired the loss of a tail (tcp_process_tlp_ack), or this host's
+	 * own queue has dropped.
+	 */
+	if (new_state == TCP_CA_CWR && old_state != TCP_CA_CWR && tcp_sk(sk)->delivered_ce != ca->marks.delivered_ce)
 		prague_reduce_on_ce(sk);
 	else if (new_state == TCP_CA_CWR || new_state == TCP_CA_Recovery)
 		prague_reduce_on_loss(sk);
-	else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tcp_sk(sk)->undo_marker)
+	else if (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tcp_sk(sk)->undo_marker && !ca->in_loss)
 		/* A timeout in CWR: the core took the mark's reduction for one on loss and asked for no other. */
 		prague_reduce_on_loss(sk);
 	else if (new_state == TCP_CA_Open)

@@ -185,6 +185,9 @@ static void sce_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 
 	if (is_cubic(sk) || (event != CA_EVENT_COMPLETE_CWR && event != CA_EVENT_LOSS))
 		return;
+	/* The end of a recovery that was undone is no answer to anything. */
+	if (event == CA_EVENT_COMPLETE_CWR && inet_csk(sk)->icsk_ca_state != TCP_CA_CWR && !tp->undo_marker)
+		return;
 	if (event == CA_EVENT_LOSS)
 		less = cwnd / 2;
 	else
@@ -205,7 +208,7 @@ static void sce_set_state(struct sock *sk, u8 new_state)
 
 static u32 sce_undo_cwnd(struct sock *sk)
 {
-	return max(tcp_snd_cwnd(tcp_sk(sk)), sce_ca(sk)->most);
+	return max3(tcp_snd_cwnd(tcp_sk(sk)), tcp_sk(sk)->prior_cwnd, sce_ca(sk)->most);
 }
 
 static u32 sce_min_tso_segs(struct sock *sk)

@@ -92,7 +92,7 @@ def _description(manifest: Manifest) -> str:
     if CELL in manifest.files:
         said = "The effect of a bottleneck queue on flows and probes: the evidence of one run of a matrix cell."
     if manifest.reasons:
-        said += f" The run is {manifest.status}: {joined(manifest.reasons)}."
+        said += f" The run is {manifest.state}: {joined(manifest.reasons)}."
     if manifest.bundle and manifest.bundle.anonymised:
         said += (
             " Anonymised: addresses, names of hosts and accounts, sites and sessions are replaced; packets hold headers"

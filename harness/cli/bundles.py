@@ -101,7 +101,7 @@ def bundle_verify(
         return
     why = f" ({joined(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
-    print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.status}{why}")
+    print(f"{path}: all {len(manifest.files)} files as recorded{anonymised}; the run is {manifest.state}{why}")
     if checked.signer:
         print(f"signed by {checked.signer}")
     elif checked.key:

@@ -26,7 +26,7 @@ app = typer.Typer()
 
 
 def harm(context: typer.Context, **given: str | bool | None) -> None:
-    """Measure the harm to a video or a call: the main job.
+    """Measure how much competing traffic harms a video, a call, a game or web pages.
 
     Plays it in a real browser behind a bottleneck, alone and with every contender, and reports what the viewer lost.
     A scenario with lists, such as --scenario=access-line, gives one table over all their combinations.

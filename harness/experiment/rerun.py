@@ -92,7 +92,7 @@ def repeatable(run: Path) -> Manifest:
     if (manifest := read_manifest(run)).status != "valid" or run.suffix == PARTIAL:
         why = f" ({joined(manifest.reasons)})" if manifest.reasons else ""
         code: Code = "invalid-run" if manifest.status == "void" else "unfinished"
-        raise RerunError(f"{run}: is {manifest.status}{why}: only a valid run can be repeated", code=code)
+        raise RerunError(f"{run}: is {manifest.state}{why}: only a valid run can be repeated", code=code)
     if manifest.bundle and manifest.bundle.anonymised:
         raise RerunError(
             f"{run}: is anonymised, so its files differ from the recorded ones; use the original run", code="anonymised"

@@ -463,7 +463,7 @@ def _phase_table(
 def sojourn_table(scores: Scores) -> Grid:
     """Return sojourn times, losses and marks of every sender's packets downwards; no rows without both captures."""
     grid = Grid("Downwards through the router, packet by packet: every packet is matched between both captures.")
-    counted = ["packets", "lost", "marked CE", "late", "alike", "below 0"]
+    counted = ["packets", "lost", "marked CE", "reordered", "ambiguous", "negative"]
     grid.heads = ["phase", "packets of", "queue", *counted, "P50 ms", "P90", "P99", "max"]
     contended = {phase.name for phase in scores.phases if phase.contender}
     both = {f"{probe.prefix}probe": f"probe ({probe.name})" for probe in PROBES}

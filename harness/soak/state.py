@@ -71,6 +71,11 @@ class Attempt(BaseModel):
     free_gb: float | None = None
     """Free on the disk of the results after it."""
 
+    @property
+    def words(self) -> str:
+        """The outcome in words: the stored one of an invalid run is `void`."""
+        return "invalid" if self.outcome == "void" else self.outcome
+
 
 class Night(BaseModel):
     """`soak.json`: what was started, until when, and how it ended. Times are Unix seconds."""

@@ -122,7 +122,7 @@ def _expected(folder: NightDirectory, attempts: Sequence[Attempt]) -> Callable[[
 def _cell(plan: PlanFile, name: str, attempts: Sequence[Attempt]) -> CellStatus:
     mine = [attempt for attempt in attempts if attempt.cell == name and attempt.outcome != "running"]
     counts = Counter(attempt.outcome for attempt in mine)
-    last = joined(mine[-1].reasons) or mine[-1].headline or mine[-1].outcome if mine else ""
+    last = joined(mine[-1].reasons) or mine[-1].headline or mine[-1].words if mine else ""
     return CellStatus(
         name,
         counts["valid"],
@@ -160,7 +160,7 @@ def print_status(state: Status, console: Console) -> None:
         cells.add_row(Text(printable(cell.name)), *(str(count) for count in (cell.valid, cell.void, cell.failed)), last)
     console.print(Group(*(Text(printable(line)) for line in lines(state)), cells))
     for attempt in state.last[:3]:
-        text = f"run {attempt.number}: {attempt.cell}: {attempt.outcome}: {attempt.run or 'no run'}"
+        text = f"run {attempt.number}: {attempt.cell}: {attempt.words}: {attempt.run or 'no run'}"
         console.print(Text(printable(text)))
 
 

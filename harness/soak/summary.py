@@ -120,7 +120,7 @@ def _row(folder: NightDirectory, attempt: Attempt) -> dict[str, Any]:
     took = f"{attempt.ended - attempt.begun:.0f}" if attempt.ended else "–"
     return {
         "number": attempt.number, "cell": attempt.cell, "round": attempt.round, "begun": clock(attempt.begun),
-        "took": took, "outcome": attempt.outcome, "bad": attempt.outcome not in ("valid", "stopped"),
+        "took": took, "outcome": attempt.words, "bad": attempt.outcome not in ("valid", "stopped"),
         "text": "; ".join([*map(str, attempt.reasons), *attempt.leaks]) or attempt.headline,
         "run": attempt.run or "", "link": f"{quote(attempt.run)}/{REPORT}" if attempt.run and page.exists() else "",
     }  # fmt: skip
@@ -143,7 +143,7 @@ def junit(batch: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
         elif not cell.valid:
             failures += 1
             ElementTree.SubElement(case, "failure", message=printable(f"no valid run: {cell.last}"))
-        said = [f"run {it.number}: {it.outcome}: {joined(it.reasons) or it.headline}" for it in mine]
+        said = [f"run {it.number}: {it.words}: {joined(it.reasons) or it.headline}" for it in mine]
         ElementTree.SubElement(case, "system-out").text = "\n".join(map(printable, said))
     suite.attrib |= {"failures": str(failures), "skipped": str(skipped)}
     root = ElementTree.Element("testsuites")

@@ -100,7 +100,7 @@ class LoadedRun:
         if self.manifest.status == "valid":
             return []
         return [reason.text for reason in self.manifest.reasons] or [
-            f"the manifest calls the run {self.manifest.status}"
+            f"the manifest calls the run {self.manifest.state}"
         ]
 
     @property
@@ -287,7 +287,7 @@ def judged(scores: Scores, manifest: Manifest) -> Scores:
     known = scores.validity.reasons
     further = [reason.text for reason in manifest.reasons if reason.text not in known]
     if not further and not known:
-        further = [f"the manifest calls the run {manifest.status}"]
+        further = [f"the manifest calls the run {manifest.state}"]
     gates = [
         Gate(name="run", code="manifest", ok=False, measured=reason, limit="", reason=reason) for reason in further
     ]

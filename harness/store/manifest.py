@@ -156,6 +156,11 @@ class Manifest(BaseModel):
     pruned: Annotated[dict[str, FileEntry], Field(max_length=MOST_FILES), AfterValidator(_inside)] = {}
     """The former entries of files that were pruned later (see `prune`)."""
 
+    @property
+    def state(self) -> str:
+        """The status in words: the stored one of an invalid run is `void`."""
+        return "invalid" if self.status == "void" else self.status
+
 
 def check_complete(manifest: Manifest, where: object, *further: str) -> None:
     """Raise StoreError if a required file, or one of `further`, was removed from folder and manifest."""

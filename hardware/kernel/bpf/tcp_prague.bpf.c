@@ -266,13 +266,13 @@ void BPF_PROG(prague_set_state, struct sock *sk, u8 new_state)
 	struct prague *ca = prague_of(tp);
 	u8 old_state = prague_state(tp);
 
-	if (old_state == new_state)
+	if (old_state == new_state && new_state != TCP_CA_CWR)
 		return;
-	/* CWR without a new mark: a probe has repaired the loss of a tail, or this host's own queue has dropped. */
-	if (new_state == TCP_CA_CWR && tp->delivered_ce != ca->delivered_ce)
+	/* CWR without a new mark, or anew: a probe has repaired the loss of a tail, or this host's own queue has dropped. */
+	if (new_state == TCP_CA_CWR && old_state != TCP_CA_CWR && tp->delivered_ce != ca->delivered_ce)
 		prague_reduce_on_ce(tp, ca);
 	else if (new_state == TCP_CA_CWR || new_state == TCP_CA_Recovery ||
-		 (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker))
+		 (new_state == TCP_CA_Loss && old_state == TCP_CA_CWR && !tp->undo_marker && !ca->in_loss))
 		prague_reduce_on_loss(tp, ca);
 	else if (new_state == TCP_CA_Open)
 		ca->in_loss = 0;

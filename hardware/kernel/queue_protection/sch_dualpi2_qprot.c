@@ -70,7 +70,9 @@ static void arrive_at_l(struct qprot_sched *q, struct sk_buff *skb)
 {
 	struct dualpi2_skb_cb *cb = dualpi2_skb_cb(skb);
 	u64 delay = delay_of_l(q);
-	u32 native = beyond_coupled(&q->dualpi2, qprot_probability(&q->protection, delay));
+	u32 probability = qprot_probability(&q->protection, delay);
+	/* Packets that are here by their DSCP have no coupled draw. */
+	u32 native = cb->classified == DUALPI2_C_L4S ? beyond_coupled(&q->dualpi2, probability) : probability;
 
 	if (cb->ect && get_random_u32() >> (32 - QPROT_PROB_BITS) < native && dualpi2_mark(&q->dualpi2, skb))
 		q->dualpi2.step_marks++;
@@ -203,6 +205,7 @@ static void qprot_reset(struct Qdisc *sch)
 	struct queue_protection *protection = &q->protection;
 
 	dualpi2_reset(sch);
+	q->dualpi2.l_queue->qstats.backlog = 0;	/* mainline only shows it */
 	memset(protection->buckets, 0, sizeof(protection->buckets));
 	protection->sanctioned = protection->sanctioned_flows = protection->in_dregs = q->nqb = 0;
 }

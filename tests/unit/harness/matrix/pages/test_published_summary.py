@@ -15,6 +15,7 @@ from sojourn.harness.matrix.pages.published_summary import (
     GROUPS,
     MARKS,
     TableGroup,
+    formula,
     groups,
     markdown,
     quantities,
@@ -75,13 +76,28 @@ def test_a_group_tells_each_cell_once_over_all_its_tables(monkeypatch: pytest.Mo
     # By hand: the middle one of 1, 1.1 and 1.2; what never came is not left out in silence, and has no ratio.
     verdicts, cells = "agrees<br>**unexplained**", "3 of 4<br>2, 2 ∞"
     told = ["G; `m`", "rate Mbit/s<br>P95 s", verdicts, cells, "× 1.10<br>–", "1.10<br>–", "1.20<br>∞", "67%<br>0%"]
-    told.append("1.00; 1.00<br>–")
+    # All of 50 Mbit/s, in payload, is 47.82: the middle one of 4.78, 2.39 and 1.20 times the published rates.
+    told += ["1.00; 1.00<br>–", "2.39<br>–"]
     assert row(text, "G") == told
-    assert row(text, "plots") == ["plots<br>*as plots*", "–", "no figures", *["–"] * 6]
+    assert row(text, "plots") == ["plots<br>*as plots*", "–", "no figures", *["–"] * 7]
     assert (
         "Of 2 independent published figures **1 agree** (0 of them *fitted*), 0 disagree" in text
         and "**1 are unexplained**, 0 have not run" in text
     )
+
+
+def test_a_formula_has_an_equal_share_and_a_delay_by_hand_and_is_told_where_it_agrees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    two = Cell(name="a", flows=dumbbell.flows(["cubic"] * 2, 20), hops=(dumbbell.bottleneck(50, "pie"),), seconds=10)
+    assert formula(two, "flows.1.goodput_mbps") == pytest.approx(23.910, abs=1e-3)
+    assert formula(two, DELAY) == pytest.approx(25.969, abs=1e-3)  # four packets of 0.242 ms
+    assert formula(two, LOST) is None and formula(two, "flows.0.retrans") is None
+    monkeypatch.setitem(PUBLISHED, "b-fq", 47.0)
+    asked(monkeypatch, ("G", "b-fq", RATE))
+    text = markdown(ran({"b-fq": 1.05}))
+    assert row(text, "G")[-1] == "**1.02**"
+    assert "Two formulas without a simulation predict 1 of those that agree, and agree in 1: where" in text
 
 
 def test_what_follows_from_another_figure_is_not_counted_and_a_choice_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +112,7 @@ def test_every_remark_is_of_a_group_and_its_metrics() -> None:
     known = {(one.source, one.name): {metric for table in one.tables for metric in table.metrics} for one in groups()}
     for remark in published.rows(GROUPS):
         assert set(remark["independent"].split()) <= known[remark["source"], remark["group"]], remark["group"]
-    assert sum(len(one.independent or ()) for one in groups()) == 35
+    assert sum(len(one.independent or ()) for one in groups()) == 31
 
 
 @pytest.mark.parametrize(
