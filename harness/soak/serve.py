@@ -144,7 +144,7 @@ class StatusPage:
     def _html(self, still: bool) -> str:
         state = status(self._folder)
         last = [
-            (attempt.number, attempt.cell, attempt.outcome, joined(attempt.reasons) or attempt.headline, attempt.run)
+            (attempt.number, attempt.cell, attempt.words, joined(attempt.reasons) or attempt.headline, attempt.run)
             for attempt in state.last
         ]
         view = {"state": state, "lines": lines(state), "last": last, "now": clock(state.now), "still": still}
