@@ -29,6 +29,7 @@ from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.hardware.machine.messages import first_wrong
+from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
 from sojourn.harness.report import timeline
@@ -497,11 +498,22 @@ def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
                 f"--results={folder.absolute()}",
             ]
             # A matrix that misses its expectations has its figures all the same.
-            if (ended := subprocess.run(words, cwd=CHECKOUT, check=False).returncode) not in (0, of_matrices):
+            if (ended := _ended(words)) not in (0, of_matrices):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
         (folder / _DONE).touch()
     places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if of_matrices else [folder]
     return find_runs(places)
+
+
+def _ended(words: Sequence[str]) -> int:
+    """Run a command in the checkout and return its exit code; it ends with this process, whatever signal ends that."""
+    with ended_by_signals(), subprocess.Popen(words, cwd=CHECKOUT) as made:
+        try:
+            return made.wait()
+        except BaseException:
+            made.terminate()
+            made.wait()
+            raise
 
 
 def _draw(table: PaperTable, runs: Sequence[LoadedRun], picture: Path) -> Path:

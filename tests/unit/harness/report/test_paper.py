@@ -291,12 +291,12 @@ def test_a_series_that_was_interrupted_is_continued_or_refused(
     folder, left = series([1])[0].parent, list(ends)
     shutil.rmtree(tmp_path / "made", ignore_errors=True)
 
-    def run(words: list[str], cwd: Path, check: bool) -> SimpleNamespace:
+    def run(words: list[str]) -> int:
         assert words[3:] == [*command.split(), f"--results={tmp_path / 'made'}"]
         shutil.copytree(folder, tmp_path / "made", dirs_exist_ok=True)
-        return SimpleNamespace(returncode=left.pop(0))
+        return left.pop(0)
 
-    monkeypatch.setattr(paper.subprocess, "run", run)
+    monkeypatch.setattr(paper, "_ended", run)
     with refusal(PaperError, "failed", command, f"ended with {ends[-1]}"):
         paper._runs(table, tmp_path / "made")
     left = [0] * len(ends)
@@ -312,7 +312,7 @@ def test_a_series_that_was_interrupted_is_continued_or_refused(
 def test_a_matrix_that_misses_its_expectations_has_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = PaperTable(name="one", page="p.md", commands=("matrix s1",), table="published")
     (tmp_path / "made").mkdir()
-    monkeypatch.setattr(paper.subprocess, "run", lambda *_, cwd, check: SimpleNamespace(returncode=1))
+    monkeypatch.setattr(paper, "_ended", lambda words: 1)
     assert paper._runs(table, tmp_path / "made") == []
 
 
