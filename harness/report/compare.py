@@ -10,7 +10,7 @@ from math import inf, log
 from pathlib import Path
 from typing import Any, Literal
 
-from sojourn.harness.report.experiments import Experiment, ExperimentFigure, experiments
+from sojourn.harness.report.experiments import Experiment, ExperimentFigure, by_rig, experiments
 from sojourn.harness.report.grids import (
     DEMAND_MET,
     figure_text,
@@ -298,13 +298,11 @@ def _compared(one: Experiment, other: Experiment, relevance: Relevance) -> Itera
 
 def _difference(one: Experiment, other: Experiment, a: Estimate, b: Estimate) -> EstimatedDifference:
     """Return B - A: by seed if both sides have the same drawn rigs, each once, and the figure in every run."""
-    runs = [[run for run in side.runs if not run.reasons] for side in (one, other)]
-    seeds = [[run.seed for run in side] for side in runs]
-    alike = len({*seeds[0]}) == len(seeds[0]) and sorted(map(str, seeds[0])) == sorted(map(str, seeds[1]))
-    if not (alike and one.drawn and other.drawn and len(seeds[0]) == a.n == b.n):
+    rigs = by_rig([(one, a), (other, b)])
+    if rigs is None:
         return difference(a.values, b.values, a.statistic)
-    of_seed = dict(zip(seeds[1], b.values, strict=True))
-    return paired_difference(a.values, [of_seed[seed] for seed in seeds[0]], a.statistic)
+    first, second = zip(*rigs, strict=True)
+    return paired_difference(first, second, a.statistic)
 
 
 def _words(it: ExperimentFigure, figure: Figure, side: Experiment, who: str) -> str:

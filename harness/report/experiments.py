@@ -32,7 +32,7 @@ from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.metric import HARM, unit_of, with_unit
 from sojourn.scoring.statistics.harm import Severity
-from sojourn.scoring.statistics.intervals import ENOUGH
+from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
 from sojourn.scoring.statistics.numbers import never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, summarise, summarise_cells
@@ -198,6 +198,20 @@ def experiments(runs: Sequence[LoadedRun], relevance: Relevance = DEFAULT) -> li
         )
         for group in grouped(runs)
     ]
+
+
+def by_rig(figures: Sequence[tuple[Experiment, Estimate]]) -> list[tuple[float, ...]] | None:
+    """Return a figure of several experiments as a row per rig; None unless all have it from the same rigs, each once.
+
+    The rigs are in the order of the first experiment.
+    """
+    rows: list[dict[int | None, float]] = []
+    for one, figure in figures:
+        seeds = [run.seed for run in one.runs if not run.reasons]
+        if not one.drawn or not len({*seeds}) == len(seeds) == figure.n or (rows and {*seeds} != {*rows[0]}):
+            return None
+        rows.append(dict(zip(seeds, figure.values, strict=True)))
+    return [tuple(row[seed] for row in rows) for seed in rows[0]]
 
 
 @dataclass(frozen=True)

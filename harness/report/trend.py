@@ -6,13 +6,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import comb, isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from sojourn.harness.report.experiments import Experiment, experiments
+from sojourn.harness.report.experiments import Experiment, by_rig, experiments
 from sojourn.harness.report.grids import Grid, Row, by_numbers, number
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder, void_runs
@@ -260,7 +262,7 @@ def _trend(every: dict[str, Experiment], relevance: Relevance, same: tuple[str, 
         for key, figure in _figures(one):
             figures.setdefault(key, {})[version] = figure
     twice = {key: figure.value for key, figure in _figures(every[control])} if control else {}
-    found = changes({key: [figure.values for figure in given.values()] for key, given in figures.items()})
+    found = changes({key: _values([(of[name], figure) for name, figure in it.items()]) for key, it in figures.items()})
     series = []
     for key, given in figures.items():
         names = list(given)
@@ -283,6 +285,18 @@ def _trend(every: dict[str, Experiment], relevance: Relevance, same: tuple[str, 
         series.append(Series(key.label, key.where, given, tuple(steps)))
     runs = sum(len(one.summary.valid) for one in of.values())
     return Trend(next(iter(of.values())).title, tuple(of), runs, control, tuple(series))
+
+
+def _values(figures: Sequence[tuple[Experiment, Estimate]]) -> list[tuple[float, ...]]:
+    """Return the runs' values of each version, without what a rig does to all versions if all have the same rigs.
+
+    The versions' means stay.
+    """
+    rigs = by_rig(figures)
+    if rigs is None or not all(map(isfinite, chain.from_iterable(rigs))):
+        return [figure.values for _, figure in figures]
+    middle = fmean(chain.from_iterable(rigs))
+    return list(zip(*([value - fmean(row) + middle for value in row] for row in rigs), strict=True))
 
 
 class _Which(NamedTuple):

@@ -13,6 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
+from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.trend import history, read_versions
 from tests.programs.harness.cli.test_one_door import edited, void
 from tests.unit.harness.report.test_run_page import Page
@@ -59,6 +60,26 @@ def test_the_version_that_takes_a_fifth_of_the_goodput_is_named(device: Device, 
         "goodput of the victim" not in ask(place, "--least=goodput=25%,harm=0.1", "-o", tmp_path / "trend.html").stdout
     )
     assert ask(place, "--least=25").exit_code == 4
+
+
+def test_a_step_is_found_in_spite_of_what_the_same_rigs_differ_by(
+    series: Series, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(7)
+    for number, name in enumerate(VERSIONS):
+        series([1.5 * rig + 0.9 * (number >= 6) + rng.uniform(-0.1, 0.1) for rig in range(5)])
+        (tmp_path / "device").mkdir(exist_ok=True)
+        (tmp_path / "results").rename(tmp_path / "device" / name)
+    versions = read_versions([tmp_path / "device"])
+    (blind,) = history(versions).trends
+    assert not any(one.steps for one in blind.series)
+    monkeypatch.setattr(Experiment, "drawn", True)
+    (found,) = history(versions).trends
+    steps = {one.label: one.steps for one in found.series if one.steps}
+    assert {step.first for it in steps.values() for step in it} == {"24.6"}
+    (stalled,) = steps["stalled (s)"]
+    assert stalled.after - stalled.before == pytest.approx(0.9, abs=0.1)
+    assert (stalled.less.low or 0) > 0.7  # as the runs of a rig vary, not as rigs do
 
 
 def test_a_step_must_be_larger_than_what_the_same_version_differs_by(device: Device, tmp_path: Path) -> None:
