@@ -580,4 +580,5 @@ def _kernel(run: LoadedRun) -> str:
     versions = run.manifest.versions
     source, build = (versions.get(f"kernel {name}", versions.get(cell, "unknown")) for name, cell in _KERNEL.items())
     *_, package = source.split(" sha256:")[0].split()
-    return f"kernel {package.split('-')[0]} build {build[:8]}"
+    guest = versions.get("guest")
+    return f"kernel {package.split('-')[0]} build {build[:8]}" + (f", guest {guest[:8]}" if guest else "")
