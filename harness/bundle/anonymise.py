@@ -31,6 +31,7 @@ from sojourn.harness.bundle.pseudonyms import Pseudonyms
 from sojourn.harness.options.model import BY_NAME, OPTIONS, Options, default_of
 from sojourn.harness.options.record import words
 from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.manifest import Manifest
 from sojourn.harness.store.reasons import Reason, of_gates
@@ -90,7 +91,7 @@ def anonymise(
             damaged.append(name)
         else:
             made[name] = target
-    scores = _scores(files, folder, names, own=manifest.bundle is None)
+    scores = _scores(manifest, files, folder, names)
     fresh = _manifest(manifest, made.get(_OPTIONS), names, of_gates(scores.validity) if scores else [])
     if scores:
         made[SCORES] = folder / SCORES
@@ -101,14 +102,18 @@ def anonymise(
     return fresh, made, [*damaged, *([f"{others} logs and other files"] if others else [])]
 
 
-def _scores(files: Mapping[str, Path], folder: Path, names: Pseudonyms, *, own: bool) -> Scores | None:
-    """Score what was kept; without a recording return the run's scores with their texts replaced; None without any."""
+def _scores(manifest: Manifest, files: Mapping[str, Path], folder: Path, names: Pseudonyms) -> Scores | None:
+    """Score what was kept; if evidence was removed, return the run's scores with their texts replaced.
+
+    None for a run without scores. Raises RecordError.
+    """
     if SCORES not in files:
         return None
-    if any(name in files for name in _RECORDINGS):
-        with trusted_files() if own else nullcontext():
+    run = files[SCORES].parent
+    if not removed_evidence(run, manifest):
+        with trusted_files() if manifest.bundle is None else nullcontext():
             return score_run(folder)
-    document = load_scores(files[SCORES].parent).model_dump(mode="json")
+    document = load_scores(run).model_dump(mode="json")
     lab = declared(document.pop("lab"), records.LabRecord, names)
     return Scores.model_validate({**_texts(document, names), "lab": lab})
 

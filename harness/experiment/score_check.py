@@ -29,10 +29,10 @@ from sojourn.harness.experiment.rescore import (
 )
 from sojourn.harness.report.filmstrip import without_pictures
 from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.evidence import missing_evidence, removed_evidence
 from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.loaded import load_run_scores
 from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
-from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
@@ -153,14 +153,12 @@ def _check_evidence(run: Path, manifest: Manifest) -> None:
     if CELL in manifest.files:
         check_complete(manifest, run)
         return
-    lost = [names for names in needed(Setting.read(run)) if not manifest.files.keys() & {*names}]
-    removed = {*manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
-    if known := [name for names in lost for name in names if name in removed]:
+    if removed := removed_evidence(run, manifest):
         raise NotComputedError(
-            f"{run}: {', '.join(known)}: pruned to free space, or excluded from the bundle", code="pruned"
+            f"{run}: {', '.join(removed)}: pruned to free space, or excluded from the bundle", code="pruned"
         )
     if manifest.status == "valid":
-        check_complete(manifest, run, *(names[0] for names in lost))
+        check_complete(manifest, run, *(names[0] for names in missing_evidence(run, manifest)))
 
 
 def _fresh(run: Path, manifest: Manifest) -> Any:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
+from typing import Any
 
 import zstandard
 from typer.testing import CliRunner
@@ -12,7 +14,10 @@ from typer.testing import CliRunner
 from sojourn.harness.bundle.archive import import_bundle
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.cli import app
-from sojourn.harness.store.manifest import Manifest, hash_files, write_manifest
+from sojourn.harness.experiment.score_check import check_scores
+from sojourn.harness.store.manifest import Manifest, hash_files, prune, read_manifest, write_manifest
+from sojourn.harness.store.reasons import Reason
+from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.packets.per_flow import address
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.scoring.score import score_run
@@ -48,3 +53,37 @@ def test_an_anonymised_run_is_scored_alike(run: Path, tmp_path: Path) -> None:
     assert not any(old in (clean / "lab.json").read_text() for old in MOVED.values())
     done = CliRunner().invoke(app, ["rescore", str(clean)])
     assert done.exit_code == 0 and "scores unchanged" in done.output
+
+
+def small(results: Path, screening: bool, *further: str, **more: Any) -> Path:
+    """A scored, invalid run of one phase; `further` files are empty, `more` goes into lab.json."""
+    with RunStore(results).create("video_harm", "cell") as run:
+        phase = {"name": "solo", "contender": None, "start": 100.0, "end": 120.0}
+        lab: dict[str, Any] = {"rtt_ms": 20, "rate_down_bps": 1e7, "qdisc_down": "fq_codel", "qdisc_up": "fq_codel"}
+        lab |= {"clip": {}, "screening": screening, **more}
+        (run.path / "timeline.json").write_text(json.dumps({"phases": [phase]}))
+        (run.path / "lab.json").write_text(json.dumps(lab))
+        for name in further:
+            (run.path / name).write_text("")
+        scores = score_run(run.path)
+        (run.path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
+        run.void(*(Reason(code=gate.code, text=gate.reason) for gate in scores.validity.gates if not gate.ok))
+        return run.commit()
+
+
+def test_a_run_that_never_had_a_recording_is_scored(tmp_path: Path) -> None:
+    run = small(tmp_path / "results", screening=True)
+    reasons = [reason.text for reason in read_manifest(run).reasons]
+    assert len(reasons) > 5
+    clean = import_bundle(export(run, request=ExportRequest(anonymise=True)), tmp_path / "clean")
+    check_scores(clean, read_manifest(clean))
+    assert [reason.text for reason in read_manifest(clean).reasons] == reasons
+
+
+def test_a_run_whose_recording_was_removed_keeps_its_scores_without_their_texts(tmp_path: Path) -> None:
+    run = small(tmp_path / "results", False, "screen.mp4")
+    prune(run, "screen.mp4")
+    clean = import_bundle(export(run, request=ExportRequest(anonymise=True)), tmp_path / "clean")
+    stored = [json.loads((it / SCORES).read_text())["validity"]["gates"] for it in (run, clean)]
+    assert [gate["ok"] for gate in stored[0]] == [gate["ok"] for gate in stored[1]]
+    assert any(gate["reason"].startswith("withheld-") for gate in stored[1])
