@@ -28,6 +28,7 @@ from sojourn.harness.store.manifest import (
     Bundled,
     FileEntry,
     Manifest,
+    check_complete,
     hash_file,
     is_run,
     manifest_text,
@@ -148,7 +149,8 @@ def export(
     """Check the run, write it as one archive and return its path (by default next to the run).
 
     The same run gives the same bytes, but for what `request` has drawn at random (anonymised payloads). An archive that
-    is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written.
+    is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written,
+    StoreError when a required file cannot be packed.
     """
     request = request or ExportRequest()
     output = output or run.parent / (request.name(read_manifest(run).run) + SUFFIX)
@@ -156,15 +158,14 @@ def export(
     with claimed(output) as archive, _emptied(scratch):
         manifest = verify(run)
         before = manifest.bundle
-        left_out = [*(before.left_out if before else [])]
+        left_out = [*(before.left_out if before else ())]
         files = {name: run / name for name in manifest.files if name != CRATE}
         manifest.run = request.name(manifest.run)
         done = begin(run, sum(manifest.files[name].size for name in files))
         if request.anonymise:
             from sojourn.harness.bundle.anonymise import anonymise
 
-            manifest, files, unclean = anonymise(manifest, files, scratch)
-            left_out += unclean
+            manifest, files, left_out = anonymise(manifest, files, scratch)
         if request.without_video:  # which anonymised scores are computed from
             videos = [name for name in files if PurePosixPath(name).suffix in _VIDEO]
             left_out += videos
@@ -174,9 +175,10 @@ def export(
             source=hash_file(run / MANIFEST).sha256,
             anonymised=request.anonymise or bool(before and before.anonymised),
             without_video=request.without_video or bool(before and before.without_video),
-            left_out=sorted(left_out),
+            left_out=sorted({*left_out}),
         )
         described = _describe(manifest, files)
+        check_complete(manifest, run)  # as whoever reads the bundle does
         signature = _signed(manifest_text(manifest), request.key) if request.key else None
         pack(manifest, {**files, CRATE: described}, archive, signature, done)
     return output

@@ -8,19 +8,22 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import zstandard
 from typer.testing import CliRunner
 
+from sojourn.harness.bundle import anonymise
 from sojourn.harness.bundle.archive import import_bundle
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.cli import app
 from sojourn.harness.experiment.score_check import check_scores
-from sojourn.harness.store.manifest import Manifest, hash_files, prune, read_manifest, write_manifest
+from sojourn.harness.store.manifest import Manifest, StoreError, hash_files, prune, read_manifest, write_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.packets.per_flow import address
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.scoring.score import score_run
+from tests.refusals import refusal
 
 MOVED = {"10.42.1.10": "192.168.77.20", "10.42.1.20": "192.168.77.21", "10.42.2.10": "203.0.113.80",
          "10.42.2.20": "203.0.113.81"}  # fmt: skip
@@ -87,3 +90,29 @@ def test_a_run_whose_recording_was_removed_keeps_its_scores_without_their_texts(
     stored = [json.loads((it / SCORES).read_text())["validity"]["gates"] for it in (run, clean)]
     assert [gate["ok"] for gate in stored[0]] == [gate["ok"] for gate in stored[1]]
     assert any(gate["reason"].startswith("withheld-") for gate in stored[1])
+
+
+def test_a_bundle_of_a_pruned_run_with_the_logs_of_a_game_can_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = {"game-client.jsonl", "game-server.jsonl"}
+    run = small(tmp_path / "results", False, "screen.mp4", "karel.log", "kept.log", *logs)
+    (run / "game-client.jsonl").write_text('{"t_ns": 1790000009000000000, "sent": 0, "bytes": 40, "host": "karel"}\n')
+    manifest = read_manifest(run)
+    manifest.required = sorted(manifest.files)
+    manifest.files = hash_files(run)
+    write_manifest(run, manifest)
+    for name in ("screen.mp4", "karel.log"):
+        prune(run, name)
+    clean = import_bundle(export(run, request=ExportRequest(anonymise=True)), tmp_path / "clean")
+    manifest = read_manifest(clean)
+    assert manifest.bundle and manifest.bundle.left_out == ["1 logs and other files", "screen.mp4"]
+    assert manifest.required == sorted({"lab.json", "scores.json", "screen.mp4", "timeline.json", *logs})
+    assert json.loads((clean / "game-client.jsonl").read_text()) == {
+        "t_ns": 1790000009000000000, "sent": 0, "bytes": 40
+    }  # fmt: skip
+    keepers = anonymise._keepers(b"k" * 32)
+    monkeypatch.setattr(anonymise, "_keepers", lambda _: {n: k for n, k in keepers.items() if n not in logs})
+    with refusal(StoreError, "missing", run, "game-client.jsonl and 1 more"):
+        export(run, tmp_path / "incomplete.tar.zst", ExportRequest(anonymise=True))
+    assert not [*tmp_path.glob("incomplete*")]
