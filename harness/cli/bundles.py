@@ -108,7 +108,9 @@ def bundle_verify(
         print(f"signed by the owner of the {checked.key}; use --signers=FILE to check who that is")
     else:
         print("not signed" if not checked.stale else "not signed in its present state: changed after it was signed")
-    if result.other_page:
+    if result.other_page is None:
+        print("report.html NOT compared with the scores")
+    elif result.other_page:
         other = "another version, or its sender, wrote it; `sojourn report RUN` writes a new one"
         print(f"report.html does NOT match these scores: {other}")
     print(printable(scores))

@@ -58,10 +58,10 @@ class Verified:
     checked: Checked
     not_computed: str = ""
     """Why the scores were not recomputed; empty if they were."""
-    other_page: bool = False
+    other_page: bool | None = False
     """Whether its report differs from the page that its scores give here: it may show any figure and run scripts.
 
-    The pictures in it are not compared.
+    The pictures in it are not compared. None if a report was not compared, because the scores were not recomputed.
     """
 
 
@@ -73,21 +73,37 @@ def verified(
     Raises BundleError, and ScoreError as `check_scores`.
     """
     if not rescore:
-        return Verified(check(path, signers=signers), "--no-rescore")
+        checked = check(path, signers=signers)
+        return Verified(checked, "--no-rescore", _no_page(checked.manifest))
     with ExitStack() as stack:
         if path.is_dir():
             run, checked = path, check(path, signers=signers)
         else:
             run, checked = stack.enter_context(unpacked(path, signers))
-        try:
-            check_scores(run, checked.manifest)
-        except NotComputedError as why:
-            return Verified(checked, str(why).removeprefix(f"{run}: "))
-        except StoreError as wrong:
-            raise ScoreError(str(wrong).replace(str(run), str(path))) from wrong
+        if why := why_not_computed(run, checked.manifest, path):
+            return Verified(checked, why, _no_page(checked.manifest))
         made = page_of(run, checked.manifest) if REPORT in checked.manifest.files else None
         stored = (run / REPORT).read_text(errors="replace") if made is not None else ""
         return Verified(checked, "", without_pictures(made or "") != without_pictures(stored))
+
+
+def _no_page(manifest: Manifest) -> bool | None:
+    """Return `other_page` of a run whose scores were not recomputed."""
+    return None if REPORT in manifest.files else False
+
+
+def why_not_computed(run: Path, manifest: Manifest, path: Path) -> str:
+    """Check the scores of a run that is at `path`, or in the archive there; return why not, empty if they were.
+
+    Raises ScoreError as `check_scores`, naming `path`.
+    """
+    try:
+        check_scores(run, manifest)
+    except NotComputedError as why:
+        return str(why).replace(str(run), str(path)).removeprefix(f"{path}: ")
+    except StoreError as wrong:
+        raise ScoreError(str(wrong).replace(str(run), str(path)), code=wrong.code) from wrong
+    return ""
 
 
 def check_scores(run: Path, manifest: Manifest) -> None:
@@ -113,16 +129,16 @@ def check_scores(run: Path, manifest: Manifest) -> None:
     if not other:
         load_run_scores(run, manifest)  # as whoever shows them does
         return
+    more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
+    shown = f"{'; '.join(other[:_SHOWN])}{more}"
     before, now = scorer_of(stored, manifest), scorer_now(run, manifest)
     if before != now:
         raise NotComputedError(
-            f"{run}: scores of scorer {before or 'none'}, this is {now}; `sojourn rescore --write {run}`",
+            f"{run}: the scores of scorer {before or 'none'} differ from those of this one, {now}: {shown}; "
+            "`sojourn rescore --write RUN` replaces them",
             code="other-version",
         )
-    more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
-    raise ScoreError(
-        f"{run}: {SCORES} is not what its raw files give: {'; '.join(other[:_SHOWN])}{more}", code="altered"
-    )
+    raise ScoreError(f"{run}: {SCORES} is not what its raw files give: {shown}", code="altered")
 
 
 def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:

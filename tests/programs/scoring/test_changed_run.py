@@ -268,8 +268,15 @@ def test_scores_of_another_scorer_are_not_compared(whole: Path) -> None:
     reseal(whole, SCORES)
     assert ask("bundle", "verify", whole).stdout.endswith("scores recomputed: unchanged\n")  # no value differs
     number(whole)
-    with refusal(NotComputedError, "other-version", "scorer 0.", "`sojourn rescore --write"):
+    differs = "phases[prague].stalls: stored 0, now 2"
+    with refusal(NotComputedError, "other-version", "scorer 0.", differs, "`sojourn rescore --write RUN`"):
         check_scores(whole, read_manifest(whole))
+    done = ask("bundle", "verify", bundle := export(whole))
+    *_, page, scores = done.stdout.splitlines()
+    assert page == "report.html NOT compared with the scores"
+    assert scores.startswith("scores NOT recomputed: the scores of scorer 0.") and f": {differs}; `" in scores
+    assert "-bundle/" not in done.stdout  # the scratch folder is gone
+    assert json.loads(ask("bundle", "verify", bundle, "--json").stdout)["other_page"] is None
 
 
 def test_what_is_kept_is_bounded_and_believed_only_whole(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
