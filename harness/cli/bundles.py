@@ -88,16 +88,17 @@ def bundle_verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every hash of an archive or a run, recompute its scores, and report the first difference."""
-    from sojourn.harness.experiment.score_check import verified
+    from sojourn.harness.experiment.score_check import unchecked_pictures, verified
 
     result = verified(path, signers, rescore=rescore, page_of=report_page)
     checked, manifest, why_not = result.checked, result.checked.manifest, result.not_computed
     scores = f"scores NOT recomputed: {why_not}" if why_not else "scores recomputed: unchanged"
+    pictures = unchecked_pictures(manifest)
     if as_json:
         record: dict[str, object] = {"run": manifest.run, "status": manifest.status}
         record["reasons"] = [reason.model_dump() for reason in manifest.reasons]
         record |= {"files": manifest.files, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer}
-        print_json({**record, "scores": scores, "other_page": result.other_page})
+        print_json({**record, "scores": scores, "pictures": pictures, "other_page": result.other_page})
         return
     why = f" ({joined(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
@@ -113,6 +114,8 @@ def bundle_verify(
     elif result.other_page:
         other = "another version, or its sender, wrote it; `sojourn report RUN` writes a new one"
         print(f"report.html does NOT match these scores: {other}")
+    if pictures:
+        print(pictures)
     print(printable(scores))
 
 

@@ -33,6 +33,7 @@ from sojourn.harness.store.evidence import missing_evidence, removed_evidence
 from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.loaded import load_run_scores
 from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
+from sojourn.scoring.picture.judged import QUALITY
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
@@ -109,9 +110,10 @@ def why_not_computed(run: Path, manifest: Manifest, path: Path) -> str:
 def check_scores(run: Path, manifest: Manifest) -> None:
     """Recompute the scores of a run with verified files, and compare them.
 
-    Raises ScoreError if the stored ones differ or a file that a gate needs is missing, NotComputedError if
-    there is nothing to compute them from, or nothing to compare them with.
+    Raises ScoreError if the stored ones differ, a file that a gate needs is missing, or judged pictures have no
+    recording; NotComputedError if there is nothing to compute them from, or nothing to compare them with.
     """
+    _check_pictures(run, manifest)
     if SCORES not in manifest.files or not manifest.files.keys() & _OF_EXPERIMENTS:
         raise NotComputedError(f"{run}: has no {SCORES} of an experiment", code="missing")
     check_judges(run, manifest)
@@ -139,6 +141,20 @@ def check_scores(run: Path, manifest: Manifest) -> None:
             code="other-version",
         )
     raise ScoreError(f"{run}: {SCORES} is not what its raw files give: {shown}", code="altered")
+
+
+def unchecked_pictures(manifest: Manifest) -> str:
+    """Return that the judged pictures of a run are not recomputed; empty for a run without."""
+    return f"{QUALITY} NOT recomputed (`sojourn quality RUN`)" if QUALITY in manifest.files else ""
+
+
+def _check_pictures(run: Path, manifest: Manifest) -> None:
+    """Raise ScoreError for judged pictures of a run that never had a recording."""
+    recorded = {*manifest.files, *manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
+    if QUALITY in manifest.files and "screen.mp4" not in recorded:
+        raise ScoreError(
+            f"{run}: {QUALITY}: judges pictures, but the run never had a recording (screen.mp4)", code="altered"
+        )
 
 
 def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:

@@ -299,6 +299,21 @@ def test_what_is_kept_is_bounded_and_believed_only_whole(whole: Path, monkeypatc
     assert other.name != kept.name
 
 
+def test_judged_pictures_are_not_recomputed_and_need_a_recording(whole: Path) -> None:
+    (whole / "quality.csv").write_text("t,phase,height,frame,ssim,vmaf\n1.0,solo,720,10,0.5,40.0\n")
+    reseal(whole, "quality.csv")
+    says = "quality.csv NOT recomputed (`sojourn quality RUN`)"
+    assert ask("bundle", "verify", whole, "--no-rescore").stdout.splitlines()[-2] == says
+    assert json.loads(ask("bundle", "verify", whole, "--no-rescore", "--json").stdout)["pictures"] == says
+    prune(whole, "screen.mp4")
+    with refusal(NotComputedError, "pruned", "screen.mp4"):  # it had one
+        check_scores(whole, read_manifest(whole))
+    manifest = read_manifest(whole)
+    manifest.pruned.clear()
+    with refusal(ScoreError, "altered", whole, "quality.csv", "never had a recording"):
+        check_scores(whole, manifest)
+
+
 def test_scores_that_are_none_are_refused(whole: Path) -> None:
     for text in ("[]", "{", "[" * 100_000):
         (whole / SCORES).write_text(text)
