@@ -35,6 +35,7 @@ from sojourn.harness.store.manifest import (
     SIGNATURE,
     Manifest,
     StoreError,
+    hash_file,
     manifest_text,
     parse_manifest,
 )
@@ -62,12 +63,22 @@ _EXTENSIONS = frozenset(
 )
 _CHUNK = 1 << 20
 
+Judge = Callable[[Path, Manifest], object]
+"""Called with an unpacked run, before it gets its name; its errors stop the import."""
 BytesDone = Callable[[int], None]
 """Called with the bytes done since the last call."""
 
 
 class BundleError(IntegrityError):
     """A bundle or a run is not what its manifest says, or a bundle cannot be written."""
+
+
+class AlreadyImportedError(BundleError):
+    """The results hold the run of a bundle, with the same manifest."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(f"{run} exists already; nothing was changed", code="exists")
+        self.run = run
 
 
 @contextmanager
@@ -195,22 +206,29 @@ def unpacked(file: Path, signers: Path | None = None) -> Iterator[tuple[Path, Ch
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Path:
+def import_bundle(
+    file: Path, results: Path, signers: Path | None = None, judge: Judge = lambda run, manifest: None
+) -> Path:
     """Check a bundle, unpack it into the results folder and return the run's directory.
 
-    It is unpacked into a scratch folder there and renamed when everything has been checked. Raises BundleError as
-    `check` does, and if the run exists already.
+    It is unpacked into a scratch folder there and renamed when everything has been checked, by `judge` last. Raises
+    BundleError as `check` does and for errors of `judge`, AlreadyImportedError if the results hold the same run, and
+    BundleError if they hold another of this name.
     """
     with _one_line(file):
         results.mkdir(parents=True, exist_ok=True)
         with _import_folder(results) as scratch:
             manifest = _check_archive(file, signers, scratch).manifest
+            unpacked_run = scratch / manifest.run
             run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
             if run.exists():
+                if (run / MANIFEST).is_file() and hash_file(run / MANIFEST) == hash_file(unpacked_run / MANIFEST):
+                    raise AlreadyImportedError(run)
                 raise BundleError(f"{run} exists already; nothing was changed", code="exists")
+            judge(unpacked_run, manifest)
             owner_only(scratch)
             flush(scratch)
-            (scratch / manifest.run).rename(run)
+            unpacked_run.rename(run)
             sync_folder(results)
     return run
 

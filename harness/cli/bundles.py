@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -125,15 +126,41 @@ def bundle_import(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Bundles.")],
     results: Annotated[Path, typer.Option(help="Results folder for the runs.")] = Path("results"),
     signers: Signers = None,
+    rescore: Rescore = True,
 ) -> None:
-    """Check bundles, unpack each as a run, and write the index; a run appears only after all of it has been checked."""
-    from sojourn.harness.bundle.archive import import_bundle
+    """Check bundles, recompute their scores, unpack each as a run, and write the index.
 
-    imported = 0
+    A run appears only after all of it has been checked.
+    """
+    from sojourn.harness.bundle.archive import AlreadyImportedError, import_bundle
+    from sojourn.harness.experiment.score_check import unchecked_pictures, why_not_computed
+    from sojourn.harness.store.manifest import Manifest
+
+    imported = failed = 0
     try:
         for file in files:
-            print(import_bundle(file, results, signers))
-            imported += 1
+            notes: list[str] = []
+
+            def judge(run: Path, manifest: Manifest, file: Path = file, notes: list[str] = notes) -> None:
+                if why := why_not_computed(run, manifest, file) if rescore else "--no-rescore":
+                    notes.append(f"scores NOT recomputed: {why}")
+                if pictures := unchecked_pictures(manifest):
+                    notes.append(pictures)
+
+            try:
+                run = import_bundle(file, results, signers, judge)
+            except AlreadyImportedError as there:
+                print(f"{there.run} (already there)")
+            except (RuntimeError, OSError) as error:
+                complain(str(error))
+                failed += 1
+            else:
+                print(run)
+                imported += 1
+                for note in notes:
+                    print(printable(f"{run}: {note}"), file=sys.stderr)
     finally:
         if imported:
             write_index_of_runs(results)
+    if failed:
+        raise typer.Exit(1)

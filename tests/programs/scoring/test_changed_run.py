@@ -299,6 +299,16 @@ def test_what_is_kept_is_bounded_and_believed_only_whole(whole: Path, monkeypatc
     assert other.name != kept.name
 
 
+def test_import_refuses_scores_that_the_raw_files_do_not_give(whole: Path, tmp_path: Path) -> None:
+    number(whole)
+    bundle, results = export(whole), tmp_path / "imported"
+    done = ask("bundle", "import", bundle, f"--results={results}")
+    assert done.exit_code == 1 and f"{bundle}: {CHANGED[number]}" in done.stderr and not [*results.iterdir()]
+    done = ask("bundle", "import", bundle, f"--results={results}", "--no-rescore")
+    assert done.exit_code == 0 and done.stderr.endswith(f"{whole.name}: scores NOT recomputed: --no-rescore\n")
+    assert (results / whole.name / SCORES).read_bytes() == (whole / SCORES).read_bytes()
+
+
 def test_judged_pictures_are_not_recomputed_and_need_a_recording(whole: Path) -> None:
     (whole / "quality.csv").write_text("t,phase,height,frame,ssim,vmaf\n1.0,solo,720,10,0.5,40.0\n")
     reseal(whole, "quality.csv")

@@ -37,8 +37,20 @@ def test_a_bundle_is_exported_and_verified(run: Path, tmp_path: Path) -> None:
         assert code == 0 and f"all {files} files as recorded; the run is valid" in out
     code, out, _ = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
     assert (code, out.strip()) == (0, str(tmp_path / "other" / run.name))
-    code, _, err = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
-    assert code == 1 and "exists already" in err
+    code, out, _ = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
+    assert (code, out.strip()) == (0, f"{tmp_path / 'other' / run.name} (already there)")
+    code, _, err = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={run.parent}")
+    assert code == 1 and "exists already" in err  # the run that was packed
+
+
+def test_an_archive_that_is_refused_does_not_stop_the_others(run: Path, tmp_path: Path) -> None:
+    sojourn("bundle", "export", run, "-o", tmp_path / "a.tar.zst")
+    (tmp_path / "cut.tar.zst").write_bytes((tmp_path / "a.tar.zst").read_bytes()[:-9])
+    files = tmp_path / "cut.tar.zst", tmp_path / "none.tar.zst", tmp_path / "a.tar.zst"
+    code, out, err = sojourn("bundle", "import", *files, f"--results={tmp_path / 'other'}")
+    assert (code, out.strip()) == (1, str(tmp_path / "other" / run.name))
+    assert "cut.tar.zst: damaged archive" in err and "none.tar.zst: No such file" in err
+    assert "scores NOT recomputed: has no scores.json" in err
 
 
 def test_a_changed_run_fails_with_one_line(run: Path) -> None:
