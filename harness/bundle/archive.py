@@ -26,8 +26,17 @@ import zstandard
 
 from sojourn.hardware.machine.cache import remove_tree
 from sojourn.hardware.machine.files import flush, lock, opened, owner_only, sync_folder
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import scratch_folder
-from sojourn.harness.store.integrity import LONGEST_SIGNATURE, Checked, IntegrityError, check_run, sealed, signed_by
+from sojourn.harness.store.integrity import (
+    LONGEST_SIGNATURE,
+    Checked,
+    IntegrityError,
+    check_run,
+    differs,
+    sealed,
+    signed_by,
+)
 from sojourn.harness.store.manifest import (
     LARGEST,
     MANIFEST,
@@ -251,12 +260,15 @@ def _import_folder(results: Path) -> Iterator[Path]:
 
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
+    """Convert errors to BundleError; those of an archive begin with its path."""
     try:
         yield
-    except BundleError:
+    except AlreadyImportedError:
         raise
     except (IntegrityError, StoreError) as error:
-        raise BundleError(str(error), code=error.code) from error
+        if path.is_dir() or str(error).startswith(printable(f"{path}: ")):
+            raise BundleError(str(error), code=error.code) from error
+        raise BundleError(f"{path}: {error}", code=error.code) from error
     except OSError as error:
         raise BundleError(f"{error.filename or path}: {error.strerror or error}", code="unreadable-file") from error
     # The last ones: tarfile's errors for headers that no tar writes.
@@ -266,7 +278,7 @@ def _one_line(path: Path) -> Iterator[None]:
 
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
     """Check an archive, and write the checked files into the empty folder `into`, if given."""
-    name = file.name
+    name = str(file)
     with file.open("rb") as raw, opened_tar(raw) as tar:
         members = iter(tar)
         first = next(members, None)
@@ -319,8 +331,9 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
                 raise BundleError(
                     f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}", code="altered"
                 )
-            if copied(_content(tar, member), into / inside if into else None) != entry.sha256:
-                raise BundleError(f"{inside}: differs from the manifest", code="altered")
+            digest = copied(_content(tar, member), into / inside if into else None)
+            if digest != entry.sha256:
+                raise BundleError(differs(inside, digest, entry), code="altered")
             seen.add(inside)
             member = next(members, None)
         assert tar.fileobj

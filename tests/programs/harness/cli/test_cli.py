@@ -56,7 +56,8 @@ def test_an_archive_that_is_refused_does_not_stop_the_others(run: Path, tmp_path
 def test_a_changed_run_fails_with_one_line(run: Path) -> None:
     (run / "player.jsonl").write_text("[]\n")
     code, out, err = sojourn("bundle", "verify", run)
-    assert (code, out, err) == (1, "", "sojourn: player.jsonl: differs from the manifest\n")
+    digests = "sha256 37517e5f3dc6…, not ca3d163bab05…"
+    assert (code, out, err) == (1, "", f"sojourn: player.jsonl: differs from the manifest: {digests}\n")
 
 
 @pytest.mark.parametrize("command", ["rescore", "report", "figure"])

@@ -225,7 +225,7 @@ def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> No
     members: dict[str, bytes]
     why: tuple[Code, *tuple[str, ...]]
     for members, why in [
-        (good | {key: b"[]"}, ("altered", "scores.json: ")),
+        (good | {key: b"[]"}, ("altered", "scores.json: ", "sha256 4f53cda18c2b…, not 44136fa355b3…")),
         (good | {key: b"{}" * 9}, ("altered", "scores.json: ", "18 bytes", " 2")),
         (without, ("missing", "scores.json: ")),
         (good | {f"{run.name}/more": b""}, ("unexpected-file", "more: ")),
@@ -239,12 +239,12 @@ def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> No
 
 
 def refused(archive: Path, code: Code, *mentioned: str) -> None:
-    """Neither checked nor unpacked; nothing is left of the try."""
+    """Neither checked nor unpacked, and the archive is named; nothing is left of the try."""
     results = archive.parent / "a" / "b" / "refused"
-    with refusal(BundleError, code, *mentioned):
+    with refusal(BundleError, code, archive, *mentioned):
         verify(archive)
     before = sorted(archive.parent.rglob("*"))
-    with refusal(BundleError, code, *mentioned):
+    with refusal(BundleError, code, archive, *mentioned):
         import_bundle(archive, results)
     assert not list(results.iterdir())
     assert {path for path in archive.parent.rglob("*") if path not in before} <= {results, *results.parents}
