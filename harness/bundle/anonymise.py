@@ -32,7 +32,7 @@ from sojourn.harness.options.model import BY_NAME, OPTIONS, Options, default_of
 from sojourn.harness.options.record import words
 from sojourn.harness.report.run_page import REPORT, write_report
 from sojourn.harness.store.evidence import removed_evidence
-from sojourn.harness.store.loaded import load_scores
+from sojourn.harness.store.loaded import load_scores, stored_object
 from sojourn.harness.store.manifest import Manifest
 from sojourn.harness.store.reasons import Reason, of_gates
 from sojourn.scoring import game
@@ -119,17 +119,33 @@ def _left_out_before(manifest: Manifest, public: Callable[[str], bool]) -> list[
 def _scores(manifest: Manifest, files: Mapping[str, Path], folder: Path, names: Pseudonyms) -> Scores | None:
     """Score what was kept; if evidence was removed, return the run's scores with their texts replaced.
 
-    None for a run without scores. Raises RecordError.
+    None for a run without scores. Raises AnonymiseError if the verdict changes, RecordError.
     """
     if SCORES not in files:
         return None
     run = files[SCORES].parent
     if not removed_evidence(run, manifest):
         with trusted_files() if manifest.bundle is None else nullcontext():
-            return score_run(folder)
+            scores = score_run(folder)
+        _check_verdict(run, scores)
+        return scores
     document = load_scores(run).model_dump(mode="json")
     lab = declared(document.pop("lab"), records.LabRecord, names)
     return Scores.model_validate({**_texts(document, names), "lab": lab})
+
+
+def _check_verdict(run: Path, scores: Scores) -> None:
+    """Raise AnonymiseError if the run is valid by the stored scores and invalid by these, or the reverse."""
+    validity = stored_object(run / SCORES).get("validity")
+    before = validity.get("valid") if isinstance(validity, dict) else None
+    if isinstance(before, bool) and before != scores.validity.valid:
+        was, now = ("valid", "invalid") if before else ("invalid", "valid")
+        why = "".join(f": {reason}" for reason in scores.validity.reasons[:1])
+        raise AnonymiseError(
+            f"{run}: its scores call it {was}, those of the anonymised files {now}{why}; nothing was written. "
+            "If another scorer made the scores, run `sojourn rescore --write` first",
+            code="altered",
+        )
 
 
 def _texts(value: Any, names: Pseudonyms) -> Any:

@@ -13,11 +13,20 @@ import zstandard
 from typer.testing import CliRunner
 
 from sojourn.harness.bundle import anonymise
+from sojourn.harness.bundle.anonymise import AnonymiseError
 from sojourn.harness.bundle.archive import import_bundle
 from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.cli import app
 from sojourn.harness.experiment.score_check import check_scores
-from sojourn.harness.store.manifest import Manifest, StoreError, hash_files, prune, read_manifest, write_manifest
+from sojourn.harness.store.manifest import (
+    Manifest,
+    StoreError,
+    hash_files,
+    prune,
+    read_manifest,
+    reseal,
+    write_manifest,
+)
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.packets.per_flow import address
@@ -116,3 +125,15 @@ def test_a_bundle_of_a_pruned_run_with_the_logs_of_a_game_can_be_imported(
     with refusal(StoreError, "missing", run, "game-client.jsonl and 1 more"):
         export(run, tmp_path / "incomplete.tar.zst", ExportRequest(anonymise=True))
     assert not [*tmp_path.glob("incomplete*")]
+
+
+def test_an_export_that_changes_the_verdict_is_refused(tmp_path: Path) -> None:
+    run = small(tmp_path / "results", screening=True)
+    scores = json.loads((run / SCORES).read_text())
+    scores["validity"]["valid"] = True
+    (run / SCORES).write_text(json.dumps(scores))
+    reseal(run, SCORES)
+    first = next(gate["reason"] for gate in scores["validity"]["gates"] if not gate["ok"])
+    with refusal(AnonymiseError, "altered", run, "valid, those of the anonymised files invalid", first):
+        export(run, request=ExportRequest(anonymise=True))
+    assert not [*run.parent.glob("*.tar.zst*")]
