@@ -155,7 +155,7 @@ def pack(
     """Write the `files` of a run (by their paths in it) as one archive.
 
     The same files give the same bytes: members sorted after the manifest, no times, no owners. Raises BundleError for
-    a name or a size that tar's headers cannot hold.
+    a name or a size that tar's headers cannot hold, and for a file that differs from the manifest when it is read.
     """
     head: dict[str, Path | bytes] = {MANIFEST: manifest_text(manifest)}
     if signature:
@@ -166,25 +166,36 @@ def pack(
             tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
         ):
             for name, content in [*head.items(), *sorted(files.items())]:
+                entry = manifest.files.get(name)
                 info = tarfile.TarInfo(f"{manifest.run}/{name}")
                 info.size = len(content) if isinstance(content, bytes) else content.stat().st_size
                 info.mode = 0o644
                 with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
-                    tar.addfile(info, _Counted(file, done))
+                    tar.addfile(info, read := _Read(file, done))
+                if entry and (read.digest() != entry.sha256 or info.size != entry.size):
+                    raise BundleError(
+                        f"{differs(name, read.digest(), entry)}: it changed during the export; export again",
+                        code="altered",
+                    )
     except ValueError as error:
         raise BundleError(f"{manifest.run}: {error}", code="unsupported") from error
 
 
-class _Counted:
-    """A file that counts the bytes read."""
+class _Read:
+    """A file that counts and hashes the bytes read."""
 
     def __init__(self, file: IO[bytes], done: BytesDone) -> None:
-        self._file, self._done = file, done
+        self._file, self._done, self._total = file, done, hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
         content = self._file.read(size)
+        self._total.update(content)
         self._done(len(content))
         return content
+
+    def digest(self) -> str:
+        """Return the SHA-256 in hex of what was read."""
+        return self._total.hexdigest()
 
 
 def verify(path: Path, derived: Collection[str] = ()) -> Manifest:

@@ -14,11 +14,11 @@ import zstandard
 from typer.testing import CliRunner
 
 from sojourn.hardware.machine.errors import Code
-from sojourn.harness.bundle.archive import BundleError, claimed, import_bundle, verify
+from sojourn.harness.bundle.archive import BundleError, BytesDone, claimed, import_bundle, verify
 from sojourn.harness.bundle.export import export, export_all, runs_at
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.cli import app
-from sojourn.harness.store.manifest import MANIFEST, read_manifest
+from sojourn.harness.store.manifest import MANIFEST, read_manifest, reseal
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import PARTIAL, RunStore
 from tests.refusals import refusal
@@ -85,6 +85,19 @@ def test_the_crate_describes_every_file(run: Path) -> None:
         for value in (v for many in thing.values() for v in (many if isinstance(many, list) else [many])):
             if isinstance(value, dict) and "://" not in value["@id"]:
                 assert value["@id"] in things
+
+
+def test_a_run_that_changes_while_it_is_packed_gives_no_archive(run: Path) -> None:
+    def begin(run: Path, size: int) -> BytesDone:
+        """Do what `rescore --write` does at this moment; no size changes."""
+        (run / "scores.json").write_text("[]")
+        reseal(run, "scores.json")
+        return lambda done: None
+
+    with refusal(BundleError, "altered", "scores.json: ", "sha256 4f53cda18c2b…", "export again"):
+        export(run, begin=begin)
+    assert not [*run.parent.glob("*.tar.zst*")]
+    assert verify(export(run))
 
 
 @pytest.fixture
