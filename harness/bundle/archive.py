@@ -151,13 +151,14 @@ def pack(
     into: IO[bytes],
     signature: bytes | None = None,
     done: BytesDone = lambda _: None,
+    text: bytes = b"",
 ) -> None:
-    """Write the `files` of a run (by their paths in it) as one archive.
+    """Write the `files` of a run (by their paths in it) as one archive; `text` is that of the manifest, if signed.
 
     The same files give the same bytes: members sorted after the manifest, no times, no owners. Raises BundleError for
     a name or a size that tar's headers cannot hold, and for a file that differs from the manifest when it is read.
     """
-    head: dict[str, Path | bytes] = {MANIFEST: manifest_text(manifest)}
+    head: dict[str, Path | bytes] = {MANIFEST: text or manifest_text(manifest)}
     if signature:
         head[SIGNATURE] = signature
     try:
