@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import made
@@ -41,6 +42,16 @@ def test_a_bundle_is_exported_and_verified(run: Path, tmp_path: Path) -> None:
     assert (code, out.strip()) == (0, f"{tmp_path / 'other' / run.name} (already there)")
     code, _, err = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={run.parent}")
     assert code == 1 and "exists already" in err  # the run that was packed
+
+
+def test_an_unfinished_run_of_a_folder_is_printed_by_export(run: Path, tmp_path: Path) -> None:
+    cut = RunStore(run.parent).create("video_harm", "cell")
+    cut.interrupt(Reason.of("disk-full", "the disk was full"))
+    code, out, err = sojourn("bundle", "export", run.parent, "-o", tmp_path / "out")
+    assert code == 0 and out.splitlines() == [str(tmp_path / "out" / f"{run.name}.tar.zst")]
+    assert err.strip() == f"excluded: {cut.path}: interrupted: the disk was full"
+    code, out, err = sojourn("bundle", "export", cut.path, "-o", tmp_path / "out")
+    assert code == 0 and out.strip() and not err.strip()
 
 
 def test_an_archive_that_is_refused_does_not_stop_the_others(run: Path, tmp_path: Path) -> None:
