@@ -31,12 +31,15 @@ from sojourn.harness.bundle.pseudonyms import Pseudonyms
 from sojourn.harness.options.model import BY_NAME, OPTIONS, Options, default_of
 from sojourn.harness.options.record import words
 from sojourn.harness.report.run_page import REPORT, write_report
-from sojourn.harness.store.loaded import load_scores
+from sojourn.harness.store.evidence import removed_evidence
+from sojourn.harness.store.loaded import load_scores, stored_object
 from sojourn.harness.store.manifest import Manifest
 from sojourn.harness.store.reasons import Reason, of_gates
+from sojourn.scoring import game
 from sojourn.scoring.packets.latency import ROUND_TRIPS, ProbeError, round_trips
 from sojourn.scoring.packets.pcapng import CaptureError
 from sojourn.scoring.schema import records
+from sojourn.scoring.schema.files import FILES
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -66,8 +69,8 @@ def anonymise(
 ) -> tuple[Manifest, dict[str, Path], list[str]]:
     """Write what may stay of the `files` (by their paths in the run) into `folder`, and score and report it again.
 
-    Returns the manifest without names and hashes, the files by their paths, and what was left out: damaged files by
-    their names, the others by their number. Raises AnonymiseError, RecordError.
+    Returns the manifest without names and hashes, the files by their paths, and what was left out: damaged, pruned and
+    formerly excluded files by their names, the others by their number. Raises AnonymiseError, RecordError.
     """
     if "timeline.json" not in files:
         raise AnonymiseError(
@@ -75,11 +78,14 @@ def anonymise(
         )
     names, made, damaged = Pseudonyms(), dict[str, Path](), list[str]()
     keepers = _keepers(secrets.token_bytes(_KEY_BYTES))
+
+    def public(name: str) -> bool:
+        folder, _, file = name.rpartition("/")
+        return folder in _FOLDERS and (file in keepers or file in FILES)
+
     for name, source in files.items():
-        path = PurePosixPath(name)
-        parent = "" if str(path.parent) == "." else str(path.parent)
-        keep = keepers.get(path.name) if parent in _FOLDERS else None
-        if keep is None:
+        keep = keepers.get(PurePosixPath(name).name)
+        if keep is None or not public(name):
             continue
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -90,27 +96,56 @@ def anonymise(
             damaged.append(name)
         else:
             made[name] = target
-    scores = _scores(files, folder, names, own=manifest.bundle is None)
+    scores = _scores(manifest, files, folder, names)
     fresh = _manifest(manifest, made.get(_OPTIONS), names, of_gates(scores.validity) if scores else [])
+    fresh.required = [*filter(public, fresh.required)]
     if scores:
         made[SCORES] = folder / SCORES
         made[SCORES].write_text(scores.model_dump_json(indent=1) + "\n")
         write_report(folder, scores, fresh)
         made[REPORT] = folder / REPORT
-    others = len(files) - len(made) - len(damaged)
-    return fresh, made, [*damaged, *([f"{others} logs and other files"] if others else [])]
+    others = len(files.keys() - made.keys() - {*damaged})
+    left_out = [*damaged, *filter(public, manifest.pruned), *_left_out_before(manifest, public)]
+    return fresh, made, [*left_out, *([f"{others} logs and other files"] if others else [])]
 
 
-def _scores(files: Mapping[str, Path], folder: Path, names: Pseudonyms, *, own: bool) -> Scores | None:
-    """Score what was kept; without a recording return the run's scores with their texts replaced; None without any."""
+def _left_out_before(manifest: Manifest, public: Callable[[str], bool]) -> list[str]:
+    """Return what earlier bundles of the run excluded, without names that may be the user's."""
+    if not (bundle := manifest.bundle):
+        return []
+    return bundle.left_out if bundle.anonymised else [*filter(public, bundle.left_out)]
+
+
+def _scores(manifest: Manifest, files: Mapping[str, Path], folder: Path, names: Pseudonyms) -> Scores | None:
+    """Score what was kept; if evidence was removed, return the run's scores with their texts replaced.
+
+    None for a run without scores. Raises AnonymiseError if the verdict changes, RecordError.
+    """
     if SCORES not in files:
         return None
-    if any(name in files for name in _RECORDINGS):
-        with trusted_files() if own else nullcontext():
-            return score_run(folder)
-    document = load_scores(files[SCORES].parent).model_dump(mode="json")
+    run = files[SCORES].parent
+    if not removed_evidence(run, manifest):
+        with trusted_files() if manifest.bundle is None else nullcontext():
+            scores = score_run(folder)
+        _check_verdict(run, scores)
+        return scores
+    document = load_scores(run).model_dump(mode="json")
     lab = declared(document.pop("lab"), records.LabRecord, names)
     return Scores.model_validate({**_texts(document, names), "lab": lab})
+
+
+def _check_verdict(run: Path, scores: Scores) -> None:
+    """Raise AnonymiseError if the run is valid by the stored scores and invalid by these, or the reverse."""
+    validity = stored_object(run / SCORES).get("validity")
+    before = validity.get("valid") if isinstance(validity, dict) else None
+    if isinstance(before, bool) and before != scores.validity.valid:
+        was, now = ("valid", "invalid") if before else ("invalid", "valid")
+        why = "".join(f": {reason}" for reason in scores.validity.reasons[:1])
+        raise AnonymiseError(
+            f"{run}: its scores call it {was}, those of the anonymised files {now}{why}; nothing was written. "
+            "If another scorer made the scores, run `sojourn rescore --write` first",
+            code="altered",
+        )
 
 
 def _texts(value: Any, names: Pseudonyms) -> Any:
@@ -137,6 +172,8 @@ def _keepers(key: bytes) -> dict[str, Keep]:
         "host.jsonl": records.HOST,
         "router-clock.jsonl": records.ROUTER_CLOCK,
         PROBES_FILE: records.RPM,
+        game.CLIENT: records.GAME,
+        game.SERVER: records.GAME,
     }
     captures = (f"{side}.pcapng{packed}" for side in ("client", "server") for packed in ("", ".zst"))
     probes = (f"irtt{which}.json{packed}" for which in ("", "-ect1", "-unshaped") for packed in ("", ".gz"))

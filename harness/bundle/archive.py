@@ -26,8 +26,17 @@ import zstandard
 
 from sojourn.hardware.machine.cache import remove_tree
 from sojourn.hardware.machine.files import flush, lock, opened, owner_only, sync_folder
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.scratch import scratch_folder
-from sojourn.harness.store.integrity import LONGEST_SIGNATURE, Checked, IntegrityError, check_run, sealed, signed_by
+from sojourn.harness.store.integrity import (
+    LONGEST_SIGNATURE,
+    Checked,
+    IntegrityError,
+    check_run,
+    differs,
+    sealed,
+    signed_by,
+)
 from sojourn.harness.store.manifest import (
     LARGEST,
     MANIFEST,
@@ -35,6 +44,7 @@ from sojourn.harness.store.manifest import (
     SIGNATURE,
     Manifest,
     StoreError,
+    hash_file,
     manifest_text,
     parse_manifest,
 )
@@ -62,12 +72,22 @@ _EXTENSIONS = frozenset(
 )
 _CHUNK = 1 << 20
 
+Judge = Callable[[Path, Manifest], object]
+"""Called with an unpacked run, before it gets its name; its errors stop the import."""
 BytesDone = Callable[[int], None]
 """Called with the bytes done since the last call."""
 
 
 class BundleError(IntegrityError):
     """A bundle or a run is not what its manifest says, or a bundle cannot be written."""
+
+
+class AlreadyImportedError(BundleError):
+    """The results hold the run of a bundle, with the same manifest."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(f"{run} exists already; nothing was changed", code="exists")
+        self.run = run
 
 
 @contextmanager
@@ -131,13 +151,14 @@ def pack(
     into: IO[bytes],
     signature: bytes | None = None,
     done: BytesDone = lambda _: None,
+    text: bytes = b"",
 ) -> None:
-    """Write the `files` of a run (by their paths in it) as one archive.
+    """Write the `files` of a run (by their paths in it) as one archive; `text` is that of the manifest, if signed.
 
     The same files give the same bytes: members sorted after the manifest, no times, no owners. Raises BundleError for
-    a name or a size that tar's headers cannot hold.
+    a name or a size that tar's headers cannot hold, and for a file that differs from the manifest when it is read.
     """
-    head: dict[str, Path | bytes] = {MANIFEST: manifest_text(manifest)}
+    head: dict[str, Path | bytes] = {MANIFEST: text or manifest_text(manifest)}
     if signature:
         head[SIGNATURE] = signature
     try:
@@ -146,25 +167,36 @@ def pack(
             tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
         ):
             for name, content in [*head.items(), *sorted(files.items())]:
+                entry = manifest.files.get(name)
                 info = tarfile.TarInfo(f"{manifest.run}/{name}")
                 info.size = len(content) if isinstance(content, bytes) else content.stat().st_size
                 info.mode = 0o644
                 with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
-                    tar.addfile(info, _Counted(file, done))
+                    tar.addfile(info, read := _Read(file, done))
+                if entry and (read.digest() != entry.sha256 or info.size != entry.size):
+                    raise BundleError(
+                        f"{differs(name, read.digest(), entry)}: it changed during the export; export again",
+                        code="altered",
+                    )
     except ValueError as error:
         raise BundleError(f"{manifest.run}: {error}", code="unsupported") from error
 
 
-class _Counted:
-    """A file that counts the bytes read."""
+class _Read:
+    """A file that counts and hashes the bytes read."""
 
     def __init__(self, file: IO[bytes], done: BytesDone) -> None:
-        self._file, self._done = file, done
+        self._file, self._done, self._total = file, done, hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
         content = self._file.read(size)
+        self._total.update(content)
         self._done(len(content))
         return content
+
+    def digest(self) -> str:
+        """Return the SHA-256 in hex of what was read."""
+        return self._total.hexdigest()
 
 
 def verify(path: Path, derived: Collection[str] = ()) -> Manifest:
@@ -195,22 +227,29 @@ def unpacked(file: Path, signers: Path | None = None) -> Iterator[tuple[Path, Ch
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def import_bundle(file: Path, results: Path, signers: Path | None = None) -> Path:
+def import_bundle(
+    file: Path, results: Path, signers: Path | None = None, judge: Judge = lambda run, manifest: None
+) -> Path:
     """Check a bundle, unpack it into the results folder and return the run's directory.
 
-    It is unpacked into a scratch folder there and renamed when everything has been checked. Raises BundleError as
-    `check` does, and if the run exists already.
+    It is unpacked into a scratch folder there and renamed when everything has been checked, by `judge` last. Raises
+    BundleError as `check` does and for errors of `judge`, AlreadyImportedError if the results hold the same run, and
+    BundleError if they hold another of this name.
     """
     with _one_line(file):
         results.mkdir(parents=True, exist_ok=True)
         with _import_folder(results) as scratch:
             manifest = _check_archive(file, signers, scratch).manifest
+            unpacked_run = scratch / manifest.run
             run = results / (manifest.run + (PARTIAL if manifest.status == "interrupted" else ""))
             if run.exists():
+                if (run / MANIFEST).is_file() and hash_file(run / MANIFEST) == hash_file(unpacked_run / MANIFEST):
+                    raise AlreadyImportedError(run)
                 raise BundleError(f"{run} exists already; nothing was changed", code="exists")
+            judge(unpacked_run, manifest)
             owner_only(scratch)
             flush(scratch)
-            (scratch / manifest.run).rename(run)
+            unpacked_run.rename(run)
             sync_folder(results)
     return run
 
@@ -233,12 +272,15 @@ def _import_folder(results: Path) -> Iterator[Path]:
 
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
+    """Convert errors to BundleError; those of an archive begin with its path."""
     try:
         yield
-    except BundleError:
+    except AlreadyImportedError:
         raise
     except (IntegrityError, StoreError) as error:
-        raise BundleError(str(error), code=error.code) from error
+        if path.is_dir() or str(error).startswith(printable(f"{path}: ")):
+            raise BundleError(str(error), code=error.code) from error
+        raise BundleError(f"{path}: {error}", code=error.code) from error
     except OSError as error:
         raise BundleError(f"{error.filename or path}: {error.strerror or error}", code="unreadable-file") from error
     # The last ones: tarfile's errors for headers that no tar writes.
@@ -248,7 +290,7 @@ def _one_line(path: Path) -> Iterator[None]:
 
 def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -> Checked:
     """Check an archive, and write the checked files into the empty folder `into`, if given."""
-    name = file.name
+    name = str(file)
     with file.open("rb") as raw, opened_tar(raw) as tar:
         members = iter(tar)
         first = next(members, None)
@@ -301,8 +343,9 @@ def _check_archive(file: Path, signers: Path | None, into: Path | None = None) -
                 raise BundleError(
                     f"{inside}: differs from the manifest: {member.size} bytes, not {entry.size}", code="altered"
                 )
-            if copied(_content(tar, member), into / inside if into else None) != entry.sha256:
-                raise BundleError(f"{inside}: differs from the manifest", code="altered")
+            digest = copied(_content(tar, member), into / inside if into else None)
+            if digest != entry.sha256:
+                raise BundleError(differs(inside, digest, entry), code="altered")
             seen.add(inside)
             member = next(members, None)
         assert tar.fileobj

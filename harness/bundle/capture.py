@@ -39,13 +39,13 @@ from sojourn.scoring.packets.pcapng import (
 #: Options that hold only numbers: an interface's time resolution and offset; times and counts of its statistics.
 _KEPT = {INTERFACE: (8, (9, 14)), STATISTICS: (12, (2, 3, 4, 5, 6, 7, 8))}
 _LINK = b"\1\0"  # Ethernet
-_IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
+_IPV4, _IPV6, _VLAN = b"\x08\x00", b"\x86\xdd", b"\x81\x00"
 #: TCP options that hold only numbers: MSS, window scale, SACK permitted, SACK, timestamps, AccECN.
 _TCP_OPTIONS = {2, 3, 4, 5, 8, 172, 174}
 _NOP, _STAMPS = 1, 8
 #: Replaces a TTL, which reveals the sender's system and the number of routers on the path.
 _TTL = 64
-_ETHERNET = 14
+_ETHERNET, _TAG = 14, 4
 
 
 def mask_capture(source: Path, target: Path, names: Pseudonyms, key: bytes) -> None:
@@ -90,7 +90,12 @@ def _packet(file: Path, body: bytes, names: Pseudonyms, key: bytes) -> bytes:
 
 
 def mask_frame(frame: bytearray, names: Pseudonyms, key: bytes) -> bytearray:
-    """Return an Ethernet frame, possibly truncated, without names and of the same length; changes `frame`."""
+    """Return an Ethernet frame, possibly truncated, without names and of the same length; changes `frame`.
+
+    An 802.1Q tag (VLAN and priority) is kept; after a second tag, nothing.
+    """
+    tag = bytes(frame[12:16]) if frame[12:14] == _VLAN and len(frame) >= _ETHERNET + _TAG else b""
+    del frame[12 : 12 + len(tag)]
     known = 0
     if len(frame) >= _ETHERNET:
         frame[0:6], frame[6:12] = names.packed(bytes(frame[0:6])), names.packed(bytes(frame[6:12]))
@@ -100,6 +105,7 @@ def mask_frame(frame: bytearray, names: Pseudonyms, key: bytes) -> bytearray:
         elif frame[12:14] == _IPV6:
             known = _ipv6(frame, names, key)
     frame[known:] = bytes(len(frame) - known)
+    frame[12:12] = tag
     return frame
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,14 +21,16 @@ from sojourn.harness.bundle.archive import (
     pack,
     scratch_of,
     sweep,
-    verify,
 )
 from sojourn.harness.bundle.research_object import CRATE, crate
+from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.manifest import (
     MANIFEST,
+    SIGNATURE,
     Bundled,
     FileEntry,
     Manifest,
+    check_complete,
     hash_file,
     is_run,
     manifest_text,
@@ -36,6 +39,7 @@ from sojourn.harness.store.manifest import (
 from sojourn.harness.store.runs import RunStore
 from sojourn.harness.store.signature import SignatureError, fingerprint, sign
 
+_LOG = logging.getLogger("sojourn.bundle")
 _VIDEO = (".mp4", ".mkv")
 
 Begin = Callable[[Path, int], BytesDone]
@@ -126,9 +130,9 @@ def stands(archive: Path, run: Path, request: ExportRequest) -> bool:
         checked = check(archive)
     except BundleError:
         return False
-    made, manifest = checked.manifest.bundle, run / MANIFEST
-    wanted = request.name(read_manifest(run).run)
-    if made is None or made.source != hash_file(manifest).sha256 or checked.manifest.run != wanted:
+    made, manifest = checked.manifest.bundle, read_manifest(run)
+    of_this_state = made is not None and made.source == hash_file(run / MANIFEST).sha256
+    if not (of_this_state or checked.manifest == manifest) or checked.manifest.run != request.name(manifest.run):
         raise BundleError(
             f"{archive}: a bundle of another run, or of an older state of this run; move it, or give -o", code="exists"
         )
@@ -148,23 +152,32 @@ def export(
     """Check the run, write it as one archive and return its path (by default next to the run).
 
     The same run gives the same bytes, but for what `request` has drawn at random (anonymised payloads). An archive that
-    is there is replaced. Raises BundleError when the run is not as its manifest says, or not all can be written.
+    is there is replaced. A signed run that was imported keeps manifest and signature, unless `request` changes it or
+    signs it with another key. Raises BundleError when the run is not as its manifest says, or not all can be written,
+    StoreError when a required file cannot be packed.
     """
     request = request or ExportRequest()
     output = output or run.parent / (request.name(read_manifest(run).run) + SUFFIX)
     scratch = scratch_of(output)
     with claimed(output) as archive, _emptied(scratch):
-        manifest = verify(run)
+        checked = check(run)
+        manifest = checked.manifest
+        if _as_signed(checked, request):
+            files = {name: run / name for name in manifest.files}
+            done = begin(run, sum(entry.size for entry in manifest.files.values()))
+            pack(manifest, files, archive, (run / SIGNATURE).read_bytes(), done, (run / MANIFEST).read_bytes())
+            return output
+        if checked.key and not request.key:
+            _LOG.warning("%s: its signature does not cover the bundle; give --sign=KEY to sign the bundle", run)
         before = manifest.bundle
-        left_out = [*(before.left_out if before else [])]
+        left_out = [*(before.left_out if before else ())]
         files = {name: run / name for name in manifest.files if name != CRATE}
         manifest.run = request.name(manifest.run)
         done = begin(run, sum(manifest.files[name].size for name in files))
         if request.anonymise:
             from sojourn.harness.bundle.anonymise import anonymise
 
-            manifest, files, unclean = anonymise(manifest, files, scratch)
-            left_out += unclean
+            manifest, files, left_out = anonymise(manifest, files, scratch)
         if request.without_video:  # which anonymised scores are computed from
             videos = [name for name in files if PurePosixPath(name).suffix in _VIDEO]
             left_out += videos
@@ -174,12 +187,19 @@ def export(
             source=hash_file(run / MANIFEST).sha256,
             anonymised=request.anonymise or bool(before and before.anonymised),
             without_video=request.without_video or bool(before and before.without_video),
-            left_out=sorted(left_out),
+            left_out=sorted({*left_out}),
         )
         described = _describe(manifest, files)
+        check_complete(manifest, run)  # as whoever reads the bundle does
         signature = _signed(manifest_text(manifest), request.key) if request.key else None
         pack(manifest, {**files, CRATE: described}, archive, signature, done)
     return output
+
+
+def _as_signed(checked: Checked, request: ExportRequest) -> bool:
+    """Whether a run is an imported, signed bundle of which nothing else is requested: its signature is kept."""
+    manifest = checked.manifest
+    return bool(checked.key and manifest.bundle and not request.key and request.name(manifest.run) == manifest.run)
 
 
 @contextmanager

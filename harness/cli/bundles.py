@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -51,14 +52,19 @@ def bundle_export(
         ),
     ] = None,
 ) -> None:
-    """Check runs and write each as one .tar.zst; keep complete archives."""
+    """Check runs and write each as one .tar.zst; keep complete archives, and print unfinished runs of folders."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     from sojourn.apps import SERVICES
     from sojourn.harness.bundle.export import ExportRequest, export_all, runs_at
     from sojourn.harness.options.sources import user_defaults
+    from sojourn.harness.report.verdict import left_out
 
     key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign
+    for left in left_out(runs):
+        print(
+            printable(f"excluded: {left.path}: {': '.join(filter(None, (left.state, left.reason)))}"), file=sys.stderr
+        )
     chosen = runs_at(runs)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     failed = 0
@@ -88,16 +94,17 @@ def bundle_verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every hash of an archive or a run, recompute its scores, and report the first difference."""
-    from sojourn.harness.experiment.score_check import verified
+    from sojourn.harness.experiment.score_check import unchecked_pictures, verified
 
     result = verified(path, signers, rescore=rescore, page_of=report_page)
     checked, manifest, why_not = result.checked, result.checked.manifest, result.not_computed
     scores = f"scores NOT recomputed: {why_not}" if why_not else "scores recomputed: unchanged"
+    pictures = unchecked_pictures(manifest)
     if as_json:
         record: dict[str, object] = {"run": manifest.run, "status": manifest.status}
         record["reasons"] = [reason.model_dump() for reason in manifest.reasons]
         record |= {"files": manifest.files, "bundle": manifest.bundle, "key": checked.key, "signer": checked.signer}
-        print_json({**record, "scores": scores, "other_page": result.other_page})
+        print_json({**record, "scores": scores, "pictures": pictures, "other_page": result.other_page})
         return
     why = f" ({joined(manifest.reasons)})" if manifest.reasons else ""
     anonymised = ", anonymised" if manifest.bundle and manifest.bundle.anonymised else ""
@@ -108,9 +115,13 @@ def bundle_verify(
         print(f"signed by the owner of the {checked.key}; use --signers=FILE to check who that is")
     else:
         print("not signed" if not checked.stale else "not signed in its present state: changed after it was signed")
-    if result.other_page:
+    if result.other_page is None:
+        print("report.html NOT compared with the scores")
+    elif result.other_page:
         other = "another version, or its sender, wrote it; `sojourn report RUN` writes a new one"
         print(f"report.html does NOT match these scores: {other}")
+    if pictures:
+        print(pictures)
     print(printable(scores))
 
 
@@ -120,15 +131,41 @@ def bundle_import(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Bundles.")],
     results: Annotated[Path, typer.Option(help="Results folder for the runs.")] = Path("results"),
     signers: Signers = None,
+    rescore: Rescore = True,
 ) -> None:
-    """Check bundles, unpack each as a run, and write the index; a run appears only after all of it has been checked."""
-    from sojourn.harness.bundle.archive import import_bundle
+    """Check bundles, recompute their scores, unpack each as a run, and write the index.
 
-    imported = 0
+    A run appears only after all of it has been checked.
+    """
+    from sojourn.harness.bundle.archive import AlreadyImportedError, import_bundle
+    from sojourn.harness.experiment.score_check import unchecked_pictures, why_not_computed
+    from sojourn.harness.store.manifest import Manifest
+
+    imported = failed = 0
     try:
         for file in files:
-            print(import_bundle(file, results, signers))
-            imported += 1
+            notes: list[str] = []
+
+            def judge(run: Path, manifest: Manifest, file: Path = file, notes: list[str] = notes) -> None:
+                if why := why_not_computed(run, manifest, file) if rescore else "--no-rescore":
+                    notes.append(f"scores NOT recomputed: {why}")
+                if pictures := unchecked_pictures(manifest):
+                    notes.append(pictures)
+
+            try:
+                run = import_bundle(file, results, signers, judge)
+            except AlreadyImportedError as there:
+                print(f"{there.run} (already there)")
+            except (RuntimeError, OSError) as error:
+                complain(str(error))
+                failed += 1
+            else:
+                print(run)
+                imported += 1
+                for note in notes:
+                    print(printable(f"{run}: {note}"), file=sys.stderr)
     finally:
         if imported:
             write_index_of_runs(results)
+    if failed:
+        raise typer.Exit(1)

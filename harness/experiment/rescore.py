@@ -19,6 +19,7 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import package_versions
 from sojourn.harness.engine.provenance import scoring_digest
 from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import cell_of, stored_object
 from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
@@ -69,12 +70,19 @@ class Rescored:
 def rescored(run: Path) -> Rescored:
     """Check the raw files of a run and score them; nothing is written.
 
-    Raises StoreError if a raw file differs from the manifest or was pruned, RecordError if one is damaged.
+    Raises StoreError if a raw file differs from the manifest, was pruned or excluded from a bundle, RecordError if one
+    is damaged.
     """
     manifest = verify_run(run, derived=(SCORES, REPORT))
     if manifest.pruned:
         raise NotComputedError(
             f"{run}: cannot be rescored, because files were pruned to free space: {', '.join(manifest.pruned)}",
+            code="pruned",
+        )
+    if manifest.bundle and CELL not in manifest.files and (excluded := removed_evidence(run, manifest)):
+        raise NotComputedError(
+            f"{run}: cannot be rescored, because its bundle excludes files: {', '.join(excluded)}; "
+            "rescore the original run",
             code="pruned",
         )
     check_judges(run, manifest)

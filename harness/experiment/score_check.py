@@ -29,10 +29,11 @@ from sojourn.harness.experiment.rescore import (
 )
 from sojourn.harness.report.filmstrip import without_pictures
 from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.evidence import missing_evidence, removed_evidence
 from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.loaded import load_run_scores
 from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
-from sojourn.scoring.evidence import Setting, needed
+from sojourn.scoring.picture.judged import QUALITY
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
@@ -58,10 +59,10 @@ class Verified:
     checked: Checked
     not_computed: str = ""
     """Why the scores were not recomputed; empty if they were."""
-    other_page: bool = False
+    other_page: bool | None = False
     """Whether its report differs from the page that its scores give here: it may show any figure and run scripts.
 
-    The pictures in it are not compared.
+    The pictures in it are not compared. None if a report was not compared, because the scores were not recomputed.
     """
 
 
@@ -73,29 +74,46 @@ def verified(
     Raises BundleError, and ScoreError as `check_scores`.
     """
     if not rescore:
-        return Verified(check(path, signers=signers), "--no-rescore")
+        checked = check(path, signers=signers)
+        return Verified(checked, "--no-rescore", _no_page(checked.manifest))
     with ExitStack() as stack:
         if path.is_dir():
             run, checked = path, check(path, signers=signers)
         else:
             run, checked = stack.enter_context(unpacked(path, signers))
-        try:
-            check_scores(run, checked.manifest)
-        except NotComputedError as why:
-            return Verified(checked, str(why).removeprefix(f"{run}: "))
-        except StoreError as wrong:
-            raise ScoreError(str(wrong).replace(str(run), str(path))) from wrong
+        if why := why_not_computed(run, checked.manifest, path):
+            return Verified(checked, why, _no_page(checked.manifest))
         made = page_of(run, checked.manifest) if REPORT in checked.manifest.files else None
         stored = (run / REPORT).read_text(errors="replace") if made is not None else ""
         return Verified(checked, "", without_pictures(made or "") != without_pictures(stored))
 
 
+def _no_page(manifest: Manifest) -> bool | None:
+    """Return `other_page` of a run whose scores were not recomputed."""
+    return None if REPORT in manifest.files else False
+
+
+def why_not_computed(run: Path, manifest: Manifest, path: Path) -> str:
+    """Check the scores of a run that is at `path`, or in the archive there; return why not, empty if they were.
+
+    Raises ScoreError as `check_scores`, naming `path`.
+    """
+    try:
+        check_scores(run, manifest)
+    except NotComputedError as why:
+        return str(why).replace(str(run), str(path)).removeprefix(f"{path}: ")
+    except StoreError as wrong:
+        raise ScoreError(str(wrong).replace(str(run), str(path)), code=wrong.code) from wrong
+    return ""
+
+
 def check_scores(run: Path, manifest: Manifest) -> None:
     """Recompute the scores of a run with verified files, and compare them.
 
-    Raises ScoreError if the stored ones differ or a file that a gate needs is missing, NotComputedError if
-    there is nothing to compute them from, or nothing to compare them with.
+    Raises ScoreError if the stored ones differ, a file that a gate needs is missing, or judged pictures have no
+    recording; NotComputedError if there is nothing to compute them from, or nothing to compare them with.
     """
+    _check_pictures(run, manifest)
     if SCORES not in manifest.files or not manifest.files.keys() & _OF_EXPERIMENTS:
         raise NotComputedError(f"{run}: has no {SCORES} of an experiment", code="missing")
     check_judges(run, manifest)
@@ -113,16 +131,30 @@ def check_scores(run: Path, manifest: Manifest) -> None:
     if not other:
         load_run_scores(run, manifest)  # as whoever shows them does
         return
+    more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
+    shown = f"{'; '.join(other[:_SHOWN])}{more}"
     before, now = scorer_of(stored, manifest), scorer_now(run, manifest)
     if before != now:
         raise NotComputedError(
-            f"{run}: scores of scorer {before or 'none'}, this is {now}; `sojourn rescore --write {run}`",
+            f"{run}: the scores of scorer {before or 'none'} differ from those of this one, {now}: {shown}; "
+            "`sojourn rescore --write RUN` replaces them",
             code="other-version",
         )
-    more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
-    raise ScoreError(
-        f"{run}: {SCORES} is not what its raw files give: {'; '.join(other[:_SHOWN])}{more}", code="altered"
-    )
+    raise ScoreError(f"{run}: {SCORES} is not what its raw files give: {shown}", code="altered")
+
+
+def unchecked_pictures(manifest: Manifest) -> str:
+    """Return that the judged pictures of a run are not recomputed; empty for a run without."""
+    return f"{QUALITY} NOT recomputed (`sojourn quality RUN`)" if QUALITY in manifest.files else ""
+
+
+def _check_pictures(run: Path, manifest: Manifest) -> None:
+    """Raise ScoreError for judged pictures of a run that never had a recording."""
+    recorded = {*manifest.files, *manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
+    if QUALITY in manifest.files and "screen.mp4" not in recorded:
+        raise ScoreError(
+            f"{run}: {QUALITY}: judges pictures, but the run never had a recording (screen.mp4)", code="altered"
+        )
 
 
 def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:
@@ -153,14 +185,12 @@ def _check_evidence(run: Path, manifest: Manifest) -> None:
     if CELL in manifest.files:
         check_complete(manifest, run)
         return
-    lost = [names for names in needed(Setting.read(run)) if not manifest.files.keys() & {*names}]
-    removed = {*manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
-    if known := [name for names in lost for name in names if name in removed]:
+    if removed := removed_evidence(run, manifest):
         raise NotComputedError(
-            f"{run}: {', '.join(known)}: pruned to free space, or excluded from the bundle", code="pruned"
+            f"{run}: {', '.join(removed)}: pruned to free space, or excluded from the bundle", code="pruned"
         )
     if manifest.status == "valid":
-        check_complete(manifest, run, *(names[0] for names in lost))
+        check_complete(manifest, run, *(names[0] for names in missing_evidence(run, manifest)))
 
 
 def _fresh(run: Path, manifest: Manifest) -> Any:

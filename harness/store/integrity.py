@@ -15,6 +15,7 @@ from sojourn.harness.store.manifest import (
     MANIFEST,
     MOST_FILES,
     SIGNATURE,
+    FileEntry,
     Manifest,
     StoreError,
     check_complete,
@@ -90,15 +91,26 @@ def _compare(run: Path, manifest: Manifest, derived: Collection[str]) -> None:
         if path.is_file() and name not in known and not name.endswith(FRESH):
             raise IntegrityError(f"{name}: not in the manifest", code="unexpected-file")
     for name, entry in manifest.pruned.items():
-        if (run / name).is_file() and hash_file(run / name) != entry:
-            raise IntegrityError(f"{name}: was pruned, and is another file now", code="altered")
+        if (run / name).is_file() and (there := hash_file(run / name)) != entry:
+            raise IntegrityError(
+                f"{name}: was pruned, and is another file now: {_unequal(there.sha256, entry)}", code="altered"
+            )
     for name, entry in manifest.files.items():
         if name in derived:
             continue
         if not (run / name).is_file():
             raise IntegrityError(f"{name}: missing", code="missing")
-        if hash_file(run / name) != entry:
-            raise IntegrityError(f"{name}: differs from the manifest", code="altered")
+        if (there := hash_file(run / name)) != entry:
+            raise IntegrityError(differs(name, there.sha256, entry), code="altered")
+
+
+def differs(name: str, digest: str, entry: FileEntry) -> str:
+    """Return that a file with this SHA-256 in hex is not the one of a manifest's entry, with both digests."""
+    return f"{name}: differs from the manifest: {_unequal(digest, entry)}"
+
+
+def _unequal(digest: str, entry: FileEntry) -> str:
+    return f"sha256 {digest[:12]}…, not {entry.sha256[:12]}…"
 
 
 def sealed(manifest: Manifest, name: str) -> Manifest:

@@ -268,8 +268,15 @@ def test_scores_of_another_scorer_are_not_compared(whole: Path) -> None:
     reseal(whole, SCORES)
     assert ask("bundle", "verify", whole).stdout.endswith("scores recomputed: unchanged\n")  # no value differs
     number(whole)
-    with refusal(NotComputedError, "other-version", "scorer 0.", "`sojourn rescore --write"):
+    differs = "phases[prague].stalls: stored 0, now 2"
+    with refusal(NotComputedError, "other-version", "scorer 0.", differs, "`sojourn rescore --write RUN`"):
         check_scores(whole, read_manifest(whole))
+    done = ask("bundle", "verify", bundle := export(whole))
+    *_, page, scores = done.stdout.splitlines()
+    assert page == "report.html NOT compared with the scores"
+    assert scores.startswith("scores NOT recomputed: the scores of scorer 0.") and f": {differs}; `" in scores
+    assert "-bundle/" not in done.stdout  # the scratch folder is gone
+    assert json.loads(ask("bundle", "verify", bundle, "--json").stdout)["other_page"] is None
 
 
 def test_what_is_kept_is_bounded_and_believed_only_whole(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,6 +297,31 @@ def test_what_is_kept_is_bounded_and_believed_only_whole(whole: Path, monkeypatc
     check_scores(whole, manifest)
     (other,) = kept.parent.iterdir()
     assert other.name != kept.name
+
+
+def test_import_refuses_scores_that_the_raw_files_do_not_give(whole: Path, tmp_path: Path) -> None:
+    number(whole)
+    bundle, results = export(whole), tmp_path / "imported"
+    done = ask("bundle", "import", bundle, f"--results={results}")
+    assert done.exit_code == 1 and f"{bundle}: {CHANGED[number]}" in done.stderr and not [*results.iterdir()]
+    done = ask("bundle", "import", bundle, f"--results={results}", "--no-rescore")
+    assert done.exit_code == 0 and done.stderr.endswith(f"{whole.name}: scores NOT recomputed: --no-rescore\n")
+    assert (results / whole.name / SCORES).read_bytes() == (whole / SCORES).read_bytes()
+
+
+def test_judged_pictures_are_not_recomputed_and_need_a_recording(whole: Path) -> None:
+    (whole / "quality.csv").write_text("t,phase,height,frame,ssim,vmaf\n1.0,solo,720,10,0.5,40.0\n")
+    reseal(whole, "quality.csv")
+    says = "quality.csv NOT recomputed (`sojourn quality RUN`)"
+    assert ask("bundle", "verify", whole, "--no-rescore").stdout.splitlines()[-2] == says
+    assert json.loads(ask("bundle", "verify", whole, "--no-rescore", "--json").stdout)["pictures"] == says
+    prune(whole, "screen.mp4")
+    with refusal(NotComputedError, "pruned", "screen.mp4"):  # it had one
+        check_scores(whole, read_manifest(whole))
+    manifest = read_manifest(whole)
+    manifest.pruned.clear()
+    with refusal(ScoreError, "altered", whole, "quality.csv", "never had a recording"):
+        check_scores(whole, manifest)
 
 
 def test_scores_that_are_none_are_refused(whole: Path) -> None:

@@ -86,6 +86,21 @@ def test_a_run_that_was_rescored_since_is_whole_and_no_longer_signed(run: Path, 
         check(imported, signers=keys / "signers")
 
 
+def test_an_imported_run_keeps_its_signature_until_it_changes(
+    run: Path, keys: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    signed = export(run, request=ExportRequest(key=keys / "lab"))
+    imported = import_bundle(signed, tmp_path / "there")
+    again = export(imported, tmp_path / "again.tar.zst")
+    assert again.read_bytes() == signed.read_bytes() and not caplog.text
+    assert check(again, signers=keys / "signers").signer and stands(again, imported, ExportRequest())
+    changed = export(imported, tmp_path / "changed.tar.zst", ExportRequest(without_video=True))
+    assert not check(changed).key and f"{imported}: its signature does not cover the bundle" in caplog.text
+    caplog.clear()
+    other = export(imported, tmp_path / "other.tar.zst", ExportRequest(key=keys / "other"))
+    assert check(other).key != check(signed).key and not caplog.text
+
+
 def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Path, tmp_path: Path) -> None:
     """It waits in mid-archive for what a pipe never gives."""
     archive, slow, results = export(run), tmp_path / "slow", tmp_path / "there"

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
+from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import made
@@ -37,14 +38,37 @@ def test_a_bundle_is_exported_and_verified(run: Path, tmp_path: Path) -> None:
         assert code == 0 and f"all {files} files as recorded; the run is valid" in out
     code, out, _ = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
     assert (code, out.strip()) == (0, str(tmp_path / "other" / run.name))
-    code, _, err = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
-    assert code == 1 and "exists already" in err
+    code, out, _ = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={tmp_path / 'other'}")
+    assert (code, out.strip()) == (0, f"{tmp_path / 'other' / run.name} (already there)")
+    code, _, err = sojourn("bundle", "import", tmp_path / "a.tar.zst", f"--results={run.parent}")
+    assert code == 1 and "exists already" in err  # the run that was packed
+
+
+def test_an_unfinished_run_of_a_folder_is_printed_by_export(run: Path, tmp_path: Path) -> None:
+    cut = RunStore(run.parent).create("video_harm", "cell")
+    cut.interrupt(Reason.of("disk-full", "the disk was full"))
+    code, out, err = sojourn("bundle", "export", run.parent, "-o", tmp_path / "out")
+    assert code == 0 and out.splitlines() == [str(tmp_path / "out" / f"{run.name}.tar.zst")]
+    assert err.strip() == f"excluded: {cut.path}: interrupted: the disk was full"
+    code, out, err = sojourn("bundle", "export", cut.path, "-o", tmp_path / "out")
+    assert code == 0 and out.strip() and not err.strip()
+
+
+def test_an_archive_that_is_refused_does_not_stop_the_others(run: Path, tmp_path: Path) -> None:
+    sojourn("bundle", "export", run, "-o", tmp_path / "a.tar.zst")
+    (tmp_path / "cut.tar.zst").write_bytes((tmp_path / "a.tar.zst").read_bytes()[:-9])
+    files = tmp_path / "cut.tar.zst", tmp_path / "none.tar.zst", tmp_path / "a.tar.zst"
+    code, out, err = sojourn("bundle", "import", *files, f"--results={tmp_path / 'other'}")
+    assert (code, out.strip()) == (1, str(tmp_path / "other" / run.name))
+    assert "cut.tar.zst: damaged archive" in err and "none.tar.zst: No such file" in err
+    assert "scores NOT recomputed: has no scores.json" in err
 
 
 def test_a_changed_run_fails_with_one_line(run: Path) -> None:
     (run / "player.jsonl").write_text("[]\n")
     code, out, err = sojourn("bundle", "verify", run)
-    assert (code, out, err) == (1, "", "sojourn: player.jsonl: differs from the manifest\n")
+    digests = "sha256 37517e5f3dc6…, not ca3d163bab05…"
+    assert (code, out, err) == (1, "", f"sojourn: player.jsonl: differs from the manifest: {digests}\n")
 
 
 @pytest.mark.parametrize("command", ["rescore", "report", "figure"])

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.harness.bundle.archive import import_bundle
+from sojourn.harness.bundle.export import ExportRequest, export
 from sojourn.harness.experiment.rescore import counted, differences, fields
-from sojourn.harness.store.manifest import read_manifest, write_manifest
+from sojourn.harness.store.manifest import read_manifest, reseal, write_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.score import score_run
@@ -54,7 +56,19 @@ def test_rescore_trusts_no_changed_raw_file(bare: Path) -> None:
     assert code == 1 and "scores.json does not match the manifest" in err
     (bare / "timeline.json").write_text((bare / "timeline.json").read_text().replace("120", "130"))
     code, _, err = sojourn("rescore", bare, "--write")
-    assert (code, err) == (1, "sojourn: timeline.json: differs from the manifest\n")
+    assert code == 1 and err.startswith("sojourn: timeline.json: differs from the manifest: sha256 ")
+
+
+def test_a_run_of_a_bundle_without_its_recording_keeps_its_scores(bare: Path) -> None:
+    (bare / "screen.mp4").write_bytes(b"film")
+    reseal(bare, "screen.mp4")
+    sojourn("rescore", bare, "--write")
+    clean = import_bundle(export(bare, request=ExportRequest(without_video=True)), bare.parent / "clean")
+    before = (clean / "manifest.json").read_bytes()
+    code, _, err = sojourn("rescore", clean, "--write")
+    assert code == 1 and "its bundle excludes files: screen.mp4" in err and str(clean) in err
+    assert (clean / "manifest.json").read_bytes() == before
+    assert sojourn("rescore", bare)[0] == 0  # the original
 
 
 def test_differences_name_the_leaf() -> None:

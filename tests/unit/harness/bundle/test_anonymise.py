@@ -270,6 +270,16 @@ def test_headers_stay_and_checksums_are_right(kind: str) -> None:
     assert frames.internet_checksum(pseudo + made[head:]) == 0
 
 
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_frame_with_a_vlan_tag_is_masked_as_without(kind: str) -> None:
+    frame, tag = FRAMES[kind], b"\x81\x00\x60\x64"
+    untagged = mask_frame(bytearray(frame), Pseudonyms(), b"k" * 32)
+    tagged = mask_frame(bytearray(frame[:12] + tag + frame[12:]), Pseudonyms(), b"k" * 32)
+    assert tagged == untagged[:12] + tag + untagged[12:]
+    twice = mask_frame(bytearray(frame[:12] + 2 * tag + frame[12:]), Pseudonyms(), b"k" * 32)
+    assert not any(twice[18:]) and len(twice) == len(frame) + 8  # the scorer reads one tag
+
+
 def test_time_stamps_tell_steps_and_no_time(tmp_path: Path) -> None:
     def stamps(value: int, echo: int, key: bytes) -> tuple[int, int]:
         options = b"\1\1\x08\x0a" + value.to_bytes(4, "big") + echo.to_bytes(4, "big")
@@ -284,8 +294,9 @@ def test_time_stamps_tell_steps_and_no_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", range(0, 90))
 def test_frames_cut_off_anywhere_keep_their_length(length: int) -> None:
-    for frame in FRAMES.values():
-        assert len(mask_frame(bytearray(frame[:length]), Pseudonyms(), b"k" * 32)) == min(length, len(frame))
+    for untagged in FRAMES.values():
+        for frame in (untagged, untagged[:12] + b"\x81\0\0\7" + untagged[12:]):
+            assert len(mask_frame(bytearray(frame[:length]), Pseudonyms(), b"k" * 32)) == min(length, len(frame))
 
 
 def test_a_real_capture_is_scored_alike(tmp_path: Path) -> None:

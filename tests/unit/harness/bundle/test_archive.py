@@ -14,11 +14,11 @@ import zstandard
 from typer.testing import CliRunner
 
 from sojourn.hardware.machine.errors import Code
-from sojourn.harness.bundle.archive import BundleError, claimed, import_bundle, verify
+from sojourn.harness.bundle.archive import BundleError, BytesDone, claimed, import_bundle, verify
 from sojourn.harness.bundle.export import export, export_all, runs_at
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.cli import app
-from sojourn.harness.store.manifest import MANIFEST, read_manifest
+from sojourn.harness.store.manifest import MANIFEST, read_manifest, reseal
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import PARTIAL, RunStore
 from tests.refusals import refusal
@@ -85,6 +85,19 @@ def test_the_crate_describes_every_file(run: Path) -> None:
         for value in (v for many in thing.values() for v in (many if isinstance(many, list) else [many])):
             if isinstance(value, dict) and "://" not in value["@id"]:
                 assert value["@id"] in things
+
+
+def test_a_run_that_changes_while_it_is_packed_gives_no_archive(run: Path) -> None:
+    def begin(run: Path, size: int) -> BytesDone:
+        """Do what `rescore --write` does at this moment; no size changes."""
+        (run / "scores.json").write_text("[]")
+        reseal(run, "scores.json")
+        return lambda done: None
+
+    with refusal(BundleError, "altered", "scores.json: ", "sha256 4f53cda18c2b…", "export again"):
+        export(run, begin=begin)
+    assert not [*run.parent.glob("*.tar.zst*")]
+    assert verify(export(run))
 
 
 @pytest.fixture
@@ -225,7 +238,7 @@ def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> No
     members: dict[str, bytes]
     why: tuple[Code, *tuple[str, ...]]
     for members, why in [
-        (good | {key: b"[]"}, ("altered", "scores.json: ")),
+        (good | {key: b"[]"}, ("altered", "scores.json: ", "sha256 4f53cda18c2b…, not 44136fa355b3…")),
         (good | {key: b"{}" * 9}, ("altered", "scores.json: ", "18 bytes", " 2")),
         (without, ("missing", "scores.json: ")),
         (good | {f"{run.name}/more": b""}, ("unexpected-file", "more: ")),
@@ -239,12 +252,12 @@ def test_a_changed_archive_names_the_first_file(run: Path, tmp_path: Path) -> No
 
 
 def refused(archive: Path, code: Code, *mentioned: str) -> None:
-    """Neither checked nor unpacked; nothing is left of the try."""
+    """Neither checked nor unpacked, and the archive is named; nothing is left of the try."""
     results = archive.parent / "a" / "b" / "refused"
-    with refusal(BundleError, code, *mentioned):
+    with refusal(BundleError, code, archive, *mentioned):
         verify(archive)
     before = sorted(archive.parent.rglob("*"))
-    with refusal(BundleError, code, *mentioned):
+    with refusal(BundleError, code, archive, *mentioned):
         import_bundle(archive, results)
     assert not list(results.iterdir())
     assert {path for path in archive.parent.rglob("*") if path not in before} <= {results, *results.parents}
