@@ -44,11 +44,17 @@ def test_a_recorded_page_becomes_a_profile(tmp_path: Path, monkeypatch: pytest.M
     profile = profile_of(read_har(har))
     assert [(it.height, it.bandwidth) for it in profile.rendition] == [(rung.height, rung.bps) for rung in RUNGS]
     assert (profile.service, profile.segment_s, profile.buffer_s) == (HOST, 2.0, 6.0)
-    sent = {path: size for path, size in segments(run)}
-    seen = {entry["request"]["url"].partition(HOST)[2].partition("/")[2]: entry["response"]["content"]["size"]
-            for entry in json.loads(said)["log"]["entries"] if entry["request"]["url"].endswith(".m4s")}  # fmt: skip
-    assert len(seen) >= 6
-    assert all(sent[f"/{path}"] == size for path, size in seen.items())
+    sent: dict[str, set[int]] = {}
+    for path, size in segments(run):
+        sent.setdefault(path, set()).add(size)
+    # A busy host's player gives a segment up and takes it again, and the last ones may be under way at the end.
+    taken = [entry for entry in json.loads(said)["log"]["entries"]
+             if entry["request"]["url"].endswith(".m4s") and "_failureText" not in entry["response"]]  # fmt: skip
+    seen = [(entry["request"]["url"].partition(HOST)[2].partition("/")[2], entry["response"]["content"]["size"])
+            for entry in sorted(taken, key=lambda entry: entry["startedDateTime"])[:-2]]  # fmt: skip
+    assert len(seen) >= 4
+    other = [(path, size, sent[f"/{path}"]) for path, size in seen if size not in sent[f"/{path}"]]
+    assert not other
     done = CliRunner().invoke(app, ["profile", str(har), "-o", str(tmp_path / "service.toml")])
     assert done.exit_code == 0, done.output
     assert read_profile(tmp_path / "service.toml") == profile

@@ -39,7 +39,7 @@ def test_a_clock_that_is_set_changes_no_phase_and_no_rate_step(
     recording = _Recording(
         options, cast(Any, SimpleNamespace(path=tmp_path, check_space=lambda: None)),
         cast(Any, SimpleNamespace(real_time=True, watched={}, client=LOCAL)), cast(Any, path),
-        cast(Any, SimpleNamespace(sample=sample, stalls=0, begin_phase=list, end_phase=list)),
+        cast(Any, SimpleNamespace(sample=sample, stalls=0, facts={}, begin_phase=list, end_phase=list)),
         cast(Any, SimpleNamespace(phase=lambda _: None, update=lambda **_: None)), ExitStack(),
     )  # fmt: skip
     began = time.monotonic()
