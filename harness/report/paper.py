@@ -7,7 +7,6 @@ A table whose stamp differs from the code is out of date. The figures of each ru
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -567,11 +566,8 @@ def figures_of_runs(table: PaperTable, runs: Sequence[LoadedRun]) -> str:
             if judges or wanted.fullmatch(row.metric):
                 yield row
 
-    def digest(run: LoadedRun) -> str:
-        return hashlib.sha256((run.path / SCORES).read_bytes()).hexdigest()[:16]
-
-    groups = grouped(runs)
-    rows = frame((group.title, digest(run), run.seed, figures(run)) for group in groups for run in group.runs)
+    every = ((group.title, run) for group in grouped(runs) for run in group.runs)
+    rows = frame((title, run.manifest.files[SCORES].sha256[:16], run.seed, figures(run)) for title, run in every)
     ordered = rows.rename({"run": "scores"}).sort("experiment", "seed", maintain_order=True)
     return ordered.write_csv()
 

@@ -21,6 +21,7 @@ from sojourn.harness.report.markdown import markdown_table, write_between
 from sojourn.harness.report.picture import write_picture
 from sojourn.scoring.reference import published
 from sojourn.scoring.reference.published import AGREEING_RANK, AGREEING_SIZE, FROZEN, PublishedComparison, pair
+from sojourn.scoring.transport.geometry import rate_periods
 
 GROUPS = "table_groups.csv"
 """In scoring/reference/: remarks on groups of the tables."""
@@ -118,14 +119,16 @@ def verdict(comparison: PublishedComparison, group: TableGroup) -> Verdict:
 
 
 def formula(cell: Cell, metric: str) -> float | None:
-    """Return what needs no simulation: an equal share of the rate, or the path's RTT and a queue; None for others.
+    """Return what needs no simulation: an equal share of the rate, or the path's RTT and a queue.
+
+    None for another metric, and without one rate throughout.
 
     The share is of the payload, 1448 of 1514 bytes; the queue is 5 ms, a usual target, and four packets of 1514 bytes.
     What a formula reaches too tells little about a simulation.
     """
-    if not (known := re.fullmatch(r"flows\.(\d+)\.(\w+)", metric)) or not (down := cell.hops[0].down):
+    known, periods = re.fullmatch(r"flows\.(\d+)\.(\w+)", metric), rate_periods(cell)
+    if not known or len(periods) > 1 or (mbps := periods[0][1]) is None:
         return None
-    mbps = down.rate_bps / 1e6
     if known[2] in ("goodput_mbps", "d_ss_mbps", "window_goodput_mbps"):
         return mbps * 1448 / 1514 / len(cell.flows)
     if known[2] == "rtt_mean_ms":
@@ -133,18 +136,21 @@ def formula(cell: Cell, metric: str) -> float | None:
     return None
 
 
-def _formula(one: PublishedComparison, cells: Mapping[str, Cell]) -> PublishedComparison:
-    """Return the comparison of the formula's figures with the published ones."""
-    by_formula = ((it, formula(cells[it.cell], one.metric)) for it in one.pairs)
-    pairs = (pair(it.cell, [ours], it.theirs, None) for it, ours in by_formula if ours is not None)
-    return PublishedComparison(one.metric, None, tuple(pairs))
+def _by_formula(figures: Sequence[TableFigure], cells: Sequence[Cell]) -> list[PublishedComparison]:
+    """Return the comparison of the formula's figures with the published ones, of each figure."""
+    named, found = {cell.name: cell for cell in cells}, []
+    for one in (figure.compared for figure in figures):
+        predicted = ((it, formula(named[it.cell], one.metric)) for it in one.pairs)
+        pairs = (pair(it.cell, [ours], it.theirs, None) for it, ours in predicted if ours is not None)
+        found.append(PublishedComparison(one.metric, None, tuple(pairs)))
+    return found
 
 
 def markdown(gathered: Mapping[str, Results]) -> str:
     """Return the picture's link, a table with a row per group (each of its figures on a line), and how to read it."""
     lines = [f"![All published figures against Sojourn's]({PICTURE})", ""]
     counted: list[Verdict] = []
-    by_formula: list[tuple[Verdict, Verdict]] = []
+    agreeing: list[Verdict] = []
     rows, fitted = [], 0
     for source, of_source in groupby(groups(), lambda one: one.source):
         rows.append([f"**{source}**", *[""] * (len(_HEADS) - 1)])
@@ -152,23 +158,20 @@ def markdown(gathered: Mapping[str, Results]) -> str:
             figures = _figures(group, finished := _results(group, gathered))
             words = [verdict(one.compared, group) for one in figures if group.counts(one.compared.metric)]
             counted += words
-            if finished:
-                cells = {cell.name: cell for cell in finished.matrix.cells}
-                both = ((it.compared, _formula(it.compared, cells)) for it in figures)
-                by_formula += [
-                    (verdict(one, group), verdict(other, group))
-                    for one, other in both
-                    if group.counts(one.metric) and other.pairs
-                ]
+            by_formula = _by_formula(figures, finished.matrix.cells if finished else ())
+            agreeing += [
+                verdict(other, group)
+                for one, other in zip(figures, by_formula, strict=True)
+                if other.pairs and group.counts(other.metric) and verdict(one.compared, group) == "agrees"
+            ]
             fitted += words.count("agrees") if group.fitted else 0
-            rows.append([*_cells(group, finished, figures)])
+            rows.append([*_cells(group, finished, figures, by_formula)])
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
         f"Of {len(counted)} independent published figures **{counts['agrees']} agree** ({fitted} of them *fitted*), "
         f"{counts['disagrees']} disagree for a stated cause, **{counts['unexplained']} are unexplained**, "
         f"{counts['not run']} {'has' if counts['not run'] == 1 else 'have'} not run."
     )
-    agreeing = [other for one, other in by_formula if one == "agrees"]
     lines.append(
         f"Two formulas without a simulation predict {len(agreeing)} of those that agree, and agree in "
         f"{agreeing.count('agrees')}: where rate and RTT decide most of a figure, agreement says little."
@@ -219,7 +222,12 @@ def _results(group: TableGroup, gathered: Mapping[str, Results]) -> Results | No
     return next((gathered[one.matrix] for one in group.tables if one.metrics and one.matrix in gathered), None)
 
 
-def _cells(group: TableGroup, finished: Results | None, figures: Sequence[TableFigure]) -> Iterator[str]:
+def _cells(
+    group: TableGroup,
+    finished: Results | None,
+    figures: Sequence[TableFigure],
+    by_formula: Sequence[PublishedComparison],
+) -> Iterator[str]:
     compared = [one.compared for one in figures]
     verdicts = [verdict(one, group) for one in compared]
     matrices = ", ".join(dict.fromkeys(f"`{one.matrix}`" for one in group.tables if one.matrix))
@@ -238,8 +246,7 @@ def _cells(group: TableGroup, finished: Results | None, figures: Sequence[TableF
     yield _lines(_within(one.p90_abs_log_ratio) for one in compared)
     yield _lines(MISSING if one.near_share is None else f"{one.near_share:.0%}" for one in compared)
     yield _lines(_order(one, group) for one in compared)
-    cells = {cell.name: cell for cell in finished.matrix.cells}
-    yield _lines(_closeness(one, _formula(one, cells)) for one in compared)
+    yield _lines(_closeness(*both) for both in zip(compared, by_formula, strict=True))
 
 
 def _word(one: PublishedComparison, word: Verdict, group: TableGroup) -> str:

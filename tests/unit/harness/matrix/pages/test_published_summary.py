@@ -92,6 +92,9 @@ def test_a_formula_has_an_equal_share_and_a_delay_by_hand_and_is_told_where_it_a
     two = Cell(name="a", flows=dumbbell.flows(["cubic"] * 2, 20), hops=(dumbbell.bottleneck(50, "pie"),), seconds=10)
     assert formula(two, "flows.1.goodput_mbps") == pytest.approx(23.910, abs=1e-3)
     assert formula(two, DELAY) == pytest.approx(25.969, abs=1e-3)  # four packets of 0.242 ms
+    # Cake shapes itself, behind a faster link.
+    cake = two.model_copy(update={"hops": (dumbbell.bottleneck(1000, "cake bandwidth 50mbit flowblind"),)})
+    assert formula(cake, "flows.1.goodput_mbps") == formula(two, "flows.1.goodput_mbps")
     assert formula(two, LOST) is None and formula(two, "flows.0.retrans") is None
     monkeypatch.setitem(PUBLISHED, "b-fq", 47.0)
     asked(monkeypatch, ("G", "b-fq", RATE))
