@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from sojourn.apps.base import Mode, Stage
 from sojourn.apps.options import ServiceOptions
+from sojourn.apps.speech import digest_of, ensure_speech
 from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from sojourn.apps.standins.call.voice import ensure_voice
 from sojourn.apps.standins.origin import ensure_certificate
@@ -73,6 +74,7 @@ class BrowserCall(TwoParty):
         ecn: Literal["not-ect", "ect1"] = "not-ect",
         trial: str = "",
         sound: bool = False,
+        speech: bool = False,
         pictures: bool = False,
         **of_ends: Any,
     ) -> None:
@@ -80,11 +82,11 @@ class BrowserCall(TwoParty):
 
         `cc` is the congestion control of both ends. `ecn` is the codepoint that a GCC call's packets get as they leave
         each end, `trial` the parameters of scream's field trial. With `sound`, each end speaks numbered tones, and its
-        page taps what it speaks and hears. With `pictures`, each page reports when the other end's frames reach it. For
-        `of_ends` see TwoParty.
+        page taps what it speaks and hears; with `speech` too, it speaks sentences in place of tones. With `pictures`,
+        each page reports when the other end's frames reach it. For `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
-        self.cc, self.ecn, self.sound, self.pictures = cc, ecn, sound, pictures
+        self.cc, self.ecn, self.sound, self.speech, self.pictures = cc, ecn, sound, sound and speech, pictures
         if cc == "scream":
             self.arguments = scream_flags(trial)
         self._formats: Sequence[Format] = (FULL, LIGHT)
@@ -103,6 +105,7 @@ class BrowserCall(TwoParty):
             cc=options.call_cc,
             ecn=options.call_ecn,
             sound=options.call_sound,
+            speech=options.call_speech,
             driver=options.driver,
             recorder=options.recorder,
             browser=options.browser,
@@ -111,7 +114,7 @@ class BrowserCall(TwoParty):
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         ensure_certificate(HOST)
         self._cameras = [ensure_camera(f.width, f.height, progress) for f in self._formats]
-        self._voice = ensure_voice() if self.sound else None
+        self._voice = ensure_speech() if self.speech else ensure_voice() if self.sound else None
 
     def call(self, stage: Stage) -> None:
         certificate = ensure_certificate(HOST)
@@ -128,7 +131,7 @@ class BrowserCall(TwoParty):
             self._hang_up()
             self._format = chosen
             wanted = {"width": camera.width, "height": camera.height, "bitrate": chosen.bitrate_bps}
-            query = urlencode(wanted | ({"sound": 1} if self.sound else {}))
+            query = urlencode(wanted | ({"sound": "speech" if self.speech else 1} if self.sound else {}))
             url = f"https://{HOST}:{stage.port}/?{query}"
             self._dial(stage, camera, url, hosts={HOST: stage.address}, spki=certificate.spki)
             if len(self._formats) == 1 or chosen is self._formats[-1] or self._holds(stage):
@@ -203,6 +206,7 @@ class BrowserCall(TwoParty):
                 "client_port": self._ports[0], "server_port": self._ports[1], "self_test_fps": self._held_fps,
                 **({} if self.cc == "gcc" else {"cc": self.cc}),
                 **({"sound": True} if self.sound else {}),
+                **({"speech": digest_of(self._voice)} if self.speech and self._voice else {}),
             },
         }  # fmt: skip
 

@@ -325,12 +325,15 @@ class ServiceOptions(BaseModel):
         bool,
         Option(
             "victim", "what",
-            "Sound of a call: off, or on, tones whose delay and gaps are measured (docs/calls.md) (default: on in the "
-            "sim lab, off in real time)",
-            parse=lambda text: text == "on", word=lambda on: "on" if on else "off", choices=("on", "off"),
+            "Sound of a call: off; on, tones whose delay and gaps are measured; or speech by espeak-ng, which "
+            "`sojourn quality --speech` judges (docs/calls.md) (default: on in the sim lab, off in real time)",
+            parse=lambda text: (text != "off", text == "speech"),
+            word=lambda sound, speech: "speech" if speech else "on" if sound else "off",
+            choices=("on", "off", "speech"), second="call_speech",
         ),
         Field(exclude_if=lambda sound: not sound),  # as in the records of earlier versions
     ] = False  # fmt: skip
+    call_speech: Annotated[bool, Field(exclude_if=lambda speech: not speech)] = False
     parties: Annotated[
         int,
         Option("victim", "what", "Parties of a room, the victim included, 2 to 8", "4", parse=party_count),

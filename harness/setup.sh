@@ -10,7 +10,7 @@ case $scope in
     simulated) later='/^# REAL TIME/,$d' extras=checkout ;;
     figures) later='/^# REAL TIME/,$d' extras='checkout figures' ;;
     real-time) later='/^# DEVELOPING/,$d' extras='checkout browsers' ;;
-    *) later= extras='checkout browsers figures players dask labgrid vmaf dev' ;;
+    *) later= extras='checkout browsers figures players dask labgrid vmaf visqol dev' ;;
 esac
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 cache=${SOJOURN_CACHE:-$HOME/.cache/sojourn}
@@ -104,7 +104,7 @@ extras $extras"
         say "installing $total locked Python packages"
         : >"$log.pip"
         # Modules are compiled when they are first used: most of them never are.
-        "$venv/bin/python" -B -m pip --disable-pip-version-check install --require-hashes --only-binary :all: --no-compile \
+        "$venv/bin/python" -B -m pip --disable-pip-version-check install --require-hashes --no-deps --only-binary :all: --no-compile \
             -r "$venv.lock" >"$log.pip" 2>&1 </dev/null &
         pip=$!
         if [ -t 1 ]; then

@@ -255,6 +255,11 @@ class Setting:
         return self.call is not None and bool(self.call.get("sound"))
 
     @property
+    def speech(self) -> str | None:
+        """The digest of the speech of a call whose sound is no numbered tones; None for any other."""
+        return self.call.get("speech") if self.call is not None and self.sound else None
+
+    @property
     def scream(self) -> bool:
         """Whether it is a call by SCReAM, whose media is ECT(1)."""
         return self.call is not None and self.call.get("cc") == "scream"

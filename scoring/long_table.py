@@ -44,6 +44,14 @@ QUALITY_METRICS = {
 }
 """The figures of a phase that `sojourn quality` computes (`sojourn.scoring.picture.judged`)."""
 
+SPEECH_METRICS = {
+    "speech_segments": Metric("segments of speech spoken"),
+    "speech_unheard": Metric("segments of speech never heard", "less"),
+    "mos_lqo_mean": Metric("MOS-LQO of the speech heard, mean", "more"),
+    "mos_lqo_p5": Metric("MOS-LQO of the speech heard, P5", "more"),
+}
+"""Those that `sojourn quality --speech` computes, of what the client heard (`sojourn.scoring.sound.judged_speech`)."""
+
 
 class LongRow(NamedTuple):
     """A figure of a run: in a phase, by metric; `contender` is None without one."""
@@ -64,7 +72,7 @@ def named(metric: str) -> tuple[str, Metric]:
     if metric.startswith(HARM):
         label, harmed = named(metric.removeprefix(HARM))
         return f"harm: {label}", replace(harmed, better="less")
-    if known := METRICS.get(metric) or QUALITY_METRICS.get(metric):
+    if known := METRICS.get(metric) or QUALITY_METRICS.get(metric) or SPEECH_METRICS.get(metric):
         return known.label, known
     return declared(metric) or (metric, Metric(metric))
 

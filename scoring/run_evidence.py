@@ -26,7 +26,7 @@ from sojourn.scoring.picture.tiles import tiles, together
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Jitter, PageLoad
 from sojourn.scoring.schema.windows import Window
-from sojourn.scoring.sound.ear import SOUND, Sound, ear
+from sojourn.scoring.sound.ear import SOUND, Sound, ear, tapped
 from sojourn.scoring.sound.neteq import neteq_log
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.probes import PROBES, probe_of
@@ -96,7 +96,8 @@ class RunEvidence:
         if not self.setting.sound or not file.exists():
             return None
         lines, other = (files.lines("player.jsonl", records.PLAYER) for files in (listener, speaker))
-        return listener.whole(file, lambda: ear(lines, other, file))
+        speech = self.setting.speech
+        return listener.whole(file, lambda: tapped(lines, file) if speech else ear(lines, other, file))
 
     @cached_property
     def neteq(self) -> dict[str, pl.DataFrame | None]:

@@ -24,6 +24,8 @@ from sojourn.scoring.picture.judged import QUALITY, read_judged
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.columns import ENDS, Columns, TableColumn, columns_of
 from sojourn.scoring.sound.ear import SOUND, ear
+from sojourn.scoring.sound.judged_speech import COLUMNS as JUDGED_SPEECH
+from sojourn.scoring.sound.judged_speech import SPEECH, read_judged_speech
 from sojourn.traffic.probes import PROBES
 from sojourn.traffic.rpm_programs import PROBES_FILE
 
@@ -117,7 +119,11 @@ def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
 
 def _sound(run: Path, setting: Setting) -> pl.DataFrame | None:
     folders = {"client": run, FAR: run / FAR}
-    if not setting.sound or not all((folder / name).exists() for folder in folders.values() for name in _OF_SOUND):
+    if (
+        not setting.sound
+        or setting.speech
+        or not all((folder / name).exists() for folder in folders.values() for name in _OF_SOUND)
+    ):
         return None
     lines = {end: records.read_lines(folder / "player.jsonl", records.PLAYER) for end, folder in folders.items()}
     heard = {
@@ -138,7 +144,14 @@ def _game(run: Path, _: Setting) -> pl.DataFrame | None:
 
 
 def _pictures(run: Path) -> pl.DataFrame | None:
-    judged = read_judged(run)
+    return _in_unix_time(read_judged(run), run)
+
+
+def _speech(run: Path) -> pl.DataFrame | None:
+    return _in_unix_time(read_judged_speech(run), run)
+
+
+def _in_unix_time(judged: pl.DataFrame | None, run: Path) -> pl.DataFrame | None:
     if judged is None:
         return None
     first, *_ = records.read(run / "timeline.json", records.TIMELINE)["phases"]
@@ -339,6 +352,19 @@ TABLES: Mapping[str, Table] = {
         ),
         (*_SETTING, "sound.flac", "player.jsonl"),
         _of_victim(_sound),
+    ),
+    "speech": Table(
+        "a segment of speech that `sojourn quality --speech --write` compared with what was spoken",
+        Columns(
+            {"t": TableColumn(pl.Float64, "Unix s when its first sound was spoken")}
+            | {
+                name: TableColumn(kind, JUDGED_SPEECH.texts[name])
+                for name, kind in JUDGED_SPEECH.items()
+                if name != "t"
+            }
+        ),
+        ("timeline.json", SPEECH),
+        _speech,
     ),
     "game": Table(
         "a packet of a game that is the victim, in order of sending: ticks down, then inputs up",

@@ -173,8 +173,9 @@ def regenerate_report(run: LoadedRun) -> Path:
     from sojourn.harness.report.run_page import REPORT
     from sojourn.harness.store.loaded import VictimRun
     from sojourn.scoring.picture.judged import QUALITY
+    from sojourn.scoring.sound.judged_speech import SPEECH
 
-    whole = run.require_raw_files(QUALITY) if isinstance(run, VictimRun) else run.whole(REPORT)
+    whole = run.require_raw_files(QUALITY, SPEECH) if isinstance(run, VictimRun) else run.whole(REPORT)
     return renew_report(run.path, whole.scores)
 
 

@@ -24,6 +24,7 @@ from sojourn.harness.cli.common import (
     sizes,
     write_index_of_runs,
 )
+from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.terminal import complain, console_of, plain_table
 
 app = typer.Typer()
@@ -262,15 +263,30 @@ def quality(
             min=0.1, metavar="S", help="Seconds between judged pictures (default: 1; in a call, every picture)."
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file with every picture's values.")] = None,
+    speech: Annotated[
+        bool,
+        typer.Option("--speech", help="Judge the speech of a call with --call-sound=speech in place of its pictures."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="CSV file with the values of every picture, or segment of speech."),
+    ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Store the values in the run, its report and its tables.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the picture quality on the screen against the film or the camera (SSIM, VMAF), by phase and rendition."""
+    """Measure the picture quality on the screen against the film or the camera (SSIM, VMAF), by phase and rendition.
+
+    With --speech, measure the quality of the speech that both ends of a call heard (MOS-LQO by ViSQOL), by phase.
+    """
     from rich.progress import Progress
 
+    if speech:
+        if every is not None:
+            raise OptionsError("--every: speech is judged whole; omit --every", code="conflict", option="every")
+        _speech_quality(run, output, write, as_json)
+        return
     from sojourn.harness.report import picture_quality
     from sojourn.harness.report.terminal import print_quality
     from sojourn.harness.store.loaded import load_victim_run
@@ -302,6 +318,31 @@ def quality(
         console_of().print(table)
     if judged["vmaf"].null_count():
         print("No VMAF: this ffmpeg has no libvmaf; install one with pip install 'sojourn[vmaf]'.")
+    for file in files:
+        print(file)
+
+
+def _speech_quality(run: Path, output: Path | None, write: bool, as_json: bool) -> None:
+    from rich.progress import Progress
+
+    from sojourn.harness.report import speech_quality
+    from sojourn.harness.report.terminal import print_speech
+    from sojourn.harness.store.loaded import load_victim_run
+    from sojourn.scoring.sound.judged_speech import by_phase
+
+    with Progress(console=Console(stderr=True)) as bars:
+        task = bars.add_task("comparing with what was spoken", total=1.0)
+        judged = speech_quality.measure(run, lambda share: bars.update(task, completed=share))
+    scores = load_victim_run(run, "quality").scores
+    files = [output] if output else []
+    if output:
+        judged.write_csv(output)
+    if write:
+        files += [speech_quality.store(run, judged), regenerate_report(load_victim_run(run, "quality"))]
+    if as_json:
+        print_json({"phases": [asdict(row) for row in by_phase(judged, scores)]})
+        return
+    print_speech(judged, scores, console_of())
     for file in files:
         print(file)
 

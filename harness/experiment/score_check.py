@@ -38,6 +38,8 @@ from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
 from sojourn.scoring.score import score_run
+from sojourn.scoring.sound.ear import SOUND
+from sojourn.scoring.sound.judged_speech import SPEECH
 
 #: Differing values that an error names.
 _SHOWN = 2
@@ -144,17 +146,19 @@ def check_scores(run: Path, manifest: Manifest) -> None:
 
 
 def unchecked_pictures(manifest: Manifest) -> str:
-    """Return that the judged pictures of a run are not recomputed; empty for a run without."""
-    return f"{QUALITY} NOT recomputed (`sojourn quality RUN`)" if QUALITY in manifest.files else ""
+    """Return that the judged pictures and speech of a run are not recomputed; empty for a run without."""
+    commands = {QUALITY: "sojourn quality RUN", SPEECH: "sojourn quality RUN --speech"}
+    return ", ".join(f"{name} NOT recomputed (`{it}`)" for name, it in commands.items() if name in manifest.files)
 
 
 def _check_pictures(run: Path, manifest: Manifest) -> None:
     """Raise ScoreError for judged pictures of a run that never had a recording."""
     recorded = {*manifest.files, *manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
-    if QUALITY in manifest.files and "screen.mp4" not in recorded:
-        raise ScoreError(
-            f"{run}: {QUALITY}: judges pictures, but the run never had a recording (screen.mp4)", code="altered"
-        )
+    for name, what, source in ((QUALITY, "pictures", "screen.mp4"), (SPEECH, "speech", SOUND)):
+        if name in manifest.files and source not in recorded:
+            raise ScoreError(
+                f"{run}: {name}: judges {what}, but the run never had a recording ({source})", code="altered"
+            )
 
 
 def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:

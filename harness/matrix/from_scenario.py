@@ -127,6 +127,7 @@ def _cell(name: str, options: Options, phase: Phase, began: float) -> Cell:
     missing = {
         f"{options.service} as victim": no_video and not calls_itself,
         "a player for its second video": VIDEO in programs,
+        "speech, which only `sojourn quality` judges (use call-sound=on)": options.call_speech,
         "a second call": len(calls) > 1,
         "a game": GAME in programs,
         "a Responsiveness Test": RPM in programs,

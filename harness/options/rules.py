@@ -239,6 +239,10 @@ _RULES = (
         "a call has sound in simulated time only, where its delay is exact; omit --call-sound, or use --lab=sim",
     ),
     _Rule(
+        "call-sound", lambda it: it.raw["call-sound"] == "speech" and "parties" in it.takes,
+        "speech is judged in a call of two parties only; use --call-sound=on",
+    ),
+    _Rule(
         "target-latency",
         lambda it: it.raw["target-latency"] and it.raw["player"] not in LOW_LATENCY_PLAYERS,
         f"only some players play with low latency; add --player, one of: {', '.join(LOW_LATENCY_PLAYERS)}",

@@ -17,6 +17,7 @@ from sojourn.scoring.picture.judged import by_phase
 from sojourn.scoring.recovery import REGAINED_S
 from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PartyScores, PhaseScores, Scores, rate_steps
+from sojourn.scoring.sound import judged_speech
 from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
 from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
@@ -506,6 +507,23 @@ def quality_table(judged: pl.DataFrame, scores: Scores) -> Grid:
             share = scores.baseline.frame_loss if row.phase == ALONE and scores.baseline else lost.get(row.phase)
             shown.cells.append("–" if share is None else percent(share))
         grid.rows.append(shown)
+    return grid
+
+
+def speech_table(judged: pl.DataFrame, scores: Scores) -> Grid:
+    """Return the quality of the speech that both ends heard alone and in every phase; `judged` as in speech.csv."""
+    grid = Grid(
+        "Speech that each end heard, each segment of two sentences compared with what was spoken: MOS-LQO of ViSQOL's "
+        "speech mode (1 to 5), mean, 5th percentile and least; median delay from mouth to ear. The figures are those "
+        "of the segments that were heard; never heard are the others. Delay does not lower MOS-LQO."
+    )
+    grid.heads = ["phase", "listener", "segments", "never heard", "MOS-LQO", "P5", "least", "delay ms"]
+    for row in judged_speech.by_phase(judged, scores):
+        figures = (row.mos_lqo_mean, row.mos_lqo_p5, row.mos_lqo_least)
+        cells = ["–" if figure is None else f"{figure:.2f}" for figure in figures]
+        listener = "client" if row.listener == judged_speech.CLIENT else "other end"
+        counts = [str(row.speech_segments), str(row.speech_unheard)]
+        grid.rows.append(Row([row.phase, listener, *counts, *cells, number(row.delay_ms)], bool(row.contender)))
     return grid
 
 

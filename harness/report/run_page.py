@@ -30,6 +30,7 @@ from sojourn.harness.report.grids import (
     room_sound_table,
     room_table,
     sojourn_table,
+    speech_table,
 )
 from sojourn.harness.report.headline import (
     CUT_OFFS,
@@ -55,6 +56,7 @@ from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, Manifest, is_run
 from sojourn.scoring.picture.judged import read_judged
 from sojourn.scoring.schema.files import FILES
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
+from sojourn.scoring.sound.judged_speech import read_judged_speech
 from sojourn.scoring.time_series import RunSeries, run_series
 
 REPORT = "report.html"
@@ -101,6 +103,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     service = str(stored_object(run / "options.json").get("service", ""))
     had = outcomes(scores) if status == "valid" else []
     judged = read_judged(run) if status == "valid" else None
+    speech = read_judged_speech(run) if status == "valid" else None
     video = "screen.mp4" if (run / "screen.mp4").exists() else ""
     strip, poster, poster_at = _strip(view, run / video, offset) if video else ([], "", "")
     return {
@@ -116,6 +119,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
         "published": published_table(scores, service),
         "phases": phase_table(scores),
         "quality": Grid("") if judged is None else quality_table(judged, scores),
+        "speech": Grid("") if speech is None else speech_table(speech, scores),
         "timeline_svg": Markup(timeline(view)),
         "video": video,
         "sound": "sound.flac" if video and scores.sound_begins is not None and (run / "sound.flac").exists() else "",

@@ -24,6 +24,7 @@ from sojourn.harness.report.grids import (
     quality_table,
     room_sound_table,
     room_table,
+    speech_table,
 )
 from sojourn.harness.report.headline import Badge, badges, headline, home_outcomes, measurement, outcomes
 from sojourn.harness.report.published_tables import services_table
@@ -72,6 +73,11 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
 def print_quality(judged: pl.DataFrame, scores: Scores, console: Console) -> None:
     """Print the quality of the judged pictures, by phase, with its harm."""
     console.print(_table(quality_table(judged, scores)))
+
+
+def print_speech(judged: pl.DataFrame, scores: Scores, console: Console) -> None:
+    """Print the quality of the speech that both ends of a call heard, by phase."""
+    console.print(_table(speech_table(judged, scores)))
 
 
 #: Styles by a badge's word; valid measurements have none, because validity is not a verdict.

@@ -141,10 +141,15 @@ class VictimRun(LoadedRun):
     @property
     def figures(self) -> list[LongRow]:
         from sojourn.scoring.picture import judged
+        from sojourn.scoring.sound import judged_speech
 
-        self.require_unaltered(judged.QUALITY)
-        pictures = judged.read_judged(self.path)
-        return [*super().figures, *(judged.rows_of(pictures, self.scores) if pictures is not None else ())]
+        self.require_unaltered(judged.QUALITY, judged_speech.SPEECH)
+        pictures, speech = judged.read_judged(self.path), judged_speech.read_judged_speech(self.path)
+        return [
+            *super().figures,
+            *(judged.rows_of(pictures, self.scores) if pictures is not None else ()),
+            *(judged_speech.rows_of(speech, self.scores) if speech is not None else ()),
+        ]
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def baselines(run: RunEvidence) -> Iterable[Gate]:
     setting, limits = run.setting, run.limits
     if setting.call:
         limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
-    in_time = [_FRAMES] * bool(setting.call and not setting.live) + [_EAR] * setting.sound
+    in_time = [_FRAMES] * bool(setting.call and not setting.live) + [_EAR] * (setting.sound and not setting.speech)
     for code, windows in (("first-solo-phase", run.first_solo), ("solo-baseline", run.solo)):
         if setting.game or setting.web:
             alone = run.evidence.metrics(windows) if windows else {}

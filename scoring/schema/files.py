@@ -25,6 +25,7 @@ FILES: dict[str, RunFile] = {
     "teardown.log": RunFile("every command with its output"),
     "scores.json": RunFile("the figures, computed from the other files"),
     "quality.csv": RunFile("SSIM and VMAF of the pictures shown, computed by `sojourn quality`"),
+    "speech.csv": RunFile("MOS-LQO of the speech heard, computed by `sojourn quality --speech`"),
     "report.html": RunFile("the report, computed from the other files"),
     "options.json": RunFile("every option as resolved"),
     "timeline.json": RunFile("the phases with start and end"),

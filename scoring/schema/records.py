@@ -99,6 +99,8 @@ class CallRecord(_Record):
     client_port: NotRequired[int]
     cc: NotRequired[Literal["gcc", "scream"]]
     ecn: NotRequired[Literal["not-ect", "ect0", "ect1"]]
+    sound: NotRequired[bool]
+    speech: NotRequired[Annotated[str, Field(pattern="^[0-9a-f]{64}$"), PUBLIC]]
     client: NotRequired[EndRecord]
     far: NotRequired[EndRecord]
 

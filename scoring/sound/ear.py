@@ -52,6 +52,11 @@ class Sound(NamedTuple):
     """
 
     @property
+    def numbered(self) -> bool:
+        """Whether the speaker's sound names its places, as tones do and speech does not."""
+        return self.ear["gap"].null_count() < self.ear.height
+
+    @property
     def begins(self) -> float | None:
         """When SOUND begins by the times of most of its samples, Unix s: the first block's differs by 10 ms."""
         begun = self.ear.select((pl.col("t") - pl.int_range(pl.len()) / 1e3).median())
@@ -69,6 +74,31 @@ def ear(lines: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], 
     found = heard.places(read_sound(file))
     times = tapped.times(np.arange(len(found)) * heard.MS)
     return _sound(times, found, spoken, pauses(other))
+
+
+def tapped(lines: Sequence[Mapping[str, Any]], file: Path) -> Sound | None:
+    """Return when sound without tones was heard in `file` (SOUND), every ms of it; None if nothing.
+
+    `lines` are those of the listener's player.jsonl. What was heard is unknown: all but the times is null. Raises
+    RecordingError.
+    """
+    if (track := _Track.of("heard", lines)) is None:
+        return None
+    times = track.times(np.arange(len(read_sound(file)) // heard.MS) * heard.MS)
+    unknown = pl.lit(None, pl.Boolean)
+    return Sound(
+        pl.DataFrame(schema={"t": pl.Float64, "delay_ms": pl.Float64}),
+        pl.DataFrame({"t": times}).with_columns(gap=unknown, repeated=unknown),
+    )
+
+
+def excerpts(lines: Iterable[Mapping[str, Any]]) -> list[tuple[float, heard.Samples]]:
+    """Return the time (Unix s) of every excerpt of a speaker's microphone, and its samples, thinned as they are.
+
+    `lines` are those of the speaker's player.jsonl.
+    """
+    mouth = _Track.of("spoken", lines)
+    return mouth.excerpts() if mouth else []
 
 
 def pauses(lines: Iterable[Mapping[str, Any]]) -> list[Window]:
@@ -138,6 +168,13 @@ class _Track:
     def parts(self, count: int) -> list[slice]:
         """Return the samples without a leap in their times between them, of `count` samples."""
         return [slice(first, end) for first, end in pairwise([*self._firsts.tolist(), count])]
+
+    def excerpts(self) -> list[tuple[float, heard.Samples]]:
+        """Return the time (Unix s) of every excerpt, and its samples between -1 and 1, thinned as they are."""
+        return [
+            (float(self.times(np.array([index]))[0]), np.array(thinned, np.float32) / np.float32(32768))
+            for index, thinned in self._excerpts
+        ]
 
     def anchors(self) -> list[tuple[float, float]]:
         """Return, for every excerpt with a place, its time and when the loop had begun for it (Unix s)."""

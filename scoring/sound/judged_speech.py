@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The speech that `sojourn quality --speech` compared with what was spoken: its file in a run, its figures by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from sojourn.scoring.evidence import FAR
+from sojourn.scoring.long_table import ALONE, SPEECH_METRICS, LongRow
+from sojourn.scoring.schema.columns import Columns, TableColumn
+from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.statistics.numbers import nearest_rank
+
+SPEECH = "speech.csv"
+"""The file of a run that holds it, a row per segment and listener."""
+CLIENT = "client"
+COLUMNS = Columns({
+    "t": TableColumn(pl.Float64, "s from the start of the first phase at which its first sound was spoken"),
+    "seconds": TableColumn(pl.Float64, "from then to its last sound, s"),
+    "phase": TableColumn(pl.String, "name of the phase in which all of it was spoken"),
+    "listener": TableColumn(pl.String, "`client`, or `far`: the other end"),
+    "segment": TableColumn(pl.Int64, "its number in the loop of the speech, from 0"),
+    "delay_ms": TableColumn(pl.Float64, "from the microphone to the listener's ear, median; null: never heard"),
+    "mos_lqo": TableColumn(pl.Float64, "MOS-LQO of ViSQOL's speech mode, 1 to 5; null: never heard"),
+})  # fmt: skip
+#: Bytes of the file: a week of a call has less than that.
+_LARGEST = 64 << 20
+
+
+@dataclass(frozen=True)
+class PhaseSpeech:
+    """What one end heard of the segments spoken in a phase; None without any that was heard.
+
+    `speech_unheard` of the `speech_segments` were never heard. MOS-LQO has mean, 5th percentile and least value.
+    """
+
+    phase: str
+    contender: str | None
+    listener: str
+    speech_segments: int
+    speech_unheard: int
+    mos_lqo_mean: float | None
+    mos_lqo_p5: float | None
+    mos_lqo_least: float | None
+    delay_ms: float | None
+
+
+def read_judged_speech(run: Path) -> pl.DataFrame | None:
+    """Return the judged speech of a run by COLUMNS; None if none was stored. Raises RecordError for a damaged file."""
+    file = run / SPEECH
+    if not file.exists():
+        return None
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise RecordError(f"{SPEECH}: larger than {_LARGEST >> 20} MiB")
+        judged = pl.read_csv(file, schema=COLUMNS)
+    except (PolarsError, OSError) as error:
+        raise RecordError(f"{SPEECH}: cannot be read: {str(error).splitlines()[0]}") from error
+    sane = pl.all_horizontal(
+        pl.col("t").is_finite(),
+        pl.col("seconds").is_between(0, 60),
+        pl.col("listener").is_in([CLIENT, FAR]),
+        pl.col("delay_ms").is_null() | pl.col("delay_ms").is_between(0, 60_000),
+        pl.col("mos_lqo").is_null() | pl.col("mos_lqo").is_between(1, 5),
+        pl.col("mos_lqo").is_null() == pl.col("delay_ms").is_null(),
+    )
+    if not judged.select(sane.fill_null(False).all()).item():
+        raise RecordError(f"{SPEECH}: has a value that is no quality")
+    return judged
+
+
+def by_phase(judged: pl.DataFrame, scores: Scores) -> list[PhaseSpeech]:
+    """Return what each end heard of the baseline, if segments were spoken in it, then of every phase."""
+    inside = [
+        (pl.col("t") >= start) & (pl.col("t") + pl.col("seconds") <= end) for start, end in scores.baseline_windows
+    ]
+    alone = judged.filter(pl.any_horizontal(pl.lit(False), *inside))
+    rows = []
+    for listener in (CLIENT, FAR):
+        if alone.filter(listener=listener).height:
+            rows.append(_of(ALONE, None, listener, alone))
+        rows += [_of(it.name, it.contender, listener, judged.filter(phase=it.name)) for it in scores.phases]
+    return rows
+
+
+def rows_of(judged: pl.DataFrame, scores: Scores) -> Iterator[LongRow]:
+    """Yield the client's figures as rows of the long table, as `sojourn.scoring.long_table.rows_of` those of scores."""
+    for row in by_phase(judged, scores):
+        for metric in SPEECH_METRICS:
+            if row.listener == CLIENT and (value := getattr(row, metric)) is not None:
+                yield LongRow(row.phase, row.contender, metric, value)
+
+
+def _of(name: str, contender: str | None, listener: str, judged: pl.DataFrame) -> PhaseSpeech:
+    """Return the figures of the segments in `judged` that this end listened to."""
+    mine = judged.filter(listener=listener)
+    known = mine["mos_lqo"].drop_nulls().to_numpy()
+    figures = (float(known.mean()), nearest_rank(known, 5), float(known.min())) if known.size else (None, None, None)
+    delay: float | None = mine["delay_ms"].median()  # type: ignore[assignment]
+    return PhaseSpeech(name, contender, listener, mine.height, mine["mos_lqo"].null_count(), *figures, delay)
