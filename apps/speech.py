@@ -108,7 +108,7 @@ def _write(program: str, file: Path) -> None:
 
 def _say(program: str, text: str, voice: str) -> speech.Samples:
     """Return a spoken sentence without silence at its ends, at `code.RATE` and the nominal level."""
-    from scipy.signal import resample_poly  # slow to import
+    from scipy.signal import resample_poly  # type: ignore[import-untyped]  # slow to import
 
     wav = _output(program, "-v", voice, "-s", str(WORDS_PER_MINUTE), "--stdout", text)
     rate = int.from_bytes(wav[24:28], "little")  # of a header of 44 bytes; its sizes are those of an endless stream

@@ -101,6 +101,10 @@ def _of(name: str, contender: str | None, listener: str, judged: pl.DataFrame) -
     """Return the figures of the segments in `judged` that this end listened to."""
     mine = judged.filter(listener=listener)
     known = mine["mos_lqo"].drop_nulls().to_numpy()
-    figures = (float(known.mean()), nearest_rank(known, 5), float(known.min())) if known.size else (None, None, None)
-    delay: float | None = mine["delay_ms"].median()  # type: ignore[assignment]
-    return PhaseSpeech(name, contender, listener, mine.height, mine["mos_lqo"].null_count(), *figures, delay)
+    return PhaseSpeech(
+        name, contender, listener, mine.height, mine["mos_lqo"].null_count(),
+        mos_lqo_mean=float(known.mean()) if known.size else None,
+        mos_lqo_p5=nearest_rank(known, 5) if known.size else None,
+        mos_lqo_least=float(known.min()) if known.size else None,
+        delay_ms=mine["delay_ms"].median(),  # type: ignore[arg-type]
+    )  # fmt: skip

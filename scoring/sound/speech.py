@@ -20,7 +20,7 @@ from sojourn.scoring.sound.ear import UNDER_WAY_S, excerpts
 Samples = NDArray[np.float32]
 
 SEGMENTS = 16
-SEGMENT = code.SLOTS * code.SLOT // SEGMENTS
+SEGMENT: int = code.SLOTS * code.SLOT // SEGMENTS
 """Samples of a segment at `code.RATE`: 5.76 s. Their loop is as long as that of the tones."""
 SEGMENT_S = SEGMENT / code.RATE
 RATE = 16_000
@@ -60,7 +60,7 @@ class Heard(NamedTuple):
 
 def wideband(samples: Samples) -> Samples:
     """Return samples of `code.RATE` at `RATE`."""
-    from scipy.signal import resample_poly  # slow to import
+    from scipy.signal import resample_poly  # type: ignore[import-untyped]  # slow to import
 
     return np.asarray(resample_poly(samples, 1, code.RATE // RATE), np.float32)
 
@@ -124,7 +124,7 @@ def is_judged(segment: Spoken, end: float) -> bool:
 
 def correlation(part: Samples, whole: Samples) -> NDArray[np.float64]:
     """Return the normalised correlation of `part` with each stretch of `whole` of its length, -1 to 1."""
-    from scipy.signal import correlate  # slow to import
+    from scipy.signal import correlate
 
     product = correlate(whole.astype(np.float64), part.astype(np.float64), "valid", "fft")
     summed = np.concatenate([[0.0], np.cumsum(np.square(whole, dtype=np.float64))])

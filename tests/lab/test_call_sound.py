@@ -19,6 +19,7 @@ from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.harness.matrix.cells import simulated_call
 from sojourn.harness.matrix.cells.cell_run import CellJob, write_scores
+from sojourn.harness.report import speech_quality
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema import records
@@ -113,6 +114,29 @@ def test_the_same_seed_sounds_the_same(tmp_path: Path) -> None:
     for file in ("tones.csv", "neteq.csv", "evidence/sound.flac", "evidence/far/sound.flac"):
         one, other = (tmp_path / name / file for name in "ab")
         assert one.read_bytes() == other.read_bytes(), file
+
+
+def test_speech_is_heard_well_alone_and_worse_in_loss(tmp_path: Path) -> None:
+    pytest.importorskip("visqol")
+    best = []
+    for number, loss in enumerate(("0%", "10%")):
+        results = tmp_path / str(number)
+        path = ["--qdisc=pfifo", "--rate=50mbit", "--rtt=40ms", f"--loss={loss}"]
+        done = run_harm(
+            results, "--service=call", "--call-sound=speech", "--call-bitrate=500kbit", *path, "--timeline=solo:12",
+            "--seed=1",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        (run,) = RunStore(results).runs()
+        judged = speech_quality.measure(run, lambda share: None)
+        print(loss, judged.rows())
+        assert set(judged["listener"]) == {"client", "far"} and judged["mos_lqo"].null_count() == 0
+        best.append(judged["mos_lqo"].mean())
+        scores = load_run(run).scores
+        assert all(it.r_factor is None and it.neteq_buffer_ms for it in (*scores.phases, *scores.far))
+        if not number:
+            assert judged["delay_ms"].is_between(20, 90).all()
+    assert best[0] > best[1] + 0.3
 
 
 def test_a_run_is_in_sync_and_its_film_has_what_was_heard(tmp_path: Path) -> None:

@@ -192,6 +192,23 @@ def test_a_call_that_lost_its_sound_is_invalid_and_one_that_had_none_has_no_fiel
     assert "ear_" not in score_run(heard).model_dump_json()
 
 
+def test_speech_has_no_figures_of_tones_and_fails_no_gate_of_them(heard: Path) -> None:
+    """NetEq's counters stay, and the sound must be complete."""
+    codes = {gate.code: gate.ok for gate in score_run(heard).validity.gates}
+    lab = json.loads((heard / "lab.json").read_text())
+    lab["call"]["speech"] = "0" * 64
+    (heard / "lab.json").write_text(json.dumps(lab))
+    scores = score_run(heard)
+    assert {gate.code: gate.ok for gate in scores.validity.gates} == codes and codes["sound-complete"]
+    solo, prague = scores.phases
+    assert (solo.neteq_concealed_share, prague.neteq_concealed_share) == pytest.approx((0.0, 0.1))
+    assert scores.sound_begins == pytest.approx(-1 + 0.06) and TABLES["sound"].of(heard).is_empty()
+    text = scores.model_dump_json(exclude={"validity"})
+    assert not [it for it in ("ear_", "lip_sync", "r_factor", "mos_cqe", "e_model") if f'"{it}' in text]
+    (heard / "far/sound.flac").unlink()
+    assert ("sound-complete", False) in {(gate.code, gate.ok) for gate in score_run(heard).validity.gates}
+
+
 def test_a_call_that_is_late_alone_or_hears_nothing_has_no_baseline(heard: Path) -> None:
     def reason() -> str:
         return next(gate for gate in score_run(heard).validity.gates if gate.code == "solo-baseline").reason

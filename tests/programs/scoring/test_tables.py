@@ -17,6 +17,8 @@ from sojourn.scoring.packets.pcapng import CaptureError
 from sojourn.scoring.packets.per_flow import goodput_bps
 from sojourn.scoring.picture.judged import QUALITY
 from sojourn.scoring.score import score_run
+from sojourn.scoring.sound.judged_speech import COLUMNS as SPEECH_COLUMNS
+from sojourn.scoring.sound.judged_speech import SPEECH
 from sojourn.scoring.tables import TABLES
 
 
@@ -35,6 +37,7 @@ def test_a_table_has_its_columns_and_rows(run: Path, name: str) -> None:
         for event, detail in (("decision", decision), ("load", {**load, **times})):
             log.write(json.dumps({"t": 1.8e9, "event": event, "detail": detail}) + "\n")
     (run / QUALITY).write_text("t,phase,height,frame,ssim,vmaf\n0.5,solo-1,720,15,0.97,\n")
+    (run / SPEECH).write_text(f"{','.join(SPEECH_COLUMNS)}\n0.5,4.5,solo-1,client,3,61.5,4.25\n")
     (run / "game-client.jsonl").write_text('{"sent": 0, "t_ns": 1800000000000000000, "bytes": 40}\n')
     (run / "game-server.jsonl").write_text("")
     table = TABLES[name].of(run)

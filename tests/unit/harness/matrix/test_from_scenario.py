@@ -103,6 +103,12 @@ def test_the_call_of_a_cell_has_sound_if_the_file_says_so(tmp_path: Path) -> Non
         assert cell.call and cell.call.sound is sound
 
 
+def test_a_cell_has_no_speech(tmp_path: Path) -> None:
+    text = 'service = "call"\ncall-sound = "speech"\ntimeline = "solo:5,cubic:10"\n'
+    (cell,) = scenario_matrix(written(tmp_path, text)).cells
+    assert cell.needs == "speech, which only `sojourn quality` judges (use call-sound=on)"
+
+
 def test_the_call_of_a_cell_is_by_gcc_or_scream(tmp_path: Path) -> None:
     text = 'service = "call"\ncall-cc = ["gcc", "scream"]\ntimeline = "solo:5,cubic:10"\n'
     matrix = scenario_matrix(written(tmp_path, text))

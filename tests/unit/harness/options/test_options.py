@@ -209,6 +209,8 @@ def test_record_is_json_and_names_everything() -> None:
         ("call-cc", {"service": "call", "call-cc": "reno"}, "unknown-value"),
         ("call-cc", {"call-cc": "scream"}, "no-effect"),
         ("call-sound", {"service": "call", "lab": "virtual", "call-sound": "on"}, "conflict"),
+        ("call-sound", {"service": "call", "lab": "virtual", "call-sound": "speech"}, "conflict"),
+        ("call-sound", {"service": "room", "call-sound": "speech"}, "conflict"),
         ("call-sound", {"call-sound": "off"}, "no-effect"),
         ("parties", {"service": "room", "parties": "1"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "9"}, "out-of-range"),
@@ -267,6 +269,7 @@ def test_rates_step_over_the_timeline() -> None:
     [
         ({"service": "call"}, True, "on"),
         ({"service": "call", "call-sound": "off"}, False, "off"),
+        ({"service": "call", "call-sound": "speech"}, True, "speech"),
         ({"service": "room"}, True, "on"),
         ({"service": "call", "lab": "virtual"}, False, None),
         ({"service": "o2tv"}, False, None),
@@ -278,6 +281,7 @@ def test_a_call_has_sound_in_simulated_time_and_its_command_line_names_it(
     options = parse_options(given, SERVICES)
     record = json.loads(json.dumps(options.record()))
     assert options.call_sound is sound and record.get("call_sound", False) is sound
+    assert options.call_speech is record.get("call_speech", False) is (named == "speech")
     assert restored(record, SERVICES) == options and words(record, SERVICES).get("call-sound") == named
     assert not parse_options({"service": "call", "lab": "virtual"}, SERVICES, {"call-sound": "on"}).call_sound
 
