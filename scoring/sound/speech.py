@@ -119,7 +119,7 @@ def find(segment: Samples, heard: Samples) -> Heard | None:
 
 def is_judged(segment: Spoken, end: float) -> bool:
     """Whether a segment may have been heard whole in sound that ends at `end` (Unix s)."""
-    return segment.t + SEGMENT_S + UNDER_WAY_S <= end
+    return segment.ends + UNDER_WAY_S <= end
 
 
 def correlation(part: Samples, whole: Samples) -> NDArray[np.float64]:

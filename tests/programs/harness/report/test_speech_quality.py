@@ -47,8 +47,11 @@ def heard(loop: Samples, seconds: float = SECONDS) -> Samples:
 def run(tmp_path: Path, scores: Scores, loop: Samples) -> Path:
     """12 s alone and 8 s with a contender, in which the client misses a segment."""
     (far := (run := tmp_path / "run") / "far").mkdir(parents=True)
-    phases = [scores.phases[0].model_copy(update={"name": name, "start": at, "end": end, "contender": contender})
-              for name, at, end, contender in (("alone-1", 0.0, 12.0, None), ("cubic", 12.0, 20.0, "cubic"))]  # fmt: skip
+    parts = (("alone-1", 0.0, 12.0, None), ("cubic", 12.0, 20.0, "cubic"))
+    phases = [
+        scores.phases[0].model_copy(update={"name": name, "start": at, "end": end, "contender": contender})
+        for name, at, end, contender in parts
+    ]
     told = {"phases": phases, "baseline_windows": [(0.0, 12.0)], "harm": [], "freezes": [], "renditions": []}
     (run / SCORES).write_text(scores.model_copy(update=told).model_dump_json())
     (run / "lab.json").write_text(

@@ -107,4 +107,4 @@ def test_the_segments_of_a_time_are_those_that_are_spoken_in_it_whole() -> None:
 
 def test_a_segment_that_may_still_be_on_its_way_is_not_judged() -> None:
     one = Spoken(T0, 0, T0 + 0.3, T0 + 5)
-    assert speech.is_judged(one, T0 + 8) and not speech.is_judged(one, T0 + 7)
+    assert speech.is_judged(one, T0 + 7.1) and not speech.is_judged(one, T0 + 6.9)
