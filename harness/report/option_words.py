@@ -14,6 +14,7 @@ from sojourn.harness.options.model import OPTIONS
 _NAMES = {option.field: option.name for option in OPTIONS} | {
     "rate_steps": "steps of the rate",
     "rate_up_steps": "steps of the rate-up",
+    "call_speech": "speech in place of tones",
 }
 #: Units of a number, by the end of its field's name: name and size, the largest first.
 _UNITS = {

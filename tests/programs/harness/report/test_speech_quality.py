@@ -45,18 +45,18 @@ def heard(loop: Samples, seconds: float = SECONDS) -> Samples:
 
 @pytest.fixture
 def run(tmp_path: Path, scores: Scores, loop: Samples) -> Path:
-    """12 s alone and 8 s with a contender, in which the client misses a segment."""
+    """13.5 s alone and 6.5 s with a contender, in which the client misses a segment."""
     (far := (run := tmp_path / "run") / "far").mkdir(parents=True)
-    parts = (("alone-1", 0.0, 12.0, None), ("cubic", 12.0, 20.0, "cubic"))
+    parts = (("alone-1", 0.0, 13.5, None), ("cubic", 13.5, 20.0, "cubic"))
     phases = [
         scores.phases[0].model_copy(update={"name": name, "start": at, "end": end, "contender": contender})
         for name, at, end, contender in parts
     ]
-    told = {"phases": phases, "baseline_windows": [(0.0, 12.0)], "harm": [], "freezes": [], "renditions": []}
+    told = {"phases": phases, "baseline_windows": [(0.0, 13.5)], "harm": [], "freezes": [], "renditions": []}
     (run / SCORES).write_text(scores.model_copy(update=told).model_dump_json())
-    (run / "lab.json").write_text(
-        json.dumps({"call": {"width": 640, "height": 360, "sound": True, "speech": digest_of(ensure_speech())}})
-    )
+    lab = {"rtt_ms": 20, "rate_down_bps": 10_000_000, "qdisc_down": "pfifo", "qdisc_up": "pfifo"}
+    call = {"width": 640, "height": 360, "sound": True, "speech": digest_of(ensure_speech())}
+    (run / "lab.json").write_text(json.dumps({**lab, "call": call}))
     times = [{"name": it.name, "contender": it.contender, "start": scores.t0 + it.start, "end": scores.t0 + it.end}
              for it in phases]  # fmt: skip
     (run / "timeline.json").write_text(json.dumps({"phases": times}))
@@ -70,7 +70,7 @@ def run(tmp_path: Path, scores: Scores, loop: Samples) -> Path:
         (folder / "player.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         sound = heard(loop)
         if folder is run:
-            sound[round(14.2 * code.RATE) : round(20.0 * code.RATE)] = 0
+            sound[round(14.2 * code.RATE) : round(21.0 * code.RATE)] = 0
         write_flac(sound, folder / "sound.flac")
     return sealed(run)
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_judged_is_told(run: Path, monkeypatch: pytest.MonkeyPatc
         ({"speech": None}, "nobody spoke"),
     ):
         kept = {name: value for name, value in (lab["call"] | wrong).items() if value}
-        (run / "lab.json").write_text(json.dumps({"call": kept}))
+        (run / "lab.json").write_text(json.dumps(lab | {"call": kept}))
         with pytest.raises(QualityError, match=why):
             speech_quality.measure(sealed(run), lambda share: None)
     (run / "far/sound.flac").write_bytes(b"")
@@ -163,6 +163,7 @@ def test_visqol_puts_what_is_worse_lower(spoken: Samples) -> None:
     same, quiet, late = judge(spoken, spoken), judge(spoken, spoken / 4), judge(spoken, np.roll(spoken, 1600))
     losses, noisy = [judge(spoken, lossy(share)) for share in (0.05, 0.3)], judge(spoken, spoken + noise)
     print(same, quiet, late, losses, noisy)
-    assert same > 4.7 and quiet == pytest.approx(same, abs=0.1) and late == pytest.approx(same, abs=0.2)
+    # Google gives 4.51 for a clean recording compared with itself.
+    assert same > 4.2 and quiet == pytest.approx(same, abs=0.1) and late == pytest.approx(same, abs=0.2)
     assert same > losses[0] + 0.2 > losses[1] + 0.4 and noisy < same - 1
     assert judge(spoken, spoken) == same
