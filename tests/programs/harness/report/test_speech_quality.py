@@ -86,7 +86,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     lengths: list[int] = []
 
     def mos(spoken: Samples, heard: Samples) -> float:
-        assert np.corrcoef(spoken, heard[: len(spoken)])[0, 1] > 0.99
+        assert np.corrcoef(spoken, heard[: len(spoken)])[0, 1] > 0.95  # it is placed to a sample
         lengths.append(len(heard))
         return 4.0
 
