@@ -9,7 +9,7 @@
   const LEAP_US = 1500; // a block this far from where its predecessors lead begins a new part; devices' timers jitter less
   const EXCERPT_S = 10; // between excerpts
   // Samples of an excerpt, and which of them it has: five tones and more, which are far below the Nyquist frequency of
-  // every fourth sample; of speech, 2 s, longer than any of its pauses.
+  // every fourth sample; of speech, 2 s and more, longer than any of its pauses.
   const isSpeech = new URLSearchParams(location.search).get('sound') === 'speech';
   const [EXCERPT, THINNED] = isSpeech ? [96000, 16] : [5760, 4];
   const [SPURT_MS, PAUSE_MS] = [1000, 600];

@@ -92,11 +92,16 @@ def tapped(lines: Sequence[Mapping[str, Any]], file: Path) -> Sound | None:
     )
 
 
-def excerpts(lines: Iterable[Mapping[str, Any]]) -> list[tuple[float, heard.Samples]]:
-    """Return the time (Unix s) of every excerpt of a speaker's microphone, and its samples, thinned as they are.
+class Excerpt(NamedTuple):
+    """What a microphone heard: when (Unix s), samples per second of its track, and samples, thinned as they are."""
 
-    `lines` are those of the speaker's player.jsonl.
-    """
+    t: float
+    rate: float
+    samples: heard.Samples
+
+
+def excerpts(lines: Iterable[Mapping[str, Any]]) -> list[Excerpt]:
+    """Return the excerpts of a speaker's microphone; `lines` are those of its player.jsonl."""
     mouth = _Track.of("spoken", lines)
     return mouth.excerpts() if mouth else []
 
@@ -169,10 +174,10 @@ class _Track:
         """Return the samples without a leap in their times between them, of `count` samples."""
         return [slice(first, end) for first, end in pairwise([*self._firsts.tolist(), count])]
 
-    def excerpts(self) -> list[tuple[float, heard.Samples]]:
-        """Return the time (Unix s) of every excerpt, and its samples between -1 and 1, thinned as they are."""
+    def excerpts(self) -> list[Excerpt]:
+        """Return the excerpts, with samples between -1 and 1."""
         return [
-            (float(self.times(np.array([index]))[0]), np.array(thinned, np.float32) / np.float32(32768))
+            Excerpt(float(self.times(np.array([index]))[0]), self._rate, np.array(thinned, np.float32) / 32768)
             for index, thinned in self._excerpts
         ]
 

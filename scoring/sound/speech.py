@@ -8,6 +8,7 @@ conceals losses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -38,8 +39,6 @@ _AUDIBLE = 0.3
 _APART_S = 1.5
 #: The correlation with which an excerpt of the microphone has a place, which is exact.
 _PLACED = 0.95
-#: How far from its expected place an excerpt is sought first, samples of `code.RATE`.
-_NEAR = 480
 
 
 class Spoken(NamedTuple):
@@ -70,12 +69,10 @@ def anchors(lines: Sequence[Mapping[str, Any]], loop: Samples) -> list[tuple[flo
 
     `lines` are those of the speaker's player.jsonl, `loop` has the samples of the loop at `code.RATE`.
     """
-    known: list[tuple[float, float]] = []
-    for t, excerpt in excerpts(lines):
-        near = round((t - known[-1][1]) * code.RATE) % len(loop) if known else None
-        if (place := _place(excerpt, loop, near)) is not None:
-            known.append((t, t - place / code.RATE))
-    return known
+    found = excerpts(lines)
+    spoken = {rate: _at_rate(loop, rate) for rate in {it.rate for it in found}}
+    places = [(it, _place(it.samples, spoken[it.rate])) for it in found]
+    return [(it.t, it.t - place / it.rate) for it, place in places if place is not None]
 
 
 def spoken(begun: Sequence[tuple[float, float]], loop: Samples, start: float, end: float) -> Iterator[Spoken]:
@@ -136,32 +133,23 @@ def correlation(part: Samples, whole: Samples) -> NDArray[np.float64]:
 _QUIET = 0.0005
 
 
-def _place(excerpt: Samples, loop: Samples, near: int | None) -> int | None:
-    """Return the place of a thinned excerpt in the loop, in samples: that close to `near` if it is there, or any."""
+def _place(excerpt: Samples, loop: Samples) -> int | None:
+    """Return the place of a thinned excerpt in the loop, in samples, both of one rate; None if it has none."""
     if _rms(excerpt) < _QUIET:
         return None
-    length = len(excerpt) * EXCERPT_THINNED
-    twice = np.concatenate([loop, loop[:length]])
-    starts = [np.arange(len(loop))]
-    if near is not None:
-        starts = [np.arange(near - _NEAR, near + _NEAR) % len(loop), *starts]
-    for places in starts:
-        if len(places) < len(loop):
-            products = np.array([_likeness(excerpt, twice[at : at + length : EXCERPT_THINNED]) for at in places])
-            best = int(places[products.argmax()])
-        else:
-            by_phase = [correlation(excerpt, twice[phase::EXCERPT_THINNED]) for phase in range(EXCERPT_THINNED)]
-            phase = int(np.argmax([it.max() for it in by_phase]))
-            best = int(by_phase[phase].argmax()) * EXCERPT_THINNED + phase
-        if _likeness(excerpt, twice[best : best + length : EXCERPT_THINNED]) >= _PLACED:
-            return best % len(loop)
-    return None
+    endless = np.concatenate([loop, loop[: len(excerpt) * EXCERPT_THINNED]])
+    alike = [correlation(excerpt, endless[phase::EXCERPT_THINNED]) for phase in range(EXCERPT_THINNED)]
+    phase = int(np.argmax([it.max() for it in alike]))
+    best = int(alike[phase].argmax())
+    return (best * EXCERPT_THINNED + phase) % len(loop) if alike[phase][best] >= _PLACED else None
 
 
-def _likeness(one: Samples, other: Samples) -> float:
-    count = min(len(one), len(other))
-    norm = _rms(one[:count]) * _rms(other[:count]) * count
-    return float(one[:count] @ other[:count]) / norm if norm else 0.0
+def _at_rate(loop: Samples, rate: float) -> Samples:
+    """Return the loop with `rate` samples per second, as a microphone of that rate hears it."""
+    from scipy.signal import resample_poly
+
+    part = math.gcd(round(rate), code.RATE)
+    return np.asarray(resample_poly(loop, round(rate) // part, code.RATE // part), np.float32)
 
 
 def _audible(segment: Samples) -> tuple[int, int]:
