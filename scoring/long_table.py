@@ -49,6 +49,7 @@ SPEECH_METRICS = {
     "speech_unheard": Metric("segments of speech never heard", "less"),
     "mos_lqo_mean": Metric("MOS-LQO of the speech heard, mean", "more"),
     "mos_lqo_p5": Metric("MOS-LQO of the speech heard, P5", "more"),
+    "mos_lqo_spoken": Metric("MOS-LQO of the same speech by perfect sound, mean"),
 }
 """Those that `sojourn quality --speech` computes, of what the client heard (`sojourn.scoring.sound.judged_speech`)."""
 

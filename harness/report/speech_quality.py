@@ -52,6 +52,7 @@ def measure(run: Path, progress: Callable[[float], None]) -> pl.DataFrame:
     wide = speech.wideband(loop).reshape(speech.SEGMENTS, -1)
     lines = {end: records.read_lines(folder / PLAYER, records.PLAYER) for end, folder in folders.items()}
     ends = scores.t0 + scores.phases[-1].end
+    perfect: dict[int, float] = {}
     rows = []
     for number, (listener, speaker) in enumerate(((CLIENT, FAR), (FAR, CLIENT))):
         sound = tapped(lines[listener], folders[listener] / SOUND)
@@ -73,10 +74,14 @@ def measure(run: Path, progress: Callable[[float], None]) -> pl.DataFrame:
             at = round((segment.t - scores.t0) * speech.RATE)
             until = at + round((speech.SEGMENT_S + speech.LATEST_S) * speech.RATE)
             before = np.zeros(max(-at, 0), np.float32)  # of the first phase, when the first sound of a segment is in it
-            heard = speech.find(wide[segment.number], np.concatenate([before, ear[max(at, 0) : until]]))
-            mos = judge(wide[segment.number], heard.samples) if heard else None
+            said = wide[segment.number]
+            if segment.number not in perfect:
+                perfect[segment.number] = judge(said, said)
+            heard = speech.find(said, np.concatenate([before, ear[max(at, 0) : until]]))
+            mos = judge(said, heard.samples) if heard else None
             delay = round(1e3 * heard.delay, 3) if heard else None
-            rows.append((round(start, 3), round(end - start, 3), phase, listener, segment.number, delay, mos))
+            row = (round(start, 3), round(end - start, 3), phase, listener, segment.number, delay, mos)
+            rows.append((*row, perfect[segment.number]))
     progress(1.0)
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 

@@ -28,6 +28,7 @@ COLUMNS = Columns({
     "segment": TableColumn(pl.Int64, "its number in the loop of the speech, from 0"),
     "delay_ms": TableColumn(pl.Float64, "from the microphone to the listener's ear, median; null: never heard"),
     "mos_lqo": TableColumn(pl.Float64, "MOS-LQO of ViSQOL's speech mode, 1 to 5; null: never heard"),
+    "spoken": TableColumn(pl.Float64, "MOS-LQO of the segment compared with itself: that of perfect sound"),
 })  # fmt: skip
 #: Bytes of the file: a week of a call has less than that.
 _LARGEST = 64 << 20
@@ -37,7 +38,8 @@ _LARGEST = 64 << 20
 class PhaseSpeech:
     """What one end heard of the segments spoken in a phase; None without any that was heard.
 
-    `speech_unheard` of the `speech_segments` were never heard. MOS-LQO has mean, 5th percentile and least value.
+    `speech_unheard` of the `speech_segments` were never heard. MOS-LQO has mean, 5th percentile and least value, and
+    `mos_lqo_spoken` is the mean that the same segments have by perfect sound.
     """
 
     phase: str
@@ -48,6 +50,7 @@ class PhaseSpeech:
     mos_lqo_mean: float | None
     mos_lqo_p5: float | None
     mos_lqo_least: float | None
+    mos_lqo_spoken: float | None
     delay_ms: float | None
 
 
@@ -69,6 +72,7 @@ def read_judged_speech(run: Path) -> pl.DataFrame | None:
         pl.col("delay_ms").is_null() | pl.col("delay_ms").is_between(0, 60_000),
         pl.col("mos_lqo").is_null() | pl.col("mos_lqo").is_between(1, 5),
         pl.col("mos_lqo").is_null() == pl.col("delay_ms").is_null(),
+        pl.col("spoken").is_between(1, 5),
     )
     if not judged.select(sane.fill_null(False).all()).item():
         raise RecordError(f"{SPEECH}: has a value that is no quality")
@@ -106,5 +110,6 @@ def _of(name: str, contender: str | None, listener: str, judged: pl.DataFrame) -
         mos_lqo_mean=float(known.mean()) if known.size else None,
         mos_lqo_p5=nearest_rank(known, 5) if known.size else None,
         mos_lqo_least=float(known.min()) if known.size else None,
+        mos_lqo_spoken=mine.drop_nulls("mos_lqo")["spoken"].mean(),  # type: ignore[arg-type]
         delay_ms=mine["delay_ms"].median(),  # type: ignore[arg-type]
     )  # fmt: skip

@@ -37,7 +37,7 @@ def test_a_table_has_its_columns_and_rows(run: Path, name: str) -> None:
         for event, detail in (("decision", decision), ("load", {**load, **times})):
             log.write(json.dumps({"t": 1.8e9, "event": event, "detail": detail}) + "\n")
     (run / QUALITY).write_text("t,phase,height,frame,ssim,vmaf\n0.5,solo-1,720,15,0.97,\n")
-    (run / SPEECH).write_text(f"{','.join(SPEECH_COLUMNS)}\n0.5,4.5,solo-1,client,3,61.5,4.25\n")
+    (run / SPEECH).write_text(f"{','.join(SPEECH_COLUMNS)}\n0.5,4.5,solo-1,client,3,61.5,4.25,4.5\n")
     (run / "game-client.jsonl").write_text('{"sent": 0, "t_ns": 1800000000000000000, "bytes": 40}\n')
     (run / "game-server.jsonl").write_text("")
     table = TABLES[name].of(run)

@@ -102,7 +102,7 @@ def test_every_segment_is_judged_where_it_was_heard(run: Path, judge: list[int])
     assert far["t"].to_list() == pytest.approx([3.06, 8.82, 14.58], abs=0.02)
     assert far["delay_ms"].to_list() == pytest.approx([1e3 * DELAY_S] * 3, abs=0.1)
     assert client["mos_lqo"].to_list() == [4.0, 4.0, None] and client["delay_ms"].null_count() == 1
-    assert judge == [speech.SEGMENT // 3] * 5
+    assert judge == [speech.SEGMENT // 3] * 8, "those heard, and what was spoken once each"
 
 
 def test_stored_values_are_in_report_and_tables(run: Path, judge: list[int]) -> None:

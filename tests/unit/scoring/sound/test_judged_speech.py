@@ -20,13 +20,13 @@ __all__ = ["scores"]
 def judged_speech() -> pl.DataFrame:
     """The client hears three segments alone, and one of two with Prague; the other end hears all, and one alone."""
     rows = [
-        (0.5, 4.5, "solo-1", "client", 0, 65.0, 4.5),
-        (6.3, 4.5, "solo-1", "client", 1, 66.0, 4.4),
-        (12.0, 4.5, "solo-1", "client", 2, 67.0, 4.6),
-        (21.0, 4.5, "prague", "client", 3, 400.0, 2.5),
-        (27.0, 4.5, "prague", "client", 4, None, None),
-        (0.5, 4.5, "solo-1", "far", 0, 65.0, 4.5),
-        (21.0, 4.5, "prague", "far", 3, 65.0, 4.5),
+        (0.5, 4.5, "solo-1", "client", 0, 65.0, 4.5, 4.5),
+        (6.3, 4.5, "solo-1", "client", 1, 66.0, 4.4, 4.5),
+        (12.0, 4.5, "solo-1", "client", 2, 67.0, 4.6, 4.5),
+        (21.0, 4.5, "prague", "client", 3, 400.0, 2.5, 4.5),
+        (27.0, 4.5, "prague", "client", 4, None, None, 4.5),
+        (0.5, 4.5, "solo-1", "far", 0, 65.0, 4.5, 4.5),
+        (21.0, 4.5, "prague", "far", 3, 65.0, 4.5, 4.5),
     ]
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
@@ -37,6 +37,7 @@ def test_its_figures_are_by_phase_and_listener(scores: Scores) -> None:
     client = rows["client", "alone"]
     assert (client.speech_segments, client.speech_unheard, client.contender) == (3, 0, None)
     assert (client.mos_lqo_mean, client.mos_lqo_p5, client.mos_lqo_least) == (pytest.approx(4.5), 4.4, 4.4)
+    assert client.mos_lqo_spoken == 4.5
     prague = rows["client", "prague"]
     assert (prague.speech_segments, prague.speech_unheard, prague.mos_lqo_mean) == (2, 1, 2.5)
     assert (prague.contender, prague.delay_ms) == ("prague", 400.0)
@@ -59,8 +60,14 @@ def test_the_file_is_read_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *("1.0,4.5,solo-1,client,0,60,5.5", "1.0,4.5,solo-1,client,0,,4.5", "1.0,4.5,solo-1,client,0,60,"),
-        *("NaN,4.5,solo-1,client,0,60,4.5", "1.0,4.5,solo-1,nobody,0,60,4.5", "1.0,x,solo-1,client,0,60,4.5", "1"),
+        *("1.0,4.5,solo-1,client,0,60,5.5,4.5", "1.0,4.5,solo-1,client,0,,4.5,4.5", "1.0,4.5,solo-1,client,0,60,,4.5"),
+        *(
+            "NaN,4.5,solo-1,client,0,60,4.5,4.5",
+            "1.0,4.5,solo-1,nobody,0,60,4.5,4.5",
+            "1.0,x,solo-1,client,0,60,4.5,4.5",
+            "1.0,4.5,solo-1,client,0,60,4.5,",
+            "1",
+        ),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, line: str) -> None:
