@@ -20,6 +20,7 @@ from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from sojourn.apps.standins.call.voice import ensure_voice
 from sojourn.apps.standins.origin import ensure_certificate
 from sojourn.apps.two_party import POLL_S, TwoParty
+from sojourn.captures.player import SPEECH_SCRIPT
 from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.process import Process
 from sojourn.hardware.machine.scratch import scratch_folder
@@ -86,7 +87,10 @@ class BrowserCall(TwoParty):
         each page reports when the other end's frames reach it. For `of_ends` see TwoParty.
         """
         super().__init__(**of_ends)
-        self.cc, self.ecn, self.sound, self.speech, self.pictures = cc, ecn, sound, sound and speech, pictures
+        self.cc, self.ecn, self.sound, self.pictures = cc, ecn, sound, pictures
+        self.speech = sound and speech
+        if self.speech:
+            self.scripts = (SPEECH_SCRIPT,)
         if cc == "scream":
             self.arguments = scream_flags(trial)
         self._formats: Sequence[Format] = (FULL, LIGHT)
@@ -131,7 +135,7 @@ class BrowserCall(TwoParty):
             self._hang_up()
             self._format = chosen
             wanted = {"width": camera.width, "height": camera.height, "bitrate": chosen.bitrate_bps}
-            query = urlencode(wanted | ({"sound": "speech" if self.speech else 1} if self.sound else {}))
+            query = urlencode(wanted | ({"sound": 1} if self.sound else {}))
             url = f"https://{HOST}:{stage.port}/?{query}"
             self._dial(stage, camera, url, hosts={HOST: stage.address}, spki=certificate.spki)
             if len(self._formats) == 1 or chosen is self._formats[-1] or self._holds(stage):

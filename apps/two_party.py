@@ -80,6 +80,8 @@ class TwoParty(Service):
     far_size: ClassVar[tuple[int, int]] = (1280, 720)
     #: Further arguments of both browsers.
     arguments: tuple[str, ...] = ()
+    #: Scripts that are injected last into both pages.
+    scripts: tuple[Path, ...] = ()
     #: Whether each page reports when the other end's frames reach it.
     pictures = False
     credentials: Credentials | None = None
@@ -183,7 +185,7 @@ class TwoParty(Service):
             *seat.arguments,
         ]
         before = [PICTURES_SCRIPT] if self.pictures else []
-        scripts = [SCRIPT, *before, CALL_SCRIPT, *([SOUND_SCRIPT] if self._voice else [])]
+        scripts = [SCRIPT, *before, CALL_SCRIPT, *([SOUND_SCRIPT] if self._voice else []), *self.scripts]
         chromium = self._driver(
             seat.place, seat.display, arguments, scripts=scripts, program=self.browser, profile=self.profile
         )

@@ -19,6 +19,8 @@ SCRIPT = Path(__file__).with_name("player.js")
 CALL_SCRIPT = Path(__file__).with_name("call.js")
 #: Injected after SCRIPT into the page of a call with sound.
 SOUND_SCRIPT = Path(__file__).with_name("sound.js")
+#: Injected after SOUND_SCRIPT into the page of a call whose ends speak sentences.
+SPEECH_SCRIPT = Path(__file__).with_name("speech.js")
 #: Injected between SCRIPT and CALL_SCRIPT into the page of a call whose screens are not recorded.
 PICTURES_SCRIPT = Path(__file__).with_name("pictures.js")
 #: Injected after SCRIPT into the page of a stand-in video.

@@ -8,11 +8,9 @@
   if (!player || player.hear) return;
   const LEAP_US = 1500; // a block this far from where its predecessors lead begins a new part; devices' timers jitter less
   const EXCERPT_S = 10; // between excerpts
-  // Samples of an excerpt, and which of them it has: five tones and more, which are far below the Nyquist frequency of
-  // every fourth sample; of speech, 2 s and more, longer than any of its pauses.
-  const isSpeech = new URLSearchParams(location.search).get('sound') === 'speech';
-  const [EXCERPT, THINNED] = isSpeech ? [96000, 16] : [5760, 4];
+  const EXCERPT = 5760; // samples: five of the speaker's tones and more
   const [SPURT_MS, PAUSE_MS] = [1000, 600];
+  const THINNED = 4; // an excerpt has every fourth sample: the tones are far below its Nyquist frequency
 
   const now = () => performance.timeOrigin + performance.now(); // ms
   const tap = (track) => new MediaStreamTrackProcessor({ track, maxBufferSize: 100 }).readable.getReader();
@@ -57,14 +55,14 @@
   };
 
   // Returns the track to send of a microphone, and taps it as `speak` does. Speech has pauses, in which a receiver shortens
-  // its jitter buffer: it cannot do so within tones of 20 ms. So tones get pauses here. The tap has none.
+  // its jitter buffer: it cannot do so within tones of 20 ms. The tap has none.
   player.converse = (voice, failed) => {
     const mouth = voice.clone();
     const turn = () => {
       player.keep({ t: Math.round(now() * 1e3) / 1e6, event: 'muted', detail: !mouth.enabled });
       setTimeout(() => { mouth.enabled = !mouth.enabled; turn(); }, mouth.enabled ? SPURT_MS : PAUSE_MS);
     };
-    if (!isSpeech) turn();
+    turn();
     speak(voice).catch((error) => failed(String(error)));
     return mouth;
   };

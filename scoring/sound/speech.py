@@ -27,7 +27,7 @@ SEGMENT_S = SEGMENT / code.RATE
 RATE = 16_000
 """Samples per second of wideband speech, at which it is found and judged."""
 EXCERPT_THINNED = 16
-"""An excerpt of the microphone has every 16th sample (captures/sound.js)."""
+"""An excerpt of the microphone has every 16th sample (captures/speech.js)."""
 LATEST_S = 10.0
 """The longest delay at which a segment is found."""
 _PART = round(0.48 * RATE)
