@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlencode
 
 from sojourn.apps.base import Mode, Stage
 from sojourn.apps.options import ServiceOptions
-from sojourn.apps.speech import digest_of, ensure_speech
 from sojourn.apps.standins.call.camera import FPS, FRAMES, ensure_camera
 from sojourn.apps.standins.call.voice import ensure_voice
 from sojourn.apps.standins.origin import ensure_certificate
@@ -118,7 +118,7 @@ class BrowserCall(TwoParty):
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
         ensure_certificate(HOST)
         self._cameras = [ensure_camera(f.width, f.height, progress) for f in self._formats]
-        self._voice = ensure_speech() if self.speech else ensure_voice() if self.sound else None
+        self._voice = _speech().ensure_speech() if self.speech else ensure_voice() if self.sound else None
 
     def call(self, stage: Stage) -> None:
         certificate = ensure_certificate(HOST)
@@ -210,9 +210,15 @@ class BrowserCall(TwoParty):
                 "client_port": self._ports[0], "server_port": self._ports[1], "self_test_fps": self._held_fps,
                 **({} if self.cc == "gcc" else {"cc": self.cc}),
                 **({"sound": True} if self.sound else {}),
-                **({"speech": digest_of(self._voice)} if self.speech and self._voice else {}),
+                **({"speech": _speech().digest_of(self._voice)} if self.speech and self._voice else {}),
             },
         }  # fmt: skip
+
+
+def _speech() -> ModuleType:
+    from sojourn.apps import speech  # with polars; tones do without it
+
+    return speech
 
 
 class Skype(BrowserCall):
