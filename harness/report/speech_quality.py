@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from sojourn.apps.speech import digest_of, ensure_speech, read_speech
+from sojourn.apps.standins.speech.espeak import digest_of, ensure_speech, read_speech
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.store.loaded import load_victim_run, valid
 from sojourn.harness.store.manifest import reseal

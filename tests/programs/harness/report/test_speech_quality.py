@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sojourn
-from sojourn.apps.speech import digest_of, ensure_speech, read_speech
+from sojourn.apps.standins.speech.espeak import digest_of, ensure_speech, read_speech
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.cli import app
 from sojourn.harness.report import speech_quality

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn.apps import speech as apps_speech
 from sojourn.apps.base import ServiceError
-from sojourn.apps.speech import UTTERANCES, VOICES, digest_of, ensure_speech, laid_out, read_speech
+from sojourn.apps.standins.speech import espeak
+from sojourn.apps.standins.speech.espeak import UTTERANCES, VOICES, digest_of, ensure_speech, laid_out, read_speech
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.programs import find
 from sojourn.scoring.sound import code, speech
@@ -59,7 +59,7 @@ def test_it_is_made_once_and_always_the_same(tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_espeak_the_option_and_the_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apps_speech, "find", lambda name: None)
+    monkeypatch.setattr(espeak, "find", lambda name: None)
     with refusal(ServiceError, "missing", "--call-sound=speech", "apt-get install espeak-ng"):
         ensure_speech()
 
@@ -67,6 +67,6 @@ def test_without_espeak_the_option_and_the_package_are_named(monkeypatch: pytest
 @NEEDS_ESPEAK
 def test_a_voice_that_it_has_not_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "root", lambda: tmp_path)
-    monkeypatch.setattr(apps_speech, "VOICES", ("nobody", *VOICES[1:]))
+    monkeypatch.setattr(espeak, "VOICES", ("nobody", *VOICES[1:]))
     with refusal(ServiceError, "failed", "espeak-ng fails"):
         ensure_speech()
