@@ -177,7 +177,9 @@ class _Track:
     def excerpts(self) -> list[Excerpt]:
         """Return the excerpts, with samples between -1 and 1."""
         return [
-            Excerpt(float(self.times(np.array([index]))[0]), self._rate, np.array(thinned, np.float32) / 32768)
+            Excerpt(
+                float(self.times(np.array([index]))[0]), self._rate, np.array(thinned, np.float32) / np.float32(32768)
+            )
             for index, thinned in self._excerpts
         ]
 
