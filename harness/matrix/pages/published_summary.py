@@ -157,13 +157,14 @@ def markdown(gathered: Mapping[str, Results]) -> str:
         rows.append([f"**{source}**", *[""] * (len(_HEADS) - 1)])
         for group in of_source:
             figures = _figures(group, finished := _results(group, gathered))
-            counted += [verdict(one.compared, group) for one in figures if group.counts(one.compared.metric)]
             by_formula = _by_formula(figures, finished.matrix.cells if finished else ())
-            agreeing += [
-                (bool(group.fitted), bool(other.pairs) and verdict(other, group) == "agrees")
+            judged = [
+                (verdict(one.compared, group), verdict(other, group))
                 for one, other in zip(figures, by_formula, strict=True)
-                if group.counts(other.metric) and verdict(one.compared, group) == "agrees"
+                if group.counts(other.metric)
             ]
+            counted += [word for word, _ in judged]
+            agreeing += [(bool(group.fitted), other == "agrees") for word, other in judged if word == "agrees"]
             rows.append([*_cells(group, finished, figures, by_formula)])
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
@@ -171,7 +172,7 @@ def markdown(gathered: Mapping[str, Results]) -> str:
         f"for a suspected cause, **{counts['unexplained']} are unexplained**, {counts['not run']} "
         f"{'has' if counts['not run'] == 1 else 'have'} not run. Of those that agree, {sum(it for it, _ in agreeing)} "
         f"were *fitted*, and in {sum(it for _, it in agreeing)} *a formula* without a simulation agrees, too: where "
-        f"rate and RTT decide most of a figure, agreement says little. "
+        "rate and RTT decide most of a figure, agreement says little. "
         f"{sum(not any(it) for it in agreeing)} are neither."
     )
     size = f"{exp(AGREEING_SIZE) - 1:.0%}"

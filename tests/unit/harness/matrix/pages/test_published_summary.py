@@ -110,7 +110,8 @@ def test_what_follows_from_another_figure_is_not_counted_and_a_choice_is_told(mo
     text = markdown(ran({"a-fq": 1.0, "b-fq": 1.1, "c-pie": 1.2}))
     fields = row(text, "chosen")
     assert fields[0] == "chosen; `m`<br>*fitted: a law*" and fields[2] == "agrees, fitted<br>(unexplained)"
-    assert "**1 agree**, 0 disagree" in text and "1 were *fitted*" in text and " 0 are neither.\n" in text
+    assert "Of 1 independent published figures **1 agree**, 0 disagree" in text
+    assert "1 were *fitted*" in text and " 0 are neither.\n" in text
 
 
 def test_every_remark_is_of_a_group_and_its_metrics() -> None:
