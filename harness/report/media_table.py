@@ -46,7 +46,7 @@ def media_table(runs: Sequence[LoadedRun]) -> str:
                 rows.setdefault(key, {}).setdefault(_sender(cell), []).append(phase)
     counts = [len(phases) for rows in found.values() for row in rows.values() for phases in row.values()]
     usual = max(set(counts), key=counts.count, default=0)
-    parts = [f"Every figure is {_of_draws(usual)}. {LEGEND}."]
+    parts = [f"Every figure is {_of_runs(usual)}. {LEGEND}."]
     for rate, rows in sorted(found.items()):
         texts = (
             [f"`{queue}`", who, *(_text(row.get(sender, ()), usual) for sender in SENDERS)]
@@ -56,8 +56,8 @@ def media_table(runs: Sequence[LoadedRun]) -> str:
     return "\n\n".join(parts)
 
 
-def _of_draws(count: int) -> str:
-    return "of one draw" if count == 1 else f"the mean of {count} draws"
+def _of_runs(count: int) -> str:
+    return "of one run" if count == 1 else f"the mean of {count} runs"
 
 
 def _sender(cell: Mapping[str, Any]) -> str:
@@ -76,5 +76,5 @@ def _text(phases: Sequence[_Phase], usual: int) -> str:
             mean = fmean(values)
             of = f" (of {len(values)})" if len(values) < len(phases) else ""
             texts.append(("∞" if isinf(mean) else form.format(mean * factor)) + of)
-    other = "" if len(phases) == usual else f" ({_of_draws(len(phases))})"
+    other = "" if len(phases) == usual else f" ({_of_runs(len(phases))})"
     return " · ".join(texts) + other

@@ -216,7 +216,9 @@ class Stamp:
         parts = " ".join(f"{part}={digest}" for part, digest in self.parts.items())
         file = os.path.relpath(table.runs_file, Path(table.page).parent)
         made = f"[{runs} run{'s' * (runs != 1)}]({file}); commit {self.commit}, {self.kernel}, scores {SCORER}"
-        return f"*{made}; `sojourn paper {table.name}` repeats it.*\n<!-- stamp of {table.name}: {parts} -->"
+        return (
+            f"*{made}; `sojourn paper {table.name}` repeats it at its commit.*\n<!-- stamp of {table.name}: {parts} -->"
+        )
 
 
 def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
@@ -400,7 +402,8 @@ def _share(pairs: Sequence[Sequence[float]]) -> str:
 
 def overview_table(groups: Sequence[Experiment]) -> str:
     """Return what each contender does to the victim in each queue as a Markdown table, the worst first."""
-    heads = ["queue", "with", "", "harm", "picture", "P99 of the round-trip times", "stalls"]
+    heads = ["queue", "contender", "severity", "harm (95 % interval)", "picture"]
+    heads += ["P99 of the round-trip times, ms", "stalls per run"]
     rows = []
     for row in overview(HarmField(groups), CHECKOUT):
         cells = (" ".join([it.text, *(f"({note})" for note in it.notes)]) for it in (row.harm, row.delay, row.stalls))

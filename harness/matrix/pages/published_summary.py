@@ -150,47 +150,49 @@ def markdown(gathered: Mapping[str, Results]) -> str:
     """Return the picture's link, a table with a row per group (each of its figures on a line), and how to read it."""
     lines = [f"![All published figures against Sojourn's]({PICTURE})", ""]
     counted: list[Verdict] = []
-    agreeing: list[Verdict] = []
-    rows, fitted = [], 0
+    #: Of each figure that counts and agrees: whether it was fitted, and whether a formula agrees, too.
+    agreeing: list[tuple[bool, bool]] = []
+    rows = []
     for source, of_source in groupby(groups(), lambda one: one.source):
         rows.append([f"**{source}**", *[""] * (len(_HEADS) - 1)])
         for group in of_source:
             figures = _figures(group, finished := _results(group, gathered))
-            words = [verdict(one.compared, group) for one in figures if group.counts(one.compared.metric)]
-            counted += words
             by_formula = _by_formula(figures, finished.matrix.cells if finished else ())
-            agreeing += [
-                verdict(other, group)
+            judged = [
+                (verdict(one.compared, group), verdict(other, group))
                 for one, other in zip(figures, by_formula, strict=True)
-                if other.pairs and group.counts(other.metric) and verdict(one.compared, group) == "agrees"
+                if group.counts(other.metric)
             ]
-            fitted += words.count("agrees") if group.fitted else 0
+            counted += [word for word, _ in judged]
+            agreeing += [(bool(group.fitted), other == "agrees") for word, other in judged if word == "agrees"]
             rows.append([*_cells(group, finished, figures, by_formula)])
     counts = {word: counted.count(word) for word in ("agrees", "disagrees", "unexplained", "not run")}
     lines.append(
-        f"Of {len(counted)} independent published figures **{counts['agrees']} agree** ({fitted} of them *fitted*), "
-        f"{counts['disagrees']} disagree for a stated cause, **{counts['unexplained']} are unexplained**, "
-        f"{counts['not run']} {'has' if counts['not run'] == 1 else 'have'} not run."
+        f"Of {len(counted)} independent published figures **{counts['agrees']} agree**, {counts['disagrees']} disagree "
+        f"for a suspected cause, **{counts['unexplained']} are unexplained**, {counts['not run']} "
+        f"{'has' if counts['not run'] == 1 else 'have'} not run. Of those that agree, {sum(it for it, _ in agreeing)} "
+        f"were *fitted*, and in {sum(it for _, it in agreeing)} *a formula* without a simulation agrees, too: where "
+        "rate and RTT decide most of a figure, agreement says little. "
+        f"{sum(not any(it) for it in agreeing)} are neither."
     )
-    lines.append(
-        f"Two formulas without a simulation predict {len(agreeing)} of those that agree, and agree in "
-        f"{agreeing.count('agrees')}: where rate and RTT decide most of a figure, agreement says little."
-    )
+    size = f"{exp(AGREEING_SIZE) - 1:.0%}"
     lines += [
         "",
         markdown_table(_HEADS, rows),
         "",
-        "*Sojourn is*: median over the cells of Sojourn/published. *half within factor*: half of the cells differ by "
-        "at most this factor, up or down; *90% within factor* likewise, and the last share is of the cells that differ "
-        f"by at most {exp(AGREEING_SIZE) - 1:.0%}: the median says nothing about the other half. A "
-        f"figure agrees if half of its cells are within {exp(AGREEING_SIZE) - 1:.0%} of the published one and the "
-        f"rank correlation is at least {AGREEING_RANK:g}. A correlation in brackets is not required, because all "
-        "published figures are that close to their own median. Differences, and figures of another path, are judged "
-        "by the rank correlation alone. *∞*: cells with an infinite value here; they agree in no figure. A verdict in "
-        "brackets is not counted: the figure follows from another one of the same cells, such as the second rate of "
-        "two flows that fill a link. *fitted*: a parameter of Sojourn was chosen on the same cells, so that agreement "
-        "confirms nothing. *a formula*: half of the cells are within this factor of an equal share of the rate in "
-        "payload, or of the path's RTT, 5 ms and four packets; in bold where Sojourn is not closer. "
+        "- *Sojourn is*: median over the cells of Sojourn/published.",
+        "- *half within factor*, *90% within factor*: that share of the cells differs by at most this factor, up or "
+        f"down; *within {size}*: the share of the cells that differ by at most that.",
+        f"- *agrees*: half of the cells are within {size}, and the rank correlation is at least {AGREEING_RANK:g}. A "
+        "correlation in brackets is not required, because all published figures are that close to their own median. "
+        "Differences, and figures of another path, are judged by the rank correlation alone.",
+        "- *∞*: cells with an infinite value here; they agree in no figure.",
+        "- *(verdict)*: not counted, because the figure follows from another one of the same cells, such as the second "
+        "rate of two flows that fill a link.",
+        "- *fitted*: a parameter of Sojourn was chosen on the same cells, so that agreement confirms nothing.",
+        "- *a formula*: half of the cells are within this factor of an equal share of the rate in payload, or of the "
+        "path's RTT, 5 ms and four packets; in bold where Sojourn is not closer.",
+        "",
         f"These thresholds were chosen after the first comparisons, and are frozen since {FROZEN}.",
     ]
     return "\n".join(lines) + "\n"

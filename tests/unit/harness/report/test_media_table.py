@@ -30,19 +30,19 @@ def test_a_row_has_a_queue_and_a_contender_a_column_a_sender() -> None:
         run(ALONE, prague(0.5, 5), prague(0.5, 5), call=None),
         run(ALONE, prague(0.3, "Infinity"), call={"cc": "scream", "ecn": "not-ect"}, mbps=20),
     ]
-    draws, _, five, _, _, _, *rows, _, twenty, _, _, _, alone, with_prague = media_table(runs).splitlines()
-    assert draws == f"Every figure is of one draw. {LEGEND}." and (five, twenty) == ("**5 Mbit/s**", "**20 Mbit/s**")
-    # By hand: the mean of two draws, and what the program's cell has of Prague, twice.
+    every, _, five, _, _, _, *rows, _, twenty, _, _, _, alone, with_prague = media_table(runs).splitlines()
+    assert every == f"Every figure is of one run. {LEGEND}." and (five, twenty) == ("**5 Mbit/s**", "**20 Mbit/s**")
+    # By hand: the mean of two runs, and what the program's cell has of Prague, twice.
     assert rows == [
-        "| `dualpi2` | alone | 2.50 · 2.0 ms · 100 % (the mean of 2 draws) | – | – | 2.50 · 2.0 ms · 100 % |",
-        "| `dualpi2` | prague | 1.50 · 15.0 ms · 60 % · 4.00 (the mean of 2 draws) | – | – "
-        "| 0.50 · 5.0 ms · 4.00 (the mean of 2 draws) |",
+        "| `dualpi2` | alone | 2.50 · 2.0 ms · 100 % (the mean of 2 runs) | – | – | 2.50 · 2.0 ms · 100 % |",
+        "| `dualpi2` | prague | 1.50 · 15.0 ms · 60 % · 4.00 (the mean of 2 runs) | – | – "
+        "| 0.50 · 5.0 ms · 4.00 (the mean of 2 runs) |",
     ]
     assert alone.endswith("| – | – | 2.50 · 2.0 ms · 100 % | – |")
     assert with_prague == "| `dualpi2` | prague | – | – | 0.30 · ∞ · 4.00 | – |"
 
 
-def test_the_usual_number_of_draws_is_told_once() -> None:
+def test_the_usual_number_of_runs_is_told_once() -> None:
     gcc = {"call": {"ecn": "ect1"}}
     text = media_table([run(ALONE, **gcc), run(ALONE, **gcc)])
-    assert text.startswith("Every figure is the mean of 2 draws.") and text.count("draws") == 1
+    assert text.startswith("Every figure is the mean of 2 runs.") and text.count(" runs") == 1

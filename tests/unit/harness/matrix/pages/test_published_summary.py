@@ -81,8 +81,10 @@ def test_a_group_tells_each_cell_once_over_all_its_tables(monkeypatch: pytest.Mo
     assert row(text, "G") == told
     assert row(text, "plots") == ["plots<br>*as plots*", "–", "no figures", *["–"] * 7]
     assert (
-        "Of 2 independent published figures **1 agree** (0 of them *fitted*), 0 disagree" in text
-        and "**1 are unexplained**, 0 have not run" in text
+        "Of 2 independent published figures **1 agree**, 0 disagree for a suspected cause, **1 are unexplained**, 0 "
+        "have not run. Of those that agree, 0 were *fitted*, and in 0 *a formula* without a simulation agrees"
+        in text
+        and text.count(" 1 are neither.\n") == 1
     )
 
 
@@ -100,7 +102,7 @@ def test_a_formula_has_an_equal_share_and_a_delay_by_hand_and_is_told_where_it_a
     asked(monkeypatch, ("G", "b-fq", RATE))
     text = markdown(ran({"b-fq": 1.05}))
     assert row(text, "G")[-1] == "**1.02**"
-    assert "Two formulas without a simulation predict 1 of those that agree, and agree in 1: where" in text
+    assert "0 were *fitted*, and in 1 *a formula* without" in text and " 0 are neither.\n" in text
 
 
 def test_what_follows_from_another_figure_is_not_counted_and_a_choice_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +110,8 @@ def test_what_follows_from_another_figure_is_not_counted_and_a_choice_is_told(mo
     text = markdown(ran({"a-fq": 1.0, "b-fq": 1.1, "c-pie": 1.2}))
     fields = row(text, "chosen")
     assert fields[0] == "chosen; `m`<br>*fitted: a law*" and fields[2] == "agrees, fitted<br>(unexplained)"
-    assert "Of 1 independent published figures **1 agree** (1 of them *fitted*), 0 disagree" in text
+    assert "Of 1 independent published figures **1 agree**, 0 disagree" in text
+    assert "1 were *fitted*" in text and " 0 are neither.\n" in text
 
 
 def test_every_remark_is_of_a_group_and_its_metrics() -> None:
