@@ -37,6 +37,7 @@ from sojourn.harness.report.experiments import Experiment, experiments, find_run
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, HeatTable, heat_maps
+from sojourn.harness.report.live_table import live_table
 from sojourn.harness.report.markdown import markdown_table, with_marks, write_between
 from sojourn.harness.report.media_table import media_table
 from sojourn.harness.report.overview import overview
@@ -55,7 +56,9 @@ FILE = "docs/paper.toml"
 """The list of the tables, in a checkout."""
 RUNS = "docs/runs"
 """The folder of a checkout with a file per table: its runs' figures, and digests of their scores."""
-Form = Literal["harm", "map", "overview", "published", "picture", "film", "rigs", "shares", "media", "calls", "dips"]
+Form = Literal[
+    "harm", "map", "overview", "published", "picture", "film", "rigs", "shares", "media", "calls", "dips", "live"
+]
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
@@ -94,6 +97,7 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "overview": (*_RUN, "statistics"),
     "calls": (*_RUN, "statistics"),
     "dips": _RUN,
+    "live": _RUN,
     "picture": (*_RUN, "drawing"),
     "film": (*_RUN, "drawing", "film"),
     "media": ("kernel", "path", "call", "senders", "cells", "media"),
@@ -103,7 +107,7 @@ DECIDING: Mapping[Form, Sequence[str]] = {
 #: Tables whose commands run matrices, each in a folder of its own.
 _OF_MATRICES = frozenset({"published", "rigs", "shares", "media"})
 #: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
-_RESUMING = frozenset({*_OF_MATRICES, "map", "overview", "calls", "dips"})
+_RESUMING = frozenset({*_OF_MATRICES, "map", "overview", "calls", "dips", "live"})
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
 #: What a cell's flow has in the file of RUNS.
@@ -408,7 +412,7 @@ def overview_table(groups: Sequence[Experiment]) -> str:
     for row in overview(HarmField(groups), CHECKOUT):
         cells = (" ".join([it.text, *(f"({note})" for note in it.notes)]) for it in (row.harm, row.delay, row.stalls))
         harm, delay, stalls = cells
-        rows.append([f"`{row.queue}`", row.contender, row.badge.text, harm, row.seen, delay, stalls])
+        rows.append([f"`{row.queue}`", row.contender, row.badge.word, harm, row.seen, delay, stalls])
     return markdown_table(heads, rows)
 
 
@@ -547,6 +551,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "media": lambda: media_table(runs),
         "calls": lambda: call_table(groups),
         "dips": lambda: dip_table(groups),
+        "live": lambda: live_table(groups),
         "rigs": lambda: rigs_table(runs),
         "shares": lambda: shares_table(runs),
     }

@@ -27,8 +27,10 @@ _FRAMES, _EAR = ("frames_in_time", "% of frames in time"), ("ear_in_time", "% of
 
 @gate_of_runs("first-solo-phase", "solo-baseline")
 def baselines(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the first solo phase, and the baseline windows."""
+    """Judge first solo phase and baseline windows; a video in changing rates alone is compared with nothing."""
     setting, limits = run.setting, run.limits
+    if setting.kind == "video" and setting.rates and not any(phase.contender for phase in setting.phases):
+        return
     if setting.call:
         limits = limits.model_copy(update={"baseline_fps_share": limits.call_fps_share})
     in_time = [_FRAMES] * bool(setting.call and not setting.live) + [_EAR] * (setting.sound and not setting.speech)

@@ -76,6 +76,18 @@ def test_a_known_run(run: Path) -> None:
     assert [c.name for c in scores.ccdf] == ["solo", "prague", "solo", "unshaped"]
 
 
+@pytest.mark.parametrize("changing", [False, True])
+def test_a_video_that_is_alone_in_changing_rates_is_compared_with_nothing(run: Path, changing: bool) -> None:
+    timeline = json.loads((run / "timeline.json").read_text())
+    _, second = timeline["phases"]
+    second |= {"name": "solo-2", "contender": None}
+    step = {"t": second["start"], "direction": "down", "rate_bps": 3_200_000}
+    (run / "timeline.json").write_text(json.dumps(timeline | {"rates": [step] * changing}))
+    judged = {gate.code for gate in score_run(run).validity.gates} & set(BASELINE)
+    assert judged == (set() if changing else set(BASELINE))
+    assert ("solo-baseline" in failed(score_run(run))) is not changing
+
+
 def test_the_same_files_give_the_same_bytes_and_a_schema_that_reads_back(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

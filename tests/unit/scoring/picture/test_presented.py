@@ -95,3 +95,14 @@ def test_a_frame_that_the_log_misses_fails_its_gate() -> None:
     backwards = [it | {"detail": (*it["detail"][:2], 61 - it["detail"][2])} if it.get("event") else it for it in log()]
     assert not judged(backwards)[0]
     assert not judged([])[0] and not every_frame_logged(None, sampled, positions).ok
+
+
+def test_a_player_that_changes_its_speed_may_miss_few_frames_and_jumps_to_the_live_edge() -> None:
+    logged = presented([it for it in log() if it["t"] != _TIMES[5]], FPS)
+    before = [5.0, 5.1, 5.2, 5.3]  # and no frame; then it jumps
+    assert not every_frame_logged(logged, before, [0, 0, 10, 10], 0.01).ok
+    assert every_frame_logged(logged, before, [0, 0, 10, 10], 0.05).measured == "1 missing"
+    allowed = every_frame_logged(logged, before, [0, 0, 10, 10], 0.05)
+    assert allowed.ok and allowed.limit == "at most 2 missing"
+    # It plays without a frame in the log.
+    assert every_frame_logged(logged, before, [0, 0, 0.2, 0.4], 0.01).measured == "3 missing"
