@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BBR of the kernel (version 1), of quinn (version 1) and of noq (version 3), alone and against a TCP flow.
+"""BBR of the kernel (version 1), of quinn (1), of quiche (2) and of noq (3), alone and against a TCP flow.
 
 The buffers of pfifo are 1 and 8 bandwidth-delay products. Prague needs ECN, which pfifo does not have.
 """
@@ -14,7 +14,7 @@ from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Column, Expectation, Matrix
 from sojourn.traffic.program import PROGRAMS
 
-SENDERS = ("bbr", "quic-bbr", "quic-bbr3")
+SENDERS = ("bbr", "quic-bbr", "quic-bbr2", "quic-bbr3")
 RIVALS: dict[str, tuple[str, ...]] = {"alone": (), "vs-cubic": ("cubic-noecn",), "vs-prague": ("prague",)}
 RATES = (10, 50)
 RTT = 20
@@ -42,7 +42,7 @@ def cell(sender: str, rival: str, mbps: int, queue: str) -> Cell:
 
 MATRIX = Matrix(
     name="quic-bbr",
-    title="BBR of the kernel, of quinn and of noq, alone and against CUBIC and Prague",
+    title="BBR of the kernel, of quinn, of quiche and of noq, alone and against CUBIC and Prague",
     source="ours; draft-ietf-ccwg-bbr-06 for the loss that BBRv3 allows",
     cells=tuple(cell(*point) for point in product(SENDERS, RIVALS, RATES, QUEUES)),
     repeat=1,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 
 from sojourn.hardware.machine import cache
@@ -48,10 +49,11 @@ class Program:
         return self.receiver.format(**words), self.sender.format(**words)
 
 
-def _rust_program(name: str, source: str, words: str, receiving: str = "") -> Program:
+def _rust_program(name: str, words: tuple[str, str, str]) -> Program:
+    source, sending, receiving = words
     receiver = f"{{program}} receive {{address}} {{port}} {receiving}".rstrip()
-    sender = f"{{program}} send {{address}} {{port}} {{from_port}} {words}"
-    return Program(name, receiver, sender, lambda: rust.ensure(source), rust.missing_tools)
+    sender = f"{{program}} send {{address}} {{port}} {{from_port}} {sending}"
+    return Program(name, receiver, sender, lambda: rust.ensure(source), lambda: rust.missing_tools(source))
 
 
 # The maximum that a WebRTC call in Chromium sends at 640x480, the default camera size.
@@ -62,27 +64,34 @@ _SCREAM_KBPS = 20_000
 _SCREAM2_KBPS = 200_000
 # Of a 720p call (`sojourn.apps.call.FULL`).
 _CALL_KBPS = 2500
-_OURS = {
-    program.name: program
-    for program in (
-        *(_rust_program(f"quic-{control}", "quic", control) for control in ("cubic", "bbr", "newreno")),
-        _rust_program("quic-bbr3", "quic-noq", "bbr3"),
-        _rust_program("quic-ledbatpp", "quic-noq", "ledbatpp"),
-        _rust_program("quic-prague", "quic-noq", "prague", "prague"),
-        _rust_program("webrtc", "webrtc", str(_WEBRTC_KBPS)),
-        _rust_program("scream", "scream", str(_SCREAM_KBPS)),
-        _rust_program("scream2", "scream2", str(_SCREAM2_KBPS)),
-        _rust_program("scream2-call", "scream2", str(_CALL_KBPS)),
-        Program(
-            "udp-prague",
-            "{program} -s -u -p {port}",
-            iperf2.sender("{program}", "{address}", "{port}", "{from_port}"),
-            iperf2.ensure,
-            iperf2.missing_tools,
-        ),
-    )
+_RUST: Mapping[str, tuple[str, str, str]] = {
+    "quic-cubic": ("quic", "cubic", ""),
+    "quic-bbr": ("quic", "bbr", ""),
+    "quic-newreno": ("quic", "newreno", ""),
+    "quic-bbr2": ("quic-quiche", "bbr2_gcongestion", ""),
+    "quic-bbr3": ("quic-noq", "bbr3", ""),
+    "quic-ledbatpp": ("quic-noq", "ledbatpp", ""),
+    "quic-prague": ("quic-noq", "prague", "prague"),
+    "webrtc": ("webrtc", str(_WEBRTC_KBPS), ""),
+    "scream": ("scream", str(_SCREAM_KBPS), ""),
+    "scream2": ("scream2", str(_SCREAM2_KBPS), ""),
+    "scream2-call": ("scream2", str(_CALL_KBPS), ""),
 }
+"""Contender: program of `sojourn.traffic.rust`, further words of its sender and of its receiver."""
+_UDP_PRAGUE = Program(
+    "udp-prague",
+    "{program} -s -u -p {port}",
+    iperf2.sender("{program}", "{address}", "{port}", "{from_port}"),
+    iperf2.ensure,
+    iperf2.missing_tools,
+)
+_OURS = {program.name: program for program in (*starmap(_rust_program, _RUST.items()), _UDP_PRAGUE)}
 _THEIRS = {program.name: program for program in offered("sojourn.programs", Program)}
 PROGRAMS: Mapping[str, Program] = merge_with_builtin(_OURS, _THEIRS, "sojourn.programs")
 FOREIGN: Mapping[str, Program] = {name: program for name, program in PROGRAMS.items() if name not in _OURS}
 """Programs of other packages, whose sources are not Sojourn's."""
+
+
+def rust_package(name: str) -> str | None:
+    """Return the package of `sojourn.traffic.rust` that has a contender's program; None for any other contender."""
+    return rust.package_of(_RUST[name][0]) if name in _RUST else None

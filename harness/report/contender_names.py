@@ -7,7 +7,7 @@ import re
 
 #: By the name of an option or a cell; unknown ones are shown as they are.
 _NAMES = {
-    "bbr": "BBR", "bbr3": "BBRv3", "bic": "BIC", "cdg": "CDG", "cubic": "CUBIC", "dctcp": "DCTCP",
+    "bbr": "BBR", "bbr2": "BBRv2", "bbr3": "BBRv3", "bic": "BIC", "cdg": "CDG", "cubic": "CUBIC", "dctcp": "DCTCP",
     "highspeed": "HighSpeed", "htcp": "H-TCP", "hybla": "Hybla", "illinois": "Illinois", "ledbat": "LEDBAT",
     "lp": "TCP-LP", "newreno": "NewReno", "nv": "TCP-NV", "prague": "Prague", "reno": "Reno",
     "scalable": "Scalable TCP",

@@ -50,6 +50,7 @@ from sojourn.scoring.schema.scores import SCORER, SCORES
 from sojourn.scoring.statistics.intervals import Estimate, estimate
 from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
 from sojourn.traffic.contender import OURS
+from sojourn.traffic.program import rust_package
 from sojourn.traffic.user_program import OPTION
 
 FILE = "docs/paper.toml"
@@ -278,11 +279,19 @@ def _named_files(table: PaperTable, checkout: Path) -> list[tuple[str, bytes]]:
     values = [word.partition("=")[::2] for word in table.words]
     scenarios = [(value, scenario_file(value, checkout)) for option, value in values if option == "--scenario"]
     folders = [value for option, value in values if option == "--kernel-source"]
-    if any(OPTION in word or word.startswith("--origin-protocol") for word in table.words):
-        folders.append("traffic/rust")
-    files = sorted({file for folder in folders for file in (checkout / folder).rglob("*") if _decides(file)})
-    named = [*scenarios, *((str(file.relative_to(checkout)), file) for file in files)]
+    files = {file for folder in folders for file in (checkout / folder).rglob("*")}
+    for package in _rust_packages(table):
+        files |= {*(checkout / "traffic/rust").glob("*.rs"), *(checkout / "traffic/rust" / package).glob("*.*")}
+    ordered = sorted(filter(_decides, files))
+    named = [*scenarios, *((str(file.relative_to(checkout)), file) for file in ordered)]
     return [(name, file.read_bytes()) for name, file in named]
+
+
+def _rust_packages(table: PaperTable) -> set[str]:
+    """Return the packages of `sojourn.traffic.rust` whose programs a table's commands run."""
+    named = (name for word in table.words for name in re.findall(rf"{OPTION}([\w-]+)", word))
+    packages = {package for name in named if (package := rust_package(name)) is not None}
+    return packages | {"origin"} if any(word.startswith("--origin-protocol") for word in table.words) else packages
 
 
 def _decides(file: Path) -> bool:

@@ -444,7 +444,7 @@ def test_single_packets_tell_what_the_receiver_got_and_what_the_queue_dropped(tm
     assert early["delay_us"].max() / 1e3 == pytest.approx(RTT / 2e3 + queue_ms, abs=0.3)
 
 
-@pytest.mark.parametrize("contender", ["quic-cubic", "quic-bbr3", "quic-prague", "udp-prague"])
+@pytest.mark.parametrize("contender", ["quic-cubic", "quic-bbr2", "quic-bbr3", "quic-prague", "udp-prague"])
 def test_a_program_is_a_contender_and_repeats_with_its_seed(contender: str, tmp_path: Path) -> None:
     needs(contender)
     flow = Flow(contender=contender, rtt_us=RTT, stop_s=4)

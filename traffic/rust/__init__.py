@@ -2,9 +2,10 @@
 """Sojourn's Rust programs, based on libraries if possible: contenders, and an origin. Compiled by cargo, cached.
 
 `quic`: a bulk flow on quinn (https://github.com/quinn-rs/quinn); `quic-noq`: the same on noq
-(https://github.com/n0-computer/noq), with Sojourn's Prague and LEDBAT++; `webrtc`: a video on str0m
-(https://github.com/algesten/str0m); `scream`: a video by RFC 8298; `scream2`: an L4S video by SCReAM v2; `origin`: an
-HTTP/3 server of the stand-ins' files on noq and h3 (https://github.com/hyperium/h3).
+(https://github.com/n0-computer/noq), with Sojourn's Prague and LEDBAT++; `quic-quiche`: the same on quiche
+(https://github.com/cloudflare/quiche); `webrtc`: a video on str0m (https://github.com/algesten/str0m); `scream`: a
+video by RFC 8298; `scream2`: an L4S video by SCReAM v2; `origin`: an HTTP/3 server of the stand-ins' files on noq and
+h3 (https://github.com/hyperium/h3).
 """
 
 from __future__ import annotations
@@ -24,29 +25,48 @@ LOCK = "Cargo.lock.in"
 """Cargo.lock without the registry's address: the registry of the machine's cargo is inserted."""
 PACKAGES: Mapping[str, Sequence[str]] = {
     "": ("quic", "scream", "scream2", "webrtc"), "noq": ("quic-noq",), "origin": ("origin",),
+    "quiche": ("quic-quiche",),
 }  # fmt: skip
 """The programs by the folder of their Cargo.toml and LOCK.
 
 A package is compiled when one of its programs is needed, and its libraries do not change those of another package.
 """
+#: Cargo's words for a package, if not those for all others: static, because a guest has no libstdc++ for BoringSSL.
+_BUILD: Mapping[str, Sequence[str]] = {
+    "quiche": ("rustc", "--release", "--locked", "--", "-C", "target-feature=+crt-static"),
+}
 _LEAST = (1, 88)
 _INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs or the distribution's packages"
 
 
-def missing_tools() -> str:
-    """Return what is missing on this machine to compile them, empty if nothing."""
-    return "" if shutil.which("cargo") else f"cargo ({_INSTALL})"
+def missing_tools(name: str = "") -> str:
+    """Return what is missing on this machine to compile a program, empty if nothing."""
+    if not shutil.which("cargo"):
+        return f"cargo ({_INSTALL})"
+    # quiche's TLS library, BoringSSL.
+    further = ("cmake", "clang") if name in PACKAGES["quiche"] else ()
+    missing = [tool for tool in further if not shutil.which(tool)]
+    return f"{' and '.join(missing)} (apt-get install {' '.join(missing)})" if missing else ""
+
+
+def package_of(name: str) -> str:
+    """Return the folder of PACKAGES that has the program of that name."""
+    return next(package for package, programs in PACKAGES.items() if name in programs)
+
+
+def sources(package: str) -> list[Path]:
+    """Return the files of which the programs of a package are compiled."""
+    code = sorted({*HERE.glob("*.rs"), *(HERE / package).glob("*.rs")})
+    return [HERE / package / "Cargo.toml", HERE / package / LOCK, *code]
 
 
 def ensure(name: str) -> Path:
     """Return the program of that name, compiled now if it is not in the cache. Raises BuildError if that fails."""
-    if missing := missing_tools() or _too_old():
+    if missing := missing_tools(name) or _too_old():
         raise BuildError(f"not installed: {missing}", code="missing-program")
-    package = next(package for package, programs in PACKAGES.items() if name in programs)
+    package = package_of(name)
     compiler = subprocess.run(["rustc", "-vV"], capture_output=True, check=False).stdout
-    code = sorted({*HERE.glob("*.rs"), *(HERE / package).glob("*.rs")})
-    sources = [HERE / package / "Cargo.toml", HERE / package / LOCK, *code]
-    contents = [(str(path.relative_to(HERE)), path.read_bytes()) for path in sources]
+    contents = [(str(path.relative_to(HERE)), path.read_bytes()) for path in sources(package)]
 
     def build(scratch: Path) -> None:
         folder = scratch / package
@@ -56,7 +76,7 @@ def ensure(name: str) -> Path:
         _cargo(folder, "generate-lockfile")
         lock = folder / "Cargo.lock"
         lock.write_text(located((folder / LOCK).read_text(), lock.read_text()))
-        _cargo(folder, "build", "--release", "--locked")
+        _cargo(folder, *_BUILD.get(package, ("build", "--release", "--locked")))
         (scratch / "programs").mkdir()
         for program in PACKAGES[package]:
             shutil.move(folder / "target/release" / program, scratch / "programs" / program)
@@ -86,6 +106,7 @@ def _too_old() -> str:
 
 
 def _cargo(folder: Path, *command: str) -> None:
-    done = ended(["nice", "cargo", *command, "--quiet"], cwd=folder)
+    subcommand, *words = command
+    done = ended(["nice", "cargo", subcommand, "--quiet", *words], cwd=folder)
     if done.returncode:
-        raise BuildError(f"traffic/rust: cargo {command[0]} failed: {done.stderr.strip()[-300:]}")
+        raise BuildError(f"traffic/rust: cargo {subcommand} failed: {done.stderr.strip()[-300:]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sojourn.traffic.contender import CONTENDERS
-from sojourn.traffic.program import PROGRAMS, Program
+from sojourn.traffic.program import PROGRAMS, Program, rust_package
 
 
 def test_both_command_lines_are_filled_in() -> None:
@@ -14,7 +14,7 @@ def test_both_command_lines_are_filled_in() -> None:
 
 
 def test_a_program_has_no_name_of_a_congestion_control_of_the_kernel() -> None:
-    known = {"quic-cubic", "quic-bbr", "quic-bbr3", "quic-ledbatpp", "quic-prague", "udp-prague", "webrtc"}
+    known = {"quic-cubic", "quic-bbr", "quic-bbr2", "quic-bbr3", "quic-ledbatpp", "quic-prague", "udp-prague", "webrtc"}
     known |= {"scream", "scream2", "scream2-call"}
     assert known <= PROGRAMS.keys() and not PROGRAMS.keys() & CONTENDERS.keys()
 
@@ -30,3 +30,9 @@ def test_a_program_is_named_by_its_executable_and_command_lines(tmp_path: Path) 
     assert one.digest() == same.digest() != other.digest()
     assert Program("x", "{program} -4", "{program}", one.ensure).digest() != one.digest()
     assert program("gone").digest() == ""
+
+
+def test_a_contender_of_ours_has_a_package() -> None:
+    assert [rust_package(name) for name in ("quic-bbr2", "quic-bbr3", "webrtc", "udp-prague", "cubic")] == [
+        "quiche", "noq", "", None, None,
+    ]  # fmt: skip

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sojourn.hardware.machine.cache import BuildError
@@ -17,3 +19,12 @@ def test_the_lock_file_has_the_machines_own_registry(package: str) -> None:
     )
     with refusal(BuildError, "missing", "registry"):
         rust.located(lock, "version = 4\n")
+
+
+def test_a_package_names_the_tools_that_only_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert rust.missing_tools("quic").startswith("cargo ")
+    for tool in ("cargo", "clang"):
+        (tmp_path / tool).touch(mode=0o755)
+    assert rust.missing_tools("quic") == ""
+    assert rust.missing_tools("quic-quiche") == "cmake (apt-get install cmake)"

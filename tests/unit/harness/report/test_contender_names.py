@@ -15,6 +15,7 @@ from sojourn.traffic.contender import OPTIONAL, OURS
         ("cubic-noecn", "CUBIC (no ECN)"),
         ("prague-2020", "Prague (of 2020)"),
         ("quic-bbr3", "BBRv3 over QUIC"),
+        ("quic-bbr2", "BBRv2 over QUIC"),
         ("tcp_mine", "tcp_mine"),
         ("flow 1", "flow 1"),
         ("", ""),

@@ -153,6 +153,9 @@ def test_kernel_files_and_programs_that_a_command_names_decide_its_table(
     (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown(table, 6))
     readme.write_text("others\n")
     assert out_of_date([table], checkout) == {}
+    (other := checkout / "traffic/rust/quiche/main.rs").parent.mkdir(parents=True)
+    other.write_text("a program that it does not run\n")
+    assert out_of_date([table], checkout) == {}
     (checkout / file).write_text("two\n")
     assert out_of_date([table], checkout) == {"harm-here": ["command"]}
 
