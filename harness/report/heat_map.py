@@ -15,6 +15,7 @@ from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.experiments import Experiment, differing
 from sojourn.harness.report.grids import DEMAND_MET, between, by_numbers, figure_text, labelled, queue, two_decimals
+from sojourn.harness.report.option_words import option_words
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH
@@ -199,6 +200,9 @@ def _row(one: Experiment) -> dict[str, Any]:
     known = {"rate_down_bps": lab.get("rate_down_bps"), "rtt_us": lab.get("rtt_ms") and lab["rtt_ms"] * 1000}
     path = {name: round(value) for name, value in known.items() if value}  # of runs whose options were not kept
     row = {name: value for name, value in {**path, **one.runs[0].definition}.items() if name not in _COLUMNS}
+    for rate, steps in (("rate_down_bps", "rate_steps"), ("rate_up_bps", "rate_up_steps")):
+        if changes := row.pop(steps, None):
+            row[rate] = ", ".join(option_words(name, it)[1] for name, it in ((rate, row.get(rate)), (steps, changes)))
     if row.get("rate_up_bps") == row.get("rate_down_bps"):
         row.pop("rate_up_bps", None)
     phases = (phase.partition(" ") for phase in one.runs[0].definition["timeline"].split(", ") if phase)
@@ -227,8 +231,12 @@ def _values(name: str, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Return an option's values, in order."""
     values = {_key(row.get(name)): row.get(name) for row in rows}
     every = list(values.values())
-    numbers = all(isinstance(value, int | float | list) for value in every)  # a ladder is a list of numbers
-    return sorted(every, key=(lambda value: value) if numbers else partial(_value, name))
+    return sorted(every, key=(lambda value: value) if all(map(_has_order, every)) else partial(_value, name))
+
+
+def _has_order(value: Any) -> bool:
+    """Whether a value is a number, or a list of numbers such as a ladder."""
+    return all(map(_has_order, value)) if isinstance(value, list) else isinstance(value, int | float)
 
 
 def _key(value: Any) -> str:

@@ -210,3 +210,20 @@ def test_swept_lists_and_options_that_some_runs_lack_are_rows_too(series: Series
     assert set(plane.heads) == {"default", "1.0%"}
     assert all(cell.text for _, cells in plane.rows for cell in cells)
     assert write_index(folder).exists()
+
+
+def test_changes_of_the_rate_are_a_swept_value(series: Series) -> None:
+    def steps(mbps: int) -> list[dict[str, float]]:
+        return [{"at_s": 10.0, "rate_bps": mbps * 1_000_000}, {"at_s": 40.0, "rate_bps": 8_000_000}]
+
+    path = {"rate_down_bps": 8_000_000, "rate_up_bps": 8_000_000}
+    for mbps in (2, 1):
+        folder = series([1, 2], **path, rate_steps=steps(mbps), rate_up_steps=steps(mbps))[0].parent
+    series([1, 2], **path, rate_steps=[], rate_up_steps=[])
+    (table,) = tables(folder, "played_height")
+    assert [head for head, _ in table.rows] == [
+        "o2tv, 8 Mbit/s, 1 Mbit/s from 10 s on, 8 Mbit/s from 40 s on, 20ms",
+        "o2tv, 8 Mbit/s, 2 Mbit/s from 10 s on, 8 Mbit/s from 40 s on, 20ms",
+        "o2tv, 8mbit, 20ms",
+    ]
+    assert write_index(folder).exists()
