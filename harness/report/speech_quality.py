@@ -32,7 +32,7 @@ Judge = Callable[[speech.Samples, speech.Samples], float]
 """Returns the MOS-LQO of heard speech, the second, against what was spoken, the first; both have `speech.RATE`."""
 
 
-class _End(NamedTuple):
+class _Listener(NamedTuple):
     """What an end of a call listened to."""
 
     ear: speech.Samples
@@ -60,7 +60,7 @@ def measure(run: Path, progress: Callable[[float], None]) -> pl.DataFrame:
     perfect = cache(lambda number: judge(wide[number], wide[number]))
     rows = []
     for nth, (listener, speaker) in enumerate(((CLIENT, FAR), (FAR, CLIENT))):
-        end = _listening(run, listener, speaker, scores, loop)
+        end = _listener(run, listener, speaker, scores, loop)
         for done, (segment, phase, heard) in enumerate(_heard(end, scores, wide)):
             progress((nth + done / len(end.segments)) / 2)
             start, seconds = segment.begins - scores.t0, segment.ends - segment.begins
@@ -74,7 +74,7 @@ def measure(run: Path, progress: Callable[[float], None]) -> pl.DataFrame:
     return judged
 
 
-def _listening(run: Path, listener: str, speaker: str, scores: Scores, loop: speech.Samples) -> _End:
+def _listener(run: Path, listener: str, speaker: str, scores: Scores, loop: speech.Samples) -> _Listener:
     """Return what an end listened to. Raises QualityError without times of its sound; RecordError, RecordingError."""
     folders = {CLIENT: run, FAR: run / FAR}
     heard, spoken = (records.read_lines(folders[end] / PLAYER, records.PLAYER) for end in (listener, speaker))
@@ -87,10 +87,12 @@ def _listening(run: Path, listener: str, speaker: str, scores: Scores, loop: spe
             f"the speech: no excerpt in {PLAYER} is part of it; repeat the run"
         )
     segments = speech.spoken(begun, loop, scores.t0, scores.t0 + scores.phases[-1].end)
-    return _End(speech.wideband(ear), list(segments))
+    return _Listener(speech.wideband(ear), list(segments))
 
 
-def _heard(end: _End, scores: Scores, wide: speech.Samples) -> Iterator[tuple[speech.Spoken, str, speech.Heard | None]]:
+def _heard(
+    end: _Listener, scores: Scores, wide: speech.Samples
+) -> Iterator[tuple[speech.Spoken, str, speech.Heard | None]]:
     """Yield each segment that was spoken inside a phase, the phase, and what was heard; None: never.
 
     `wide` has the samples of every segment at `speech.RATE`. A segment whose end was heard after the sound ends is

@@ -3,8 +3,8 @@
 
 A segment is two sentences of one voice, as ITU-T P.800 has them, with pauses before, between and after. Correlation
 with what was spoken finds the segment at the listener, part by part: a receiver stretches speech, cuts it short and
-conceals losses. So parts correlate badly where they were heard, and less badly elsewhere than one would think. What
-tells them apart is that the delays of neighbours agree.
+conceals losses. So a part may correlate better elsewhere than where it was heard; but there, the delays of its
+neighbours agree.
 """
 
 from __future__ import annotations
