@@ -105,7 +105,7 @@ def over_time(evidence: Observations, span: Window, step: float) -> TimeSeries:
         series.fps = [fps / evidence.picture.tiles for fps in freezes.fps_series(evidence.picture.changes, bounds)]
     if evidence.picture.stalls is not None:
         series.stalled_s = [freezes.frozen_s(evidence.picture.stalls, a, b) for a, b in pairwise(bounds)]
-    if evidence.sound is not None and evidence.sound.numbered:
+    if evidence.sound is not None:
         bins = list(pairwise(bounds))
         tones, ear = ([latency.within(table, [bin_]) for bin_ in bins] for table in evidence.sound)
         series.ear_ms = [_median(part["delay_ms"]) for part in tones]

@@ -47,9 +47,9 @@ QUALITY_METRICS = {
 SPEECH_METRICS = {
     "speech_segments": Metric("segments of speech spoken"),
     "speech_unheard": Metric("segments of speech never heard", "less"),
-    "mos_lqo_mean": Metric("MOS-LQO of the speech heard, mean", "more"),
-    "mos_lqo_p5": Metric("MOS-LQO of the speech heard, P5", "more"),
+    "mos_lqo_mean": Metric("MOS-LQO of the speech spoken, mean"),
     "mos_lqo_spoken": Metric("MOS-LQO of the same speech by perfect sound, mean"),
+    "mos_lqo_lost": Metric("MOS-LQO lost against perfect sound, mean", "less"),
 }
 """Those that `sojourn quality --speech` computes, of what the client heard (`sojourn.scoring.sound.judged_speech`)."""
 

@@ -42,6 +42,7 @@ class Observations:
     marks: pl.DataFrame | None = None
     """A SCReAM call's counters of ECN, see `sojourn.scoring.call_marks.marks_log`."""
     sound: Sound | None = None
+    """What was heard of a speaker's tones; None for speech."""
     neteq: pl.DataFrame | None = None
     """A call's counters of its jitter buffer for sound, see `sojourn.scoring.sound.neteq.neteq_log`."""
     live: pl.DataFrame | None = None

@@ -91,6 +91,16 @@ class RunEvidence:
         """What the other end of a call heard; None without sound."""
         return self._heard(self.files.of_other_end, self.files)
 
+    @property
+    def tones(self) -> Sound | None:
+        """What the client heard of the speaker's tones; None without sound, and for speech, which names no places."""
+        return None if self.setting.speech else self.sound
+
+    @property
+    def far_tones(self) -> Sound | None:
+        """What the other end heard of the speaker's tones; None as in `tones`."""
+        return None if self.setting.speech else self.far_sound
+
     def _heard(self, listener: RawFiles, speaker: RawFiles) -> Sound | None:
         file = listener.folder / SOUND
         if not self.setting.sound or not file.exists():
@@ -268,7 +278,7 @@ class RunEvidence:
             {probe.prefix: probe.sent for probe in self.probes if probe.sent is not None},
             self.before.upload if self.before and self.setting.uploads else None,
             self.marks.get("client"),
-            self.sound,
+            self.tones,
             self.neteq.get("client"),
             latency_log(self.files.lines("player.jsonl", records.PLAYER)),
             self.connections,

@@ -55,7 +55,7 @@ def score_run(run: Path, *, limits: Limits | None = None) -> Scores:
     if inputs.far_picture:
         seen_there = Observations(
             inputs.far_picture, setting.clip_fps, before.back if before else None,
-            marks=inputs.marks.get("server"), sound=inputs.far_sound, neteq=inputs.neteq.get("server"),
+            marks=inputs.marks.get("server"), sound=inputs.far_tones, neteq=inputs.neteq.get("server"),
         )  # fmt: skip
         far = _table(seen_there, setting, measured)
         if setting.room and inputs.solo:

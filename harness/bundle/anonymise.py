@@ -186,7 +186,7 @@ def _keepers(key: bytes) -> dict[str, Keep]:
         **{name: partial(_lines, shape) for name, shape in lines.items()},
         **dict.fromkeys(captures, masked),
         **dict.fromkeys(probes, _round_trips),
-        **dict.fromkeys((*_RECORDINGS, SOUND), _copied),  # the sound is Sojourn's tones
+        **dict.fromkeys((*_RECORDINGS, SOUND), _copied),  # the sound is Sojourn's tones or espeak-ng's speech
         _OPTIONS: _options,
     }
 

@@ -33,6 +33,7 @@ from sojourn.harness.store.evidence import missing_evidence, removed_evidence
 from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.loaded import load_run_scores
 from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
+from sojourn.scoring.evidence import Setting
 from sojourn.scoring.picture.judged import QUALITY
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.records import RecordError
@@ -112,8 +113,8 @@ def why_not_computed(run: Path, manifest: Manifest, path: Path) -> str:
 def check_scores(run: Path, manifest: Manifest) -> None:
     """Recompute the scores of a run with verified files, and compare them.
 
-    Raises ScoreError if the stored ones differ, a file that a gate needs is missing, or judged pictures have no
-    recording; NotComputedError if there is nothing to compute them from, or nothing to compare them with.
+    Raises ScoreError if the stored ones differ, a file that a gate needs is missing, or judged pictures or speech have
+    no recording; NotComputedError if there is nothing to compute them from, or nothing to compare them with.
     """
     _check_pictures(run, manifest)
     if SCORES not in manifest.files or not manifest.files.keys() & _OF_EXPERIMENTS:
@@ -152,13 +153,21 @@ def unchecked_pictures(manifest: Manifest) -> str:
 
 
 def _check_pictures(run: Path, manifest: Manifest) -> None:
-    """Raise ScoreError for judged pictures of a run that never had a recording."""
+    """Raise ScoreError for judged pictures or speech of a run that never had them."""
     recorded = {*manifest.files, *manifest.pruned, *(manifest.bundle.left_out if manifest.bundle else ())}
     for name, what, source in ((QUALITY, "pictures", "screen.mp4"), (SPEECH, "speech", SOUND)):
         if name in manifest.files and source not in recorded:
             raise ScoreError(
                 f"{run}: {name}: judges {what}, but the run never had a recording ({source})", code="altered"
             )
+    if SPEECH in manifest.files and not _spoke(run):
+        raise ScoreError(f"{run}: {SPEECH}: judges speech, but nobody spoke in the run (lab.json)", code="altered")
+
+
+def _spoke(run: Path) -> bool:
+    with suppress(RecordError):
+        return Setting.read(run).speech is not None
+    return False
 
 
 def _stored(run: Path, manifest: Manifest) -> dict[str, Any]:

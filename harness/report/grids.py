@@ -514,13 +514,13 @@ def speech_table(judged: pl.DataFrame, scores: Scores) -> Grid:
     """Return the quality of the speech that both ends heard alone and in every phase; `judged` as in speech.csv."""
     grid = Grid(
         "Speech that each end heard, each segment of two sentences compared with what was spoken: MOS-LQO of ViSQOL's "
-        "speech mode (1 to 5), mean, 5th percentile and least; perfect: the mean of the same segments compared with "
-        "themselves, which differs by what is said; median delay from mouth to ear. The figures are those of the "
-        "segments that were heard; never heard are the others. Delay does not lower MOS-LQO."
+        "speech mode (1 to 5), mean and least; perfect: the mean of the same segments compared with themselves, which "
+        "differs by what is said; lost: how much more that is, which is the figure to compare; median delay from mouth "
+        "to ear. A segment that was never heard has MOS-LQO 1 and an infinite delay. Delay does not lower MOS-LQO."
     )
-    grid.heads = ["phase", "listener", "segments", "never heard", "MOS-LQO", "P5", "least", "perfect", "delay ms"]
+    grid.heads = ["phase", "listener", "segments", "never heard", "MOS-LQO", "least", "perfect", "lost", "delay ms"]
     for row in judged_speech.by_phase(judged, scores):
-        figures = (row.mos_lqo_mean, row.mos_lqo_p5, row.mos_lqo_least, row.mos_lqo_spoken)
+        figures = (row.mos_lqo_mean, row.mos_lqo_least, row.mos_lqo_spoken, row.mos_lqo_lost)
         cells = ["–" if figure is None else f"{figure:.2f}" for figure in figures]
         listener = "client" if row.listener == judged_speech.CLIENT else "other end"
         counts = [str(row.speech_segments), str(row.speech_unheard)]

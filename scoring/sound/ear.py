@@ -52,11 +52,6 @@ class Sound(NamedTuple):
     """
 
     @property
-    def numbered(self) -> bool:
-        """Whether the speaker's sound names its places, as tones do and speech does not."""
-        return self.ear["gap"].null_count() < self.ear.height
-
-    @property
     def begins(self) -> float | None:
         """When SOUND begins by the times of most of its samples, Unix s: the first block's differs by 10 ms."""
         begun = self.ear.select((pl.col("t") - pl.int_range(pl.len()) / 1e3).median())
@@ -124,19 +119,25 @@ def read_sound(file: Path) -> heard.Samples:
     return np.frombuffer(run.stdout, "<i2").astype(np.float32) / np.float32(32768)
 
 
-def heard_from(lines: Iterable[Mapping[str, Any]], file: Path, start: float, seconds: float) -> heard.Samples | None:
-    """Return the samples at `code.RATE` that were heard in the `seconds` s from `start` (Unix s) on; None if none.
+def heard_from(
+    lines: Iterable[Mapping[str, Any]], file: Path, start: float, seconds: float | None = None
+) -> heard.Samples | None:
+    """Return the samples at `code.RATE` that were heard from `start` (Unix s) on; None if none.
 
-    `lines` are those of the listener's player.jsonl, `file` is SOUND. Silence is where the tap has nothing. Raises
-    RecordingError.
+    `lines` are those of the listener's player.jsonl, `file` is SOUND. The samples last `seconds` s; by default, until
+    the sound ends. Silence is where the tap has nothing. Raises RecordingError.
     """
     if (tapped := _Track.of("heard", lines)) is None:
         return None
     samples = read_sound(file)
-    when = np.zeros(round(seconds * code.RATE), np.float32)
-    for part in tapped.parts(len(samples)):
-        at = round((float(tapped.times(np.array([part.start]))[0]) - start) * code.RATE)
-        inside = samples[part][max(0, -at) : max(0, len(when) - at)]
+    parts = [
+        (round((float(tapped.times(np.array([part.start]))[0]) - start) * code.RATE), samples[part])
+        for part in tapped.parts(len(samples))
+    ]
+    length = max(0, *(at + len(part) for at, part in parts)) if seconds is None else round(seconds * code.RATE)
+    when = np.zeros(length, np.float32)
+    for at, part in parts:
+        inside = part[max(0, -at) : max(0, length - at)]
         when[max(0, at) : max(0, at) + len(inside)] = inside
     return when
 

@@ -15,6 +15,7 @@ from sojourn.scoring.long_table import ALONE, SPEECH_METRICS, LongRow
 from sojourn.scoring.schema.columns import Columns, TableColumn
 from sojourn.scoring.schema.records import RecordError
 from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.sound import speech
 from sojourn.scoring.statistics.numbers import nearest_rank
 
 SPEECH = "speech.csv"
@@ -30,16 +31,19 @@ COLUMNS = Columns({
     "mos_lqo": TableColumn(pl.Float64, "MOS-LQO of ViSQOL's speech mode, 1 to 5; null: never heard"),
     "spoken": TableColumn(pl.Float64, "MOS-LQO of the segment compared with itself: that of perfect sound"),
 })  # fmt: skip
+UNHEARD_MOS = 1.0
+"""MOS-LQO of a segment that was never heard: the worst there is."""
 #: Bytes of the file: a week of a call has less than that.
 _LARGEST = 64 << 20
 
 
 @dataclass(frozen=True)
 class PhaseSpeech:
-    """What one end heard of the segments spoken in a phase; None without any that was heard.
+    """What one end heard of the segments spoken in a phase; None if none were spoken.
 
-    `speech_unheard` of the `speech_segments` were never heard. MOS-LQO has mean, 5th percentile and least value, and
-    `mos_lqo_spoken` is the mean that the same segments have by perfect sound.
+    `speech_unheard` of the `speech_segments` were never heard: they have UNHEARD_MOS in the mean and the least of
+    MOS-LQO, and an infinite delay in the median `delay_ms`. `mos_lqo_spoken` is the mean that the same segments have by
+    perfect sound, and `mos_lqo_lost` how much more that is than the mean.
     """
 
     phase: str
@@ -48,9 +52,9 @@ class PhaseSpeech:
     speech_segments: int
     speech_unheard: int
     mos_lqo_mean: float | None
-    mos_lqo_p5: float | None
     mos_lqo_least: float | None
     mos_lqo_spoken: float | None
+    mos_lqo_lost: float | None
     delay_ms: float | None
 
 
@@ -68,13 +72,15 @@ def read_judged_speech(run: Path) -> pl.DataFrame | None:
     sane = pl.all_horizontal(
         pl.col("t").is_finite(),
         pl.col("seconds").is_between(0, 60),
+        pl.col("phase").is_not_null(),
         pl.col("listener").is_in([CLIENT, FAR]),
+        pl.col("segment").is_between(0, speech.SEGMENTS - 1),
         pl.col("delay_ms").is_null() | pl.col("delay_ms").is_between(0, 60_000),
         pl.col("mos_lqo").is_null() | pl.col("mos_lqo").is_between(1, 5),
         pl.col("mos_lqo").is_null() == pl.col("delay_ms").is_null(),
         pl.col("spoken").is_between(1, 5),
     )
-    if not judged.select(sane.fill_null(False).all()).item():
+    if not judged.select(sane.fill_null(False).all()).item() or judged.select("listener", "t").is_duplicated().any():
         raise RecordError(f"{SPEECH}: has a value that is no quality")
     return judged
 
@@ -104,12 +110,13 @@ def rows_of(judged: pl.DataFrame, scores: Scores) -> Iterator[LongRow]:
 def _of(name: str, contender: str | None, listener: str, judged: pl.DataFrame) -> PhaseSpeech:
     """Return the figures of the segments in `judged` that this end listened to."""
     mine = judged.filter(listener=listener)
-    known = mine["mos_lqo"].drop_nulls().to_numpy()
+    lost = mine["mos_lqo"].null_count()
+    mos, spoken = mine["mos_lqo"].fill_null(UNHEARD_MOS), mine["spoken"]
     return PhaseSpeech(
-        name, contender, listener, mine.height, mine["mos_lqo"].null_count(),
-        mos_lqo_mean=float(known.mean()) if known.size else None,
-        mos_lqo_p5=nearest_rank(known, 5) if known.size else None,
-        mos_lqo_least=float(known.min()) if known.size else None,
-        mos_lqo_spoken=mine.drop_nulls("mos_lqo")["spoken"].mean(),  # type: ignore[arg-type]
-        delay_ms=mine["delay_ms"].median(),  # type: ignore[arg-type]
+        name, contender, listener, mine.height, lost,
+        mos_lqo_mean=mos.mean(),  # type: ignore[arg-type]
+        mos_lqo_least=mos.min(),  # type: ignore[arg-type]
+        mos_lqo_spoken=spoken.mean(),  # type: ignore[arg-type]
+        mos_lqo_lost=(spoken - mos).mean(),  # type: ignore[arg-type]
+        delay_ms=nearest_rank(mine["delay_ms"].drop_nulls(), 50, lost),
     )  # fmt: skip

@@ -3,7 +3,8 @@
 
 A segment is two sentences of one voice, as ITU-T P.800 has them, with pauses before, between and after. Correlation
 with what was spoken finds the segment at the listener, part by part: a receiver stretches speech, cuts it short and
-conceals losses.
+conceals losses. So a part may correlate better elsewhere than where it was heard; but there, the delays of its
+neighbours agree.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.scoring.sound import code
-from sojourn.scoring.sound.ear import UNDER_WAY_S, excerpts
+from sojourn.scoring.sound.ear import excerpts
 
 Samples = NDArray[np.float32]
 
@@ -31,14 +32,16 @@ EXCERPT_THINNED = 16
 LATEST_S = 10.0
 """The longest delay at which a segment is found."""
 _PART = round(0.48 * RATE)
-#: The correlation with which a part is found. Through Opus at 32 kbit/s, it is 0.93 and more, and 0.90 at 12 kbit/s;
-#: at most 0.83 with other parts of the speech, which has the same sounds again and again.
-_FOUND = 0.85
-_LEAST_PARTS = 2
-#: A part is compared if it has this share of the segment's level as RMS.
-_AUDIBLE = 0.3
-#: Parts of a segment whose delays differ by more from the median are chance, s.
-_APART_S = 1.5
+_BLOCK = RATE // 100
+#: A part is compared if this many of its blocks have this share of the segment's level as RMS: 0.25 s of sound. A sound
+#: that is shorter is elsewhere in the speech too.
+_AUDIBLE_BLOCKS, _AUDIBLE = 25, 0.1
+#: Parts in a row whose mean correlation decides, and the least that it is where they were heard. docs/calls.md has what
+#: was measured.
+_ROW, _ALIKE = 4, 0.5
+#: Samples by which the delays of neighbours differ at most, and those of a leap, as after a stall. A leap is taken if
+#: it raises the sum of the correlations by more than its cost.
+_NEAR, _FAR, _LEAP_COST = round(0.3 * RATE), round(1.5 * RATE), 1.0
 #: The quietest sound, as RMS of full scale: below it, there is nothing to compare.
 _QUIET = 0.0005
 #: The correlation with which an excerpt of the microphone has a place, which is exact.
@@ -55,9 +58,12 @@ class Spoken(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """A segment that was heard: its delay (s, the median over its parts), and the listener's samples at `RATE`."""
+    """A segment that was heard: delays (s) and the listener's samples at `RATE`."""
 
     delay: float
+    """The median over the parts that were found."""
+    last_delay: float
+    """That of the last part that was found."""
     samples: Samples
 
 
@@ -95,30 +101,49 @@ def spoken(begun: Sequence[tuple[float, float]], loop: Samples, start: float, en
 
 
 def find(segment: Samples, heard: Samples) -> Heard | None:
-    """Return a segment at the listener; None if it was not heard: a single part may be chance. Both have `RATE`.
+    """Return a segment at the listener; None if it was not heard. Both have `RATE`.
 
-    `heard` begins when the segment began to be spoken, and ends LATEST_S after its end.
+    `heard` begins when the segment began to be spoken; what is later than LATEST_S after its end does not count.
     """
-    level = _rms(segment)
-    delays: list[int] = []
-    for begins in range(0, len(segment) - _PART + 1, _PART):
-        part = segment[begins : begins + _PART]
-        if _rms(part) < _AUDIBLE * level or len(heard) < begins + _PART:
-            continue
-        likeness = correlation(part, heard[begins:])
-        if likeness[best := int(likeness.argmax())] >= _FOUND:
-            delays.append(best)
-    middle = float(np.median(delays)) if delays else 0.0
-    near = [delay for delay in delays if abs(delay - middle) <= _APART_S * RATE]
-    if len(near) < _LEAST_PARTS:
+    latest = round(LATEST_S * RATE)
+    heard = np.pad(heard, (0, max(len(segment) + latest - len(heard), 0)))
+    likeness = [correlation(segment[at : at + _PART], heard[at : at + _PART + latest]) for at in _parts(segment)]
+    if len(likeness) < _ROW:
         return None
-    # From its begin, as late as its first part, to its end, as late as its last one.
-    return Heard(float(np.median(near)) / RATE, heard[near[0] : len(segment) + near[-1]])
+    delays = _path(likeness)
+    alike = np.array([it[delay] for it, delay in zip(likeness, delays, strict=True)])
+    leaps = np.abs(np.diff(delays)) > _NEAR
+    rows = [alike[at : at + _ROW].mean() for at in range(len(alike) - _ROW + 1) if not leaps[at : at + _ROW - 1].any()]
+    if max(rows, default=0.0) < _ALIKE:
+        return None
+    known = delays[alike >= _ALIKE]
+    # A part that was not found is as late as the nearest one that was.
+    return Heard(float(np.median(known)) / RATE, known[-1] / RATE, heard[known[0] : len(segment) + known[-1]])
 
 
-def is_judged(segment: Spoken, end: float) -> bool:
-    """Whether a segment may have been heard whole in sound that ends at `end` (Unix s)."""
-    return segment.ends + UNDER_WAY_S <= end
+def _parts(segment: Samples) -> list[int]:
+    """Return where the parts of a segment that are compared begin, in samples, from its first sound on."""
+    blocks = np.square(segment[: len(segment) // _BLOCK * _BLOCK], dtype=np.float64).reshape(-1, _BLOCK)
+    audible = np.sqrt(blocks.mean(axis=1)) > _AUDIBLE * _rms(segment)
+    per_part = _PART // _BLOCK
+    begins = range(int(audible.argmax()), len(audible) - per_part + 1, per_part)
+    return [at * _BLOCK for at in begins if audible[at : at + per_part].sum() >= _AUDIBLE_BLOCKS]
+
+
+def _path(likeness: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:
+    """Return the delays of parts, in samples, that together are most alike; `likeness` has those of every delay."""
+    from scipy.ndimage import maximum_filter1d  # type: ignore[import-untyped]  # slow to import
+
+    best = [likeness[0]]
+    for one in likeness[1:]:
+        near = maximum_filter1d(best[-1], 2 * _NEAR + 1)
+        best.append(one + np.maximum(near, maximum_filter1d(best[-1], 2 * _FAR + 1) - _LEAP_COST))
+    delays = [int(best[-1].argmax())]
+    for one in best[-2::-1]:
+        apart = np.abs(np.arange(len(one)) - delays[-1])
+        cost = np.select([apart <= _NEAR, apart <= _FAR], [0.0, _LEAP_COST], np.inf)
+        delays.append(int((one - cost).argmax()))
+    return np.array(delays[::-1])
 
 
 def correlation(part: Samples, whole: Samples) -> NDArray[np.float64]:

@@ -39,6 +39,7 @@ UTTERANCES = (
 WORDS_PER_MINUTE = 150
 LEAD_S, PAUSE_S, LEAST_PAUSE_S = 0.3, 0.5, 0.3
 """The silence before the first sentence of a segment, between its two, and the least after the second."""
+_FOLDER, _FILE = "speech", "speech.wav"
 _LEVEL_DB = -26.0
 """The level of every sentence, dBov as RMS: the nominal one of ITU-T P.56 and P.800."""
 _SILENT = 0.01
@@ -57,16 +58,36 @@ def ensure_speech() -> Path:
             "--call-sound=on",
             code="missing",
         )
-    recipe = hashlib.sha256(_output(program, "--version"))
-    recipe.update(repr((code.RATE, speech.SEGMENT, speech.SEGMENTS)).encode() + Path(__file__).read_bytes())
-    entry = cache.root() / "speech" / recipe.hexdigest()[:16]
-    return cache.build_once(entry, lambda work: _write(program, work / "speech.wav")) / "speech.wav"
+    return _made_once(program)
+
+
+def speech_of(digest: str) -> Path:
+    """Return the WAV file with this SHA-256, which a run spoke: from the cache, or else spoken again.
+
+    Raises ServiceError if the cache has none and espeak-ng is missing, fails or speaks otherwise.
+    """
+    for file in sorted((cache.root() / _FOLDER).glob(f"*/{_FILE}")):
+        if digest_of(file) == digest:
+            return file
+    remedy = f"copy {_FOLDER}/*/{_FILE} from the cache of the machine that made the run to {cache.root()}"
+    if (program := find("espeak-ng")) is None:
+        raise ServiceError(
+            f"espeak-ng is missing, and the cache does not have what the run spoke; {remedy}, or install the espeak-ng "
+            "that the run had",
+            code="missing",
+        )
+    if digest_of(file := _made_once(program)) != digest:
+        raise ServiceError(
+            "the cache does not have what the run spoke, and this espeak-ng speaks otherwise: espeak-ng, its voices, "
+            f"numpy, scipy or Sojourn have another version, or lab.json was altered; {remedy}",
+            code="other-version",
+        )
+    return file
 
 
 def digest_of(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    """Return the SHA-256 of a file that is alone in its folder. Raises OSError."""
+    return str(cache.contents(file.parent)[file.name][1])
 
 
 def read_speech(file: Path) -> speech.Samples:
@@ -92,6 +113,14 @@ def laid_out(sentences: list[tuple[speech.Samples, speech.Samples]]) -> speech.S
         begins += len(first) + pause
         loop[begins : begins + len(second)] = second
     return loop
+
+
+def _made_once(program: str) -> Path:
+    """Return the file that this espeak-ng makes, writing it first if the cache has none. Raises ServiceError."""
+    recipe = hashlib.sha256(_output(program, "--version"))
+    recipe.update(repr((code.RATE, speech.SEGMENT, speech.SEGMENTS)).encode() + Path(__file__).read_bytes())
+    entry = cache.root() / _FOLDER / recipe.hexdigest()[:16]
+    return cache.build_once(entry, lambda work: _write(program, work / _FILE)) / _FILE
 
 
 def _write(program: str, file: Path) -> None:

@@ -11,7 +11,15 @@ import pytest
 
 from sojourn.apps.base import ServiceError
 from sojourn.apps.standins.speech import espeak
-from sojourn.apps.standins.speech.espeak import UTTERANCES, VOICES, digest_of, ensure_speech, laid_out, read_speech
+from sojourn.apps.standins.speech.espeak import (
+    UTTERANCES,
+    VOICES,
+    digest_of,
+    ensure_speech,
+    laid_out,
+    read_speech,
+    speech_of,
+)
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.programs import find
 from sojourn.scoring.sound import code, speech
@@ -62,6 +70,27 @@ def test_without_espeak_the_option_and_the_package_are_named(monkeypatch: pytest
     monkeypatch.setattr(espeak, "find", lambda name: None)
     with refusal(ServiceError, "missing", "--call-sound=speech", "apt-get install espeak-ng"):
         ensure_speech()
+
+
+def test_what_a_run_spoke_is_taken_from_the_cache_whoever_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "root", lambda: tmp_path)
+    (kept := tmp_path / "speech/of-another-espeak/speech.wav").parent.mkdir(parents=True)
+    kept.write_bytes(b"spoken")
+    monkeypatch.setattr(espeak, "find", lambda name: None)
+    assert speech_of(digest_of(kept)) == kept
+    with refusal(ServiceError, "missing", "espeak-ng is missing", "copy speech/*/speech.wav") as refused:
+        speech_of("0" * 64)
+    assert "--call-sound" not in str(refused.value), "the run is finished"
+
+
+@NEEDS_ESPEAK
+def test_another_speech_than_the_runs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "root", lambda: tmp_path)
+    with refusal(ServiceError, "other-version", "this espeak-ng speaks otherwise", "numpy, scipy or Sojourn"):
+        speech_of("0" * 64)
+    assert speech_of(digest_of(ensure_speech())) == ensure_speech()
 
 
 @NEEDS_ESPEAK

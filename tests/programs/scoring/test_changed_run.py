@@ -324,6 +324,15 @@ def test_judged_pictures_are_not_recomputed_and_need_a_recording(whole: Path) ->
         check_scores(whole, manifest)
 
 
+def test_judged_speech_needs_a_run_that_spoke(whole: Path) -> None:
+    (whole / "speech.csv").write_text("t,seconds,phase,listener,segment,delay_ms,mos_lqo,spoken\n")
+    (whole / "sound.flac").write_bytes(b"")
+    for name in ("sound.flac", "speech.csv"):
+        reseal(whole, name)
+    with refusal(ScoreError, "altered", whole, "speech.csv", "nobody spoke in the run"):
+        check_scores(whole, read_manifest(whole))
+
+
 def test_scores_that_are_none_are_refused(whole: Path) -> None:
     for text in ("[]", "{", "[" * 100_000):
         (whole / SCORES).write_text(text)

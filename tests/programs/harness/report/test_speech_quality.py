@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sojourn
+from sojourn.apps.base import ServiceError
 from sojourn.apps.standins.speech.espeak import digest_of, ensure_speech, read_speech
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.cli import app
@@ -105,11 +107,53 @@ def test_every_segment_is_judged_where_it_was_heard(run: Path, judge: list[int])
     assert judge == [speech.SEGMENT // 3] * 8, "those heard, and what was spoken once each"
 
 
+def test_what_may_have_been_heard_after_the_recording_has_no_row(run: Path, loop: Samples, judge: list[int]) -> None:
+    """Segment 3 ends 20.04 s after the first phase began."""
+    for seconds, segments in ((1 + 20.1 + DELAY_S, [1, 2, 3]), (1 + 20.0 + DELAY_S, [1, 2])):
+        write_flac(heard(loop, seconds), run / "far/sound.flac")
+        found = speech_quality.measure(sealed(run), lambda share: None)
+        assert found.filter(listener="far")["segment"].to_list() == segments
+
+
+def test_a_call_that_was_deaf_alone_is_not_judged(run: Path, loop: Samples, judge: list[int]) -> None:
+    sound = heard(loop)
+    sound[round(9.5 * code.RATE) : round(15.3 * code.RATE)] = 0
+    write_flac(sound, run / "far/sound.flac")
+    with pytest.raises(QualityError, match="the other end never heard 1 of the 2 segments that were spoken without"):
+        speech_quality.measure(sealed(run), lambda share: None)
+
+
+def test_a_microphone_without_times_and_one_without_the_speech_differ(run: Path, judge: list[int]) -> None:
+    lines = [json.loads(line) for line in (run / "player.jsonl").read_text().splitlines()]
+    spoken = next(line["detail"] for line in lines if line["event"] == "spoken")
+    other = np.random.default_rng(1).integers(-3000, 3000, 6000).tolist()
+    for excerpts, why in (([], "no times"), ([[0, other]], "microphone of the client heard something else")):
+        spoken["excerpts"] = excerpts
+        (run / "player.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        with pytest.raises(QualityError, match=why):
+            speech_quality.measure(sealed(run), lambda share: None)
+
+
+def test_what_visqol_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Api:
+        def create(self, **_: object) -> None: ...
+
+        def measure_from_arrays(self, *_: object) -> None:
+            raise ValueError("too short\nat line 3")
+
+    monkeypatch.setattr(speech_quality, "find_spec", lambda name: True)
+    monkeypatch.setattr(speech_quality, "import_module", lambda name: SimpleNamespace(VisqolApi=Api))
+    none = np.zeros(1, np.float32)
+    with pytest.raises(QualityError, match=r"was heard of it: too short$"):
+        speech_quality.visqol()(none, none)
+
+
 def test_stored_values_are_in_report_and_tables(run: Path, judge: list[int]) -> None:
     done = CliRunner().invoke(app, ["quality", str(run), "--speech", "--write", "--json"], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.stderr
     rows = {(row["listener"], row["phase"]): row for row in json.loads(done.stdout)["phases"]}
-    assert rows["client", "cubic"]["speech_unheard"] == 1 and rows["client", "cubic"]["mos_lqo_mean"] is None
+    assert rows["client", "cubic"]["speech_unheard"] == 1 and rows["client", "cubic"]["mos_lqo_mean"] == 1.0
+    assert rows["client", "cubic"]["mos_lqo_lost"] == 3.0 and rows["client", "cubic"]["delay_ms"] == "Infinity"
     assert rows["far", "alone"]["mos_lqo_mean"] == 4.0
     loaded = sojourn.load(run)
     assert isinstance(loaded, RunData) and loaded.speech.height == 6
@@ -130,12 +174,12 @@ def test_what_cannot_be_judged_is_told(run: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(speech_quality, "visqol", lambda: lambda spoken, heard: 4.0)
     lab = json.loads((run / "lab.json").read_text())
     for wrong, why in (
-        ({"speech": "0" * 64}, "differs from that of this espeak-ng"),
+        ({"speech": "0" * 64}, "this espeak-ng speaks otherwise"),
         ({"speech": None}, "nobody spoke"),
     ):
         kept = {name: value for name, value in (lab["call"] | wrong).items() if value}
         (run / "lab.json").write_text(json.dumps(lab | {"call": kept}))
-        with pytest.raises(QualityError, match=why):
+        with pytest.raises((QualityError, ServiceError), match=why):
             speech_quality.measure(sealed(run), lambda share: None)
     (run / "far/sound.flac").write_bytes(b"")
     with pytest.raises(LoadError, match=r"far/sound.flac does not match"):

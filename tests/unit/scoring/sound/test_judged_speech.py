@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import polars as pl
@@ -36,17 +37,24 @@ def test_its_figures_are_by_phase_and_listener(scores: Scores) -> None:
     rows = {(row.listener, row.phase): row for row in by_phase(judged_speech(), scores)}
     client = rows["client", "alone"]
     assert (client.speech_segments, client.speech_unheard, client.contender) == (3, 0, None)
-    assert (client.mos_lqo_mean, client.mos_lqo_p5, client.mos_lqo_least) == (pytest.approx(4.5), 4.4, 4.4)
-    assert client.mos_lqo_spoken == 4.5
+    assert (client.mos_lqo_mean, client.mos_lqo_least) == (pytest.approx(4.5), 4.4)
+    assert (client.mos_lqo_spoken, client.mos_lqo_lost, client.delay_ms) == (4.5, pytest.approx(0), 66.0)
     prague = rows["client", "prague"]
-    assert (prague.speech_segments, prague.speech_unheard, prague.mos_lqo_mean) == (2, 1, 2.5)
-    assert (prague.contender, prague.delay_ms) == ("prague", 400.0)
+    assert (prague.contender, prague.speech_segments, prague.speech_unheard) == ("prague", 2, 1)
+    assert (prague.mos_lqo_mean, prague.mos_lqo_least, prague.mos_lqo_lost) == (1.75, 1.0, 2.75), "unheard is 1"
+    assert prague.delay_ms == 400.0, "the lower of two; the other is infinite"
     assert rows["far", "prague"].speech_unheard == 0 and rows["client", "solo-2"].mos_lqo_mean is None
+
+
+def test_what_nobody_heard_is_the_worst(scores: Scores) -> None:
+    deaf = judged_speech().with_columns(mos_lqo=pl.lit(None, pl.Float64), delay_ms=pl.lit(None, pl.Float64))
+    (row,) = (it for it in by_phase(deaf, scores) if (it.listener, it.phase) == ("client", "prague"))
+    assert (row.mos_lqo_mean, row.mos_lqo_lost, row.delay_ms) == (1.0, 3.5, math.inf)
 
 
 def test_the_long_table_has_those_of_the_client_with_labels(scores: Scores) -> None:
     rows = {(row.phase, row.metric): row for row in rows_of(judged_speech(), scores)}
-    assert rows["prague", "mos_lqo_mean"].value == 2.5 and rows["solo-1", "speech_segments"].value == 3
+    assert rows["prague", "mos_lqo_lost"].value == 2.75 and rows["solo-1", "speech_segments"].value == 3
     assert ("solo-2", "speech_segments") in rows and ("solo-2", "mos_lqo_mean") not in rows
     assert all(label_of(metric) != metric and row.unit == "" for (_, metric), row in rows.items())
 
@@ -66,6 +74,9 @@ def test_the_file_is_read_as_written(tmp_path: Path) -> None:
             "1.0,4.5,solo-1,nobody,0,60,4.5,4.5",
             "1.0,x,solo-1,client,0,60,4.5,4.5",
             "1.0,4.5,solo-1,client,0,60,4.5,",
+            "1.0,4.5,solo-1,client,16,60,4.5,4.5",
+            "1.0,4.5,,client,0,60,4.5,4.5",
+            "1.0,4.5,solo-1,client,0,60,4.5,4.5\n1.0,4.5,solo-1,client,1,60,4.5,4.5",
             "1",
         ),
     ],

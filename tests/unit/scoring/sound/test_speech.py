@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments of speech are found at the listener, late, quiet, stretched or in parts, and not where they are not."""
+"""Segments of speech are found at the listener, late, quiet, damaged or in parts, and not where they are not."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy.signal import resample_poly
 
 from sojourn.scoring.sound import code, speech
-from sojourn.scoring.sound.speech import Samples, Spoken
+from sojourn.scoring.sound.speech import Samples
 
 T0 = 1.8e9
 
@@ -23,10 +25,24 @@ def sound(seconds: float, seed: int, rate: int = speech.RATE) -> Samples:
     return np.asarray(0.05 * wave / wave.std(), np.float32)
 
 
-def segment(seed: int = 1) -> Samples:
+def voice(seconds: float, seed: int) -> Samples:
+    """Return what sounds as speech does: a pitch that moves, and another colour in each syllable of 0.16 s."""
+    rng, t = np.random.default_rng(seed), np.arange(round(seconds * speech.RATE)) / speech.RATE
+    pitch = 120 + sum(15 * np.sin(2 * np.pi * (rng.uniform(0.3, 2) * t + rng.random())) for _ in range(3))
+    phase = 2 * np.pi * np.cumsum(pitch) / speech.RATE
+    syllables = np.arange(0, seconds + 0.16, 0.16)
+    loud = (np.interp(t, syllables, rng.exponential(number**-0.5, len(syllables))) for number in range(1, 25))
+    wave = sum(it * np.sin(number * phase + rng.random()) for number, it in enumerate(loud, 1))
+    return np.asarray(0.05 * wave / np.std(wave), np.float32)
+
+
+def segment(seed: int = 1, speak: Callable[[float, int], Samples] = sound) -> Samples:
     """Two sentences of 2 s with pauses before, between and after."""
-    parts = [np.zeros(4800), sound(2, seed), np.zeros(8000), sound(2, seed + 50), np.zeros(11_200 + 4160)]
+    parts = [np.zeros(4800), speak(2, seed), np.zeros(8000), speak(2, seed + 50), np.zeros(11_200 + 4160)]
     return np.concatenate(parts).astype(np.float32)
+
+
+VOICE = segment(1, voice)
 
 
 def ear(*parts: tuple[float, Samples]) -> Samples:
@@ -58,6 +74,64 @@ def test_one_that_was_stretched_is_heard_from_its_begin_to_its_end() -> None:
     assert 0.1 <= found.delay <= 0.5
 
 
+def test_one_whose_begin_was_heard_badly_and_then_leaps_is_whole() -> None:
+    """The part before the leap is found by its neighbours: it is no loss of the begin."""
+    third, rng = len(segment()) // 3, np.random.default_rng(5)
+    begin = segment()[:third] + rng.normal(0, 0.05, third).astype(np.float32)
+    found = speech.find(segment(), ear((0.1, begin), (0.1 + third / speech.RATE + 0.9, segment()[third:])))
+    assert found and len(found.samples) == pytest.approx(len(segment()) + 0.9 * speech.RATE, abs=1)
+    assert (found.delay, found.last_delay) == pytest.approx((1.0, 1.0), abs=1e-3)
+
+
+def zeroed(sound: Samples, share: float) -> Samples:
+    """Return sound of which this share of 20 ms was lost."""
+    frames = sound[: len(sound) // 320 * 320].reshape(-1, 320).copy()
+    frames[np.random.default_rng(4).random(len(frames)) < share] = 0
+    return frames.ravel()
+
+
+def repeated(sound: Samples, share: float) -> Samples:
+    """Return sound of which this share of 20 ms was concealed by what was before."""
+    frames = sound[: len(sound) // 320 * 320].reshape(-1, 320).copy()
+    for number in np.flatnonzero(np.random.default_rng(4).random(len(frames)) < share):
+        frames[number] = frames[max(number - 1, 0)]
+    return frames.ravel()
+
+
+def noisy(sound: Samples, snr_db: float) -> Samples:
+    """Return sound in white noise."""
+    level = np.sqrt(np.square(sound).mean()) * 10 ** (-snr_db / 20)
+    return sound + np.random.default_rng(4).normal(0, level, len(sound)).astype(np.float32)
+
+
+def restretched(sound: Samples, longer: bool) -> Samples:
+    """Return sound of which a receiver plays a period of the voice twice, or skips it, 5 to 10 times a second."""
+    rng, parts, at = np.random.default_rng(4), [], 0
+    while at < len(sound):
+        last = at + round(rng.uniform(0.1, 0.2) * speech.RATE)
+        parts.append(sound[at:last])
+        now = sound[last : last + 240]
+        alike = [now[:40] @ now[lag : lag + 40] for lag in range(80, 200)] if len(now) == 240 else [0]
+        period = 80 + int(np.argmax(alike))
+        at = last + (-period if longer else period)
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *(zeroed(VOICE, share) for share in (0.1, 0.3, 0.5)),
+        *(repeated(VOICE, share) for share in (0.1, 0.3)),
+        *(noisy(VOICE, snr_db) for snr_db in (10, 5, 0)),
+        *(restretched(VOICE, longer) for longer in (False, True)),
+    ],
+)
+def test_what_sounds_bad_is_heard(damaged: Samples) -> None:
+    found = speech.find(VOICE, ear((0.5, damaged), (6.5, segment(2, voice)), (12.2, segment(3, voice))))
+    assert found and found.delay == pytest.approx(0.5, abs=0.2)
+    assert len(found.samples) == pytest.approx(len(VOICE), abs=0.4 * speech.RATE)
+
+
 def test_one_of_which_a_part_was_heard_is_found_by_it() -> None:
     heard = segment().copy()
     heard[: 3 * speech.RATE] = 0
@@ -69,6 +143,18 @@ def test_what_was_never_heard_is_not_found() -> None:
     assert speech.find(segment(), ear()) is None
     assert speech.find(segment(), ear((0.1, segment(2)), (5.9, segment(3)))) is None
     assert speech.find(segment(), ear((0, sound(15, 9)))) is None
+    others = [segment(number, voice) for number in (2, 3, 4)]
+    assert speech.find(VOICE, ear((0.1, others[0]), (5.9, others[1]), (11.7, others[2]))) is None
+    assert speech.find(VOICE, ear((0.1, zeroed(others[0], 0.3)), (5.9, noisy(others[1], 5)))) is None
+    one_part = np.where(np.arange(len(segment())) < 4800 + 0.48 * speech.RATE, segment(), 0).astype(np.float32)
+    assert speech.find(segment(), ear((0.1, one_part))) is None, "which may be chance"
+
+
+def test_parts_begin_with_the_first_sound_and_skip_pauses() -> None:
+    begins = speech._parts(segment())
+    assert begins[0] == 4800 and len(begins) == 8
+    assert all(np.square(segment()[at : at + 7680]).mean() > 0.04**2 / 2 for at in begins)
+    assert speech._parts(np.zeros(92_160, np.float32)) == []
 
 
 def loop() -> Samples:
@@ -106,8 +192,3 @@ def test_the_segments_of_a_time_are_those_that_are_spoken_in_it_whole() -> None:
     assert [it.t - T0 for it in found] == pytest.approx([2.16, 7.92])
     assert [(it.begins - it.t, it.ends - it.t) for it in found] == [pytest.approx((0.3, 4.3), abs=1e-3)] * 2
     assert [it.number for it in speech.spoken(begun, LOOP, T0 + 2.4, T0 + 12.3)] == [0, 1]
-
-
-def test_a_segment_that_may_still_be_on_its_way_is_not_judged() -> None:
-    one = Spoken(T0, 0, T0 + 0.3, T0 + 5)
-    assert speech.is_judged(one, T0 + 7.1) and not speech.is_judged(one, T0 + 6.9)
