@@ -14,7 +14,7 @@ from sojourn.scoring.long_table import label_of
 from sojourn.scoring.statistics.intervals import estimate
 
 FIGURES = (
-    "victim_mbps", "mean_height", "drops", "played_share", "live_latency_s", "live_latency_max_s", "catch_up_share",
+    "victim_mbps", "mean_height", "drops", "stall_s", "live_latency_s", "live_latency_max_s", "catch_up_share",
 )  # fmt: skip
 """Fields of the victim alone, which is all of the run."""
 
