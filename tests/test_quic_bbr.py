@@ -54,10 +54,10 @@ MATRIX = Matrix(
         Column(head="BBR P95 ms", metric="packets.flows.0.p95_owd_ms", digits=1),
     ),
     expectations=(
-        # LossThresh: 2 % of a round; slow start may lose more, in a cell of 40 s.
-        Expectation(metric="packets.flows.0.loss", high=0.02, cells=r"^quic-bbr3-.*-pfifo"),
-        Expectation(metric="flows.0.d_ss_mbps", low=8, high=10, cells=r"^(bbr|quic-bbr3)-alone-10mbit"),
-        Expectation(metric="flows.0.d_ss_mbps", low=40, high=50, cells=r"^(bbr|quic-bbr3)-alone-50mbit"),
+        # LossThresh: 2 % of a round; slow start loses more, so the whole cell of 40 s may have up to 2.5 %.
+        Expectation(metric="packets.flows.0.loss", high=0.025, cells=r"^quic-bbr[23]-.*-pfifo"),
+        Expectation(metric="flows.0.d_ss_mbps", low=8, high=10, cells=r"^(bbr|quic-bbr[23])-alone-10mbit"),
+        Expectation(metric="flows.0.d_ss_mbps", low=40, high=50, cells=r"^(bbr|quic-bbr[23])-alone-50mbit"),
     ),
     notes="`quic-bbr` is quinn's BBR, whose estimate of the bandwidth never falls (docs/matrix.md); the loss of all "
     "flows is of the whole cell, with what is on its way at the end.",
