@@ -54,7 +54,7 @@ MATRIX = Matrix(
         Column(head="BBR P95 ms", metric="packets.flows.0.p95_owd_ms", digits=1),
     ),
     expectations=(
-        # LossThresh: 2 % of a round; slow start loses more, so the whole cell of 40 s may have up to 2.5 %.
+        # LossThresh: 2 % of a round. Slow start loses more: the worst cell 3.1 % in 3 s, 1.9 % later, 2.05 % in all.
         Expectation(metric="packets.flows.0.loss", high=0.025, cells=r"^quic-bbr[23]-.*-pfifo"),
         Expectation(metric="flows.0.d_ss_mbps", low=8, high=10, cells=r"^(bbr|quic-bbr[23])-alone-10mbit"),
         Expectation(metric="flows.0.d_ss_mbps", low=40, high=50, cells=r"^(bbr|quic-bbr[23])-alone-50mbit"),
