@@ -49,6 +49,7 @@ from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.schema.scores import SCORER, SCORES
 from sojourn.scoring.statistics.intervals import Estimate, estimate
 from sojourn.scoring.statistics.rig_spread import SERIES, rig_spread
+from sojourn.traffic import rust
 from sojourn.traffic.contender import OURS
 from sojourn.traffic.program import rust_package
 from sojourn.traffic.user_program import OPTION
@@ -281,7 +282,7 @@ def _named_files(table: PaperTable, checkout: Path) -> list[tuple[str, bytes]]:
     folders = [value for option, value in values if option == "--kernel-source"]
     files = {file for folder in folders for file in (checkout / folder).rglob("*")}
     for package in _rust_packages(table):
-        files |= {*(checkout / "traffic/rust").glob("*.rs"), *(checkout / "traffic/rust" / package).glob("*.*")}
+        files.update(rust.sources(package, checkout / "traffic/rust"))
     ordered = sorted(filter(_decides, files))
     named = [*scenarios, *((str(file.relative_to(checkout)), file) for file in ordered)]
     return [(name, file.read_bytes()) for name, file in named]

@@ -54,10 +54,10 @@ def package_of(name: str) -> str:
     return next(package for package, programs in PACKAGES.items() if name in programs)
 
 
-def sources(package: str) -> list[Path]:
-    """Return the files of which the programs of a package are compiled."""
-    code = sorted({*HERE.glob("*.rs"), *(HERE / package).glob("*.rs")})
-    return [HERE / package / "Cargo.toml", HERE / package / LOCK, *code]
+def sources(package: str, here: Path = HERE) -> list[Path]:
+    """Return the files of which the programs of a package are compiled; `here` is this folder of a checkout."""
+    code = sorted({*here.glob("*.rs"), *(here / package).glob("*.rs")})
+    return [here / package / "Cargo.toml", here / package / LOCK, *code]
 
 
 def ensure(name: str) -> Path:
