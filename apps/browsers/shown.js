@@ -6,6 +6,7 @@
 (secrets, longest) => {
   const KEPT = /^(id|class|role|type|name|for|title|alt|placeholder|hidden|disabled|checked|open|lang|jsname|aria-[\w-]+|data-(tid|testid|test-id|state))$/;
   const PLACES = /^(href|src|action)$/;
+  const LOADS = /^(href|src|srcset|srcdoc|data|action|poster)$/; // invisible; set again, it would load anew and uninspected
   const LEFT_OUT = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|META|LINK|BASE)$/i;
   const EMPTY = /^(AREA|BR|COL|EMBED|HR|IMG|INPUT|SOURCE|TRACK|WBR)$/;
   const DEEPEST = 256;
@@ -37,12 +38,14 @@
     if (element.matches('textarea, [contenteditable]')) element.textContent = '';
     for (const { name, value } of [...element.attributes]) {
       const said = hidden(value);
-      if (said !== value) element.setAttribute(name, said);
+      if (said !== value && !LOADS.test(name)) element.setAttribute(name, said);
     }
   };
+  const loaded = ({ contentDocument: content, src, srcdoc }) =>
+    content?.readyState === 'complete' && (content.URL !== 'about:blank' || !(srcdoc || src));
   const attributes = (element) => [...element.attributes].map(({ name, value }) => {
     if (KEPT.test(name)) return ` ${name}="${quoted(value)}"`;
-    return PLACES.test(name) ? ` ${name}="${quoted(hidden(path(value)))}"` : '';
+    return PLACES.test(name) ? ` ${name}="${quoted(hidden(path(hidden(value))))}"` : '';
   }).join('');
   const walk = (node, depth) => {
     if (depth > DEEPEST) throw new RangeError(`deeper than ${DEEPEST}`);
@@ -59,7 +62,8 @@
         say(`<${name}${attributes(child)}>`);
         if (child.shadowRoot) walk(child.shadowRoot, depth + 1);
         if (child.contentDocument) walk(child.contentDocument, depth + 1);
-        else if (name === 'iframe' && secrets.length) child.style.visibility = 'hidden'; // its content cannot be inspected
+        // Content that cannot be inspected, or is still to come.
+        if (name === 'iframe' && secrets.length && !loaded(child)) child.style.visibility = 'hidden';
         walk(child, depth + 1);
         if (!EMPTY.test(child.nodeName)) say(`</${name}>`);
       }

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import create_server
+from threading import Event, Thread
 
 import cv2
 import numpy as np
@@ -58,11 +60,22 @@ def browser(shared: Browser) -> Browser:
     return shared
 
 
+def load(browser: Browser, url: str) -> None:
+    """Open `url` until its frames are there too."""
+    browser.open(url)
+    browser.evaluate(
+        """() => new Promise((then) => {
+            if (document.readyState === 'complete') then();
+            else addEventListener('load', () => then());
+        })"""
+    )
+
+
 def test_a_picture_and_the_document_are_kept_without_secrets(browser: Browser, tmp_path: Path) -> None:
-    browser.open(PAGE.format(user="…", password="…"))
+    load(browser, PAGE.format(user="…", password="…"))
     assert browser.keep_shown(tmp_path, "clean", ["another"]) == "logs/page-clean.png, .html"
     browser._do(lambda: browser._command("Emulation.setScriptExecutionDisabled", {"value": False}))
-    browser.open(PAGE.format(user=USER.lower(), password=PASSWORD))
+    load(browser, PAGE.format(user=USER.lower(), password=PASSWORD))
     assert browser.keep_shown(tmp_path, secrets=[USER, PASSWORD]) == "logs/page.png, .html"
     document, clean = ((tmp_path / "logs" / name).read_text() for name in ("page.html", "page-clean.html"))
     assert '<h1 id="hello" data-tid="greeting">Hello …</h1>' in document and '<b class="deep">In a' in document
@@ -75,6 +88,40 @@ def test_a_picture_and_the_document_are_kept_without_secrets(browser: Browser, t
     assert pictures[0].shape[0] > 300 and pictures[0].std() > 5
     assert np.array_equal(*pictures), "the picture shows something else than … where a secret was"
     assert document == clean
+
+
+def test_a_frame_is_not_loaded_anew_when_its_secrets_are_removed(browser: Browser, tmp_path: Path) -> None:
+    load(browser, PAGE.format(user=USER, password=PASSWORD))
+    browser.evaluate("() => { frames[0].document.body.title = 'the same'; }")
+    assert browser.keep_shown(tmp_path, secrets=[USER, PASSWORD])
+    answer = browser._do(
+        lambda: browser._command("Runtime.evaluate", {"expression": "frames[0].document.body.outerHTML"})
+    )
+    assert answer["result"]["value"] == '<body title="the same"><i>…</i></body>'
+
+
+def test_a_frame_that_is_still_loading_is_not_shown(browser: Browser, tmp_path: Path) -> None:
+    over = Event()
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/":
+                over.wait(60)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(b"<body style='margin:0'><iframe src='/late' style='border:9px solid'></iframe>")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as site:
+        Thread(target=site.serve_forever).start()
+        try:
+            browser.open(f"http://127.0.0.1:{site.server_port}/")
+            assert browser.keep_shown(tmp_path, secrets=[USER])
+        finally:
+            over.set()
+            site.shutdown()
+    assert np.all(cv2.imread(str(tmp_path / "logs" / "page.png")) == 255)
 
 
 def test_a_document_without_end_is_cut_off(browser: Browser, tmp_path: Path) -> None:
