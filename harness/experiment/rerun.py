@@ -17,7 +17,7 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS
 from sojourn.hardware.simulation import ONE_PROCESSOR
 from sojourn.harness.bundle.research_object import CRATE
-from sojourn.harness.experiment.run import OPTIONS_FILE, perform
+from sojourn.harness.experiment.run import perform
 from sojourn.harness.lab.machine import SHOWN_PROCESSOR, SYSTEM_CALLS
 from sojourn.harness.options.errors import OptionsError, VersionError
 from sojourn.harness.options.model import Options
@@ -29,9 +29,10 @@ from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
 from sojourn.harness.store.reasons import joined
+from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import SCORES
 
-NOT_COMPARED = (OPTIONS_FILE, REPORT, CRATE)
+NOT_COMPARED = (OPTIONS, REPORT, CRATE)
 """Files that depend on where and when a run was executed, or that a bundle added."""
 YOURS = ("kernel-source", "iproute2-source", "clip", "url", "script")
 """Path options of a simulated run. Only the command line may determine which files are read, built or run."""
@@ -69,10 +70,10 @@ def run_to_repeat(
     Raises as `repeatable`, and RerunError.
     """
     manifest = repeatable(run)
-    if OPTIONS_FILE not in manifest.files:
-        raise RerunError(f"{run}: has no {OPTIONS_FILE}, so its options are unknown", code="missing")
-    if manifest.files[OPTIONS_FILE].size > LARGEST or not (record := stored_object(run / OPTIONS_FILE)):
-        raise RerunError(f"{run}: {OPTIONS_FILE}: holds no options; was the file altered?", code="damaged")
+    if OPTIONS not in manifest.files:
+        raise RerunError(f"{run}: has no {OPTIONS}, so its options are unknown", code="missing")
+    if manifest.files[OPTIONS].size > LARGEST or not (record := stored_object(run / OPTIONS)):
+        raise RerunError(f"{run}: {OPTIONS}: holds no options; was the file altered?", code="damaged")
     if (lab := record.get("lab")) in LABS and lab != "sim":
         raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}", code="real-time")
     try:
@@ -184,7 +185,7 @@ def unlike(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
 def _flags(first: str | None, second: str | None) -> str:
     """Return the features that only one of two processors has."""
     if first is None or second is None:
-        return f"{FLAGS}: {'unknown' if first is None else 'known'}, now {'unknown' if second is None else 'told'}"
+        return f"{FLAGS}: {'unknown' if first is None else 'known'}, now {'unknown' if second is None else 'known'}"
     before, now = set(first.split()), set(second.split())
     return (
         f"{FLAGS}: only then {' '.join(sorted(before - now)) or '-'}, only now {' '.join(sorted(now - before)) or '-'}"

@@ -48,12 +48,12 @@ from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
 from sojourn.harness.terminal import ProgressCallback, console_of, steps
 from sojourn.scoring.evidence import Setting, needed
+from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
 from sojourn.traffic import user_program
 from sojourn.traffic.program_check import require_runnable
 
-OPTIONS_FILE = "options.json"
 #: Attempts that repetitions may take beyond the requested number of valid runs.
 SPARE = 2
 
@@ -180,7 +180,7 @@ def finish_unscored(path: Path) -> Result:
 
 
 def _commit(run: RunDirectory, scores: Scores, *, retain: bool = True) -> Result:
-    run.require(OPTIONS_FILE, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
+    run.require(OPTIONS, SCORES, *(name for names in needed(Setting.read(run.path)) for name in names))
     void = tuple(scores.validity.reasons)
     run.void(*of_gates(scores.validity))
     path = run.commit()
@@ -200,7 +200,7 @@ def fill_run(
     run: FillableRun, options: Options, record: Callable[[RecordedRun], None], say: Callable[[str], None]
 ) -> Scores:
     """Write the options to a run's directory, let `record` add the evidence, score it; return the scores."""
-    (run.path / OPTIONS_FILE).write_text(json.dumps(options.record(), indent=1) + "\n")
+    (run.path / OPTIONS).write_text(json.dumps(options.record(), indent=1) + "\n")
     run.add_versions(host_versions())
     record(run)
     run.recorded()

@@ -3,41 +3,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import isinf
-from statistics import median
+from collections.abc import Callable, Iterable, Sequence
+from math import inf, isinf
+from statistics import median, median_high
 
 from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.grids import interval, number
 from sojourn.harness.report.markdown import markdown_table
 from sojourn.scoring.long_table import ALONE, label_of
+from sojourn.scoring.recovery import REGAINED_S
 from sojourn.scoring.schema.scores import LayerStep, Scores
+from sojourn.scoring.statistics.intervals import Estimate
 
 FIGURES = (
     "ear_p50_ms", "r_factor", "ear_gap_share", "lip_sync_p50_ms", "mean_height", "fps", "frames_in_time",
 )  # fmt: skip
 """Fields of a phase. In a room, the sound is that of the party that speaks, and the picture that of all tiles."""
+_SHARES = frozenset({"ear_gap_share", "frames_in_time"})
+_BOUNDS = "value", "low", "high"
 
 
 def call_table(groups: Sequence[Experiment]) -> str:
     """Return the figures of experiments with calls or rooms as Markdown: a row per queue, victim and contender.
 
-    A figure is the mean over the valid runs with its 95 % interval. The figures of the victim alone are those of the
-    first experiment in a queue. Experiments with other victims are skipped.
+    A figure is the mean over the valid runs with its 95 % interval, or the median where that of a run is infinite. Harm
+    is that in the primary metric, of each run to itself alone. The figures of the victim alone are those of the first
+    experiment in a queue: rigs, and so the phases before a contender begins, are alike in all. Experiments with other
+    victims are skipped.
     """
     rows: dict[tuple[str, str, str], list[str]] = {}
     for one in groups:
-        for scores in [run.scores for run in one.victims if not run.reasons][:1]:
+        valid = [run.scores for run in one.victims if not run.reasons]
+        for scores in valid[:1]:
             if scores.far:
                 for contender in (None, *one.summary.contenders):
                     figures = ((name, one.summary.figure(name)) for name in FIGURES)
-                    texts = [interval(figure.of(contender)) if figure else "–" for _, figure in figures]
+                    texts = [
+                        _text(name, figure.of(contender) if figure else None, len(valid)) for name, figure in figures
+                    ]
+                    harm = one.summary.primary_harm
+                    texts.append(interval(harm.contended.get(contender)) if harm and contender else "–")
                     key = str(scores.lab.get("qdisc_down")), victim(scores), contender or ALONE
                     rows.setdefault(key, texts)
     order = {name: number for number, name in enumerate(dict.fromkeys(who for *_, who in rows))}
     placed = sorted(rows.items(), key=lambda row: (row[0][0], row[0][1], order[row[0][2]]))
-    heads = ["queue", "victim", "with", *(label_of(name) for name in FIGURES)]
+    labels = (label_of(name) + " (%)" * (name in _SHARES) for name in FIGURES)
+    heads = ["queue", "victim", "with", *labels, "harm to these frames"]
     return markdown_table(heads, [[f"`{queue}`", who, contender, *texts] for (queue, who, contender), texts in placed])
+
+
+def _text(name: str, figure: Estimate | None, runs: int) -> str:
+    if figure is None:
+        return "–"
+    if name in _SHARES:
+        percent = {key: None if (share := getattr(figure, key)) is None else 100 * share for key in _BOUNDS}
+        figure = figure.model_copy(update=percent)
+    median_of = "median " * (figure.statistic == "median")
+    return median_of + interval(figure, "∞") + f" (of {figure.n})" * (figure.n < runs)
 
 
 def victim(scores: Scores) -> str:
@@ -48,8 +70,8 @@ def victim(scores: Scores) -> str:
 def dip_table(groups: Sequence[Experiment]) -> str:
     """Return the recovery of a room's pictures after a dip of the rate as Markdown: a row per victim, way and dip.
 
-    Times are those of all pictures in that way over the valid runs. A recovery that a run does not contain is longer
-    than the time that the run watched it.
+    Times are those of all pictures in that way over the valid runs. A recovery that a run does not contain began later
+    than `REGAINED_S` before the run's end; of a statistic that it decides, the least possible value is shown.
     """
     rows: dict[tuple[str, str, float, float], list[tuple[LayerStep, LayerStep]]] = {}
     for scores in [run.scores for one in groups for run in one.victims if not run.reasons]:
@@ -59,27 +81,33 @@ def dip_table(groups: Sequence[Experiment]) -> str:
                     low = one.steps[number_of_step - 1]
                     key = victim(scores), step.direction, low.mbps, round(low.seconds, 1)
                     rows.setdefault(key, []).append((low, step))
-    heads = ["victim", "way", "dip to Mbit/s", "for s", "lowest picture", "pictures", "recovered", "recovery s: median"]
-    heads += ["least", "most"]
+    heads = ["victim", "way", "dip to Mbit/s", "for s", "before", "lowest picture", "pictures", "recovered"]
+    heads += ["recovery s: median", "least", "most"]
     texts = []
     for (who, way, mbps, seconds), dips in sorted(rows.items()):
-        times = sorted((step.recovery_s or 0.0, step.seconds) for _, step in dips)
-        lowest = min(
-            (height for low, step in dips for height in (low.lowest_height, step.lowest_height) if height), default=0
-        )
+        times = [(inf if step.recovery_s is None else step.recovery_s, step.seconds - REGAINED_S) for _, step in dips]
+        before = sorted({step.before_height for _, step in dips if step.before_height})
+        heights = [it for both in dips for step in both if (it := step.lowest_height) is not None]
         texts.append(
             [
-                who, way, f"{mbps:g}", f"{seconds:g}", f"{lowest}p", str(len(times)),
+                who, way, f"{mbps:g}", f"{seconds:g}", ", ".join(f"{lines}p" for lines in before) or "–",
+                (f"{min(heights)}p" if min(heights) else "none") if heights else "–", str(len(times)),
                 str(sum(not isinf(time) for time, _ in times)),
-                _time(median(time for time, _ in times), times), _time(times[0][0], times), _time(times[-1][0], times),
+                _bounded(times, median, median_high), _bounded(times, min, min), _bounded(times, max, max),
             ]
         )  # fmt: skip
     return markdown_table(heads, texts)
 
 
-def _time(time: float, times: Sequence[tuple[float, float]]) -> str:
-    """Return a time of recovery, for an infinite one the least time that it took longer than, and than any other."""
-    if not isinf(time):
-        return number(time)
-    known = [recovered for recovered, _ in times if not isinf(recovered)]
-    return f"> {max([min(watched for recovered, watched in times if isinf(recovered)), *known]):.0f}"
+_Statistic = Callable[[Iterable[float]], float]
+
+
+def _bounded(times: Sequence[tuple[float, float]], of: _Statistic, highest: _Statistic) -> str:
+    """Return a statistic of times of recovery, each with the least that it is if infinite.
+
+    `highest` is the highest of the times that decide it.
+    """
+    least = [bound if isinf(time) else time for time, bound in times]
+    last = highest(least)
+    cut = any(isinf(time) and bound <= last for time, bound in times)
+    return f"> {of(least):.0f}" if cut else number(of(least))

@@ -60,6 +60,10 @@ class Row:
         """Whether it is the primary metric's."""
         return self.cells[0].endswith(PRIMARY)
 
+    def mark(self, word: Severity, *cells: int) -> None:
+        """Mark cells as those of a harm of this severity."""
+        {"none": set[int](), "some": self.some, "severe": self.hurt}[word].update(cells)
+
 
 @dataclass
 class Grid:
@@ -135,8 +139,7 @@ def harm_table(scores: Scores) -> Grid:
             shown = DEMAND_MET if harm.demand_met else two_decimals(harm.harm)
             cells += [value_text(metric, partial(_of_phase, phases[name], harm)), shown]
             word = relevant_severity(metric, harm.harm, harm.solo, harm.value)
-            marked = {"none": set(), "some": row.some, "severe": row.hurt}[word]
-            marked |= {len(cells) - 2, len(cells) - 1}
+            row.mark(word, len(cells) - 2, len(cells) - 1)
         if any((metric, name) in by_key for name in names):
             row.alike = not row.primary and set(cells[3::2]) <= {"0.00", DEMAND_MET}
             grid.rows.append(row)
@@ -309,8 +312,7 @@ def home_table(scores: Scores) -> Grid:
             shown = _of(phases[phase], it.metric) if phase else "–"
             row.cells += [shown, "–" if harmed is None else two_decimals(harmed)]
             word = "none" if harmed is None else relevant_severity(it.metric, harmed, it.alone, value)
-            marked = {"none": set(), "some": row.some, "severe": row.hurt}[word]
-            marked |= {len(row.cells) - 2, len(row.cells) - 1}
+            row.mark(word, len(row.cells) - 2, len(row.cells) - 1)
         row.group = f"update: {it.update}" if len(updates) > 1 else ""
         grid.rows.append(row)
     return grid
@@ -392,7 +394,7 @@ def room_table(scores: Scores) -> Grid:
             row = Row([name, joined, *(cell(phase) for _, cell in _PARTY_COLUMNS)], bool(phase.contender))
             if harmed:
                 harm = harms.get(phase.name)
-                {"none": set(), "some": row.some, "severe": row.hurt}[severity(harm or 0.0)].add(len(row.cells))
+                row.mark(severity(harm or 0.0), len(row.cells))
                 row.cells.append("–" if harm is None else two_decimals(harm))
             grid.rows.append(row)
     return grid
@@ -432,7 +434,7 @@ def layer_steps_table(scores: Scores) -> Grid:
     for step, party in steps:
         to = f"{step.t:.1f} s: {step.direction} {step.mbps:g} Mbit/s"
         lowest, before = (f"{lines}p" if lines else "–" for lines in (step.lowest_height, step.before_height))
-        recovery = number(step.recovery_s, f"> {step.seconds:.1f}")
+        recovery = number(step.recovery_s, f"> {max(step.seconds - REGAINED_S, 0):.1f}")
         grid.rows.append(Row([to, party_name(party), number(step.first_drop_s), lowest, before, recovery]))
     return grid
 
@@ -501,8 +503,7 @@ def quality_table(judged: pl.DataFrame, scores: Scores) -> Grid:
             figures = (getattr(row, f"{name}_{what}") for what in ("mean", "p5"))
             shown.cells += ["–" if figure is None else f"{figure:.{decimals}f}" for figure in figures]
             shown.cells.append("–" if harmed is None else two_decimals(harmed))
-            marked = {"none": set(), "some": shown.some, "severe": shown.hurt}[severity(harmed or 0.0)]
-            marked |= {len(shown.cells) - 3, len(shown.cells) - 1}
+            shown.mark(severity(harmed or 0.0), len(shown.cells) - 3, len(shown.cells) - 1)
         if lost:
             share = scores.baseline.frame_loss if row.phase == ALONE and scores.baseline else lost.get(row.phase)
             shown.cells.append("–" if share is None else percent(share))

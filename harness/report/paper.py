@@ -31,13 +31,11 @@ from sojourn.hardware.machine.messages import first_wrong
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
-from sojourn.harness.report import timeline
-from sojourn.harness.report.call_table import call_table, dip_table
+from sojourn.harness.report import call_table, live_table, timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs, grouped
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, HeatTable, heat_maps
-from sojourn.harness.report.live_table import live_table
 from sojourn.harness.report.markdown import markdown_table, with_marks, write_between
 from sojourn.harness.report.media_table import media_table
 from sojourn.harness.report.overview import overview
@@ -115,6 +113,9 @@ _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing
 #: What a cell's flow has in the file of RUNS.
 _RATE = "d_ss_mbps"
 _RATE_OF_FORM: Mapping[Form, str] = {"media": "goodput_mbps"}  # where flows take turns, none has a window
+#: What a victim's run has there in addition to its primary metric: the figures that its table shows.
+_FIGURES_OF_FORM: Mapping[Form, Sequence[str]] = {"calls": call_table.FIGURES, "live": live_table.FIGURES}
+_OF_DIPS = r"parties\.\d+\.steps\.\d+\.(first_drop_s|lowest_height|recovery_s)"
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
@@ -559,9 +560,9 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "map": lambda: map_table(groups),
         "overview": lambda: overview_table(groups),
         "media": lambda: media_table(runs),
-        "calls": lambda: call_table(groups),
-        "dips": lambda: dip_table(groups),
-        "live": lambda: live_table(groups),
+        "calls": lambda: call_table.call_table(groups),
+        "dips": lambda: call_table.dip_table(groups),
+        "live": lambda: live_table.live_table(groups),
         "rigs": lambda: rigs_table(runs),
         "shares": lambda: shares_table(runs),
     }
@@ -572,15 +573,17 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
 def figures_of_runs(table: PaperTable, runs: Sequence[LoadedRun]) -> str:
     """Return the figures of a table's runs as CSV, in the columns of the long table, with a digest of a run's scores.
 
-    A victim's run has its primary metric and the harm in it, a cell's has the rate of each flow. `scores` has the first
-    16 digits of the SHA-256 of `scores.json`: a repetition in simulated time has the same.
+    A victim's run has its primary metric, the harm in it and what its table shows, a cell's has the rate of each flow.
+    `scores` has the first 16 digits of the SHA-256 of `scores.json`: a repetition in simulated time has the same.
     """
-    wanted = re.compile(rf"flows\.\d+\.{_RATE_OF_FORM.get(table.table, _RATE)}")
+    of_flows = rf"flows\.\d+\.{_RATE_OF_FORM.get(table.table, _RATE)}"
+    wanted = re.compile(_OF_DIPS if table.table == "dips" else of_flows)
+    shown = _FIGURES_OF_FORM.get(table.table, ())
 
     def figures(run: LoadedRun) -> Iterator[LongRow]:
         primary = run.scores.primary if isinstance(run, VictimRun) else None
         for row in run.figures:
-            judges = row.metric in (primary, f"{HARM}{primary}") and (row.contender or row.phase == ALONE)
+            judges = row.metric in (primary, f"{HARM}{primary}", *shown) and (row.contender or row.phase == ALONE)
             if judges or wanted.fullmatch(row.metric):
                 yield row
 

@@ -23,6 +23,7 @@ from sojourn.scoring.picture import frames, judged, quality
 from sojourn.scoring.picture.quality import Picture, QualityError
 from sojourn.scoring.picture.recording import picture_size
 from sojourn.scoring.picture.strip import Box
+from sojourn.scoring.schema.files import OPTIONS
 
 FILM_EVERY_S = 1.0
 """Time between the judged pictures of a film, s; of a call, every picture is."""
@@ -105,7 +106,7 @@ def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
 
 def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Picture]:
     """Yield the pictures of the user's film that a run showed, if it still exists. Raises QualityError."""
-    clip_path = stored_object(run / "options.json").get("clip")
+    clip_path = stored_object(run / OPTIONS).get("clip")
     if read_manifest(run).bundle:
         raise QualityError(
             f"{run}: imported from a bundle, and it showed a film of another machine: --clip={clip_path}"

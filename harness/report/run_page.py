@@ -54,7 +54,7 @@ from sojourn.harness.report.timeline import timeline, watched
 from sojourn.harness.store.loaded import judged, stored_object
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, Manifest, is_run, read_manifest
 from sojourn.scoring.picture.judged import read_judged
-from sojourn.scoring.schema.files import FILES
+from sojourn.scoring.schema.files import FILES, OPTIONS
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
 from sojourn.scoring.sound.judged_speech import read_judged_speech
 from sojourn.scoring.time_series import RunSeries, run_series
@@ -100,7 +100,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     all_probes = [points for _, curves in probes for *_, points in curves]
     waits = _plotted(scores, scores.sojourn_ccdf)
     frames = _plotted(scores, scores.frame_ccdf)
-    service = str(stored_object(run / "options.json").get("service", ""))
+    service = str(stored_object(run / OPTIONS).get("service", ""))
     had = outcomes(scores) if status == "valid" else []
     judged = read_judged(run) if status == "valid" else None
     speech = read_judged_speech(run) if status == "valid" else None

@@ -30,6 +30,7 @@ from sojourn.harness.report.headline import Badge, badges, headline, home_outcom
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.terminal import FittedTable
+from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import Scores
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def print_scores(scores: Scores, run: Path, console: Console) -> None:
     if scores.validity.valid:
         home = [Badge(badge.kind, badge.word, f"{badge.text} to {name}") for name, badge, _ in home_outcomes(scores)]
         console.print(_badges([measurement("valid"), *(home or badges(outcomes(scores)))]))
-        service = str(stored_object(run / "options.json").get("service", ""))
+        service = str(stored_object(run / OPTIONS).get("service", ""))
         console.print(Text(headline(scores, service), style="bold"), soft_wrap=True)
     else:
         console.print(_badges([measurement("invalid")]), Text("no harm is reported:", style="bold red"))

@@ -17,7 +17,7 @@ from sojourn.harness.report.experiments import SUMMARY, Experiment, experiments,
 from sojourn.harness.report.index import Left, unfinished
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.integrity import IntegrityError, check_run
-from sojourn.harness.store.manifest import Manifest, is_run
+from sojourn.harness.store.manifest import Manifest, is_run, status_words
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
@@ -38,7 +38,7 @@ class VerdictExit(IntEnum):
     @property
     def words(self) -> str:
         """The verdict in words; data for programs use the code's name."""
-        return "invalid" if self is VerdictExit.VOID else self.name.lower().replace("_", " ")
+        return status_words(self.name.lower())
 
 
 #: An experiment's possible verdicts, the worst last.

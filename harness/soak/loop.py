@@ -289,7 +289,7 @@ class Soak:
             )
         )  # fmt: skip
         for line in filter(None, (*attempt.reasons, attempt.headline)):
-            self._notify(f"run {attempt.number}: {attempt.outcome}: {line}")
+            self._notify(f"run {attempt.number}: {attempt.words}: {line}")
         if why := quarantined(self._plan.file, attempt.cell, self._attempts):
             self._notify(f"{attempt.cell}: quarantined for the rest of the batch: {'; '.join(why)}")
         return attempt

@@ -21,7 +21,7 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import flush, is_full, is_locked, lock, replace_file, sync_folder
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.soak.plan import SoakPlan
-from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest
+from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest, status_words
 from sojourn.harness.store.reasons import Reason
 
 NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
@@ -73,8 +73,8 @@ class Attempt(BaseModel):
 
     @property
     def words(self) -> str:
-        """The outcome in words: the stored one of an invalid run is `void`."""
-        return "invalid" if self.outcome == "void" else self.outcome
+        """The outcome in words."""
+        return status_words(self.outcome)
 
 
 class Night(BaseModel):

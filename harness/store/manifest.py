@@ -158,8 +158,13 @@ class Manifest(BaseModel):
 
     @property
     def state(self) -> str:
-        """The status in words: the stored one of an invalid run is `void`."""
-        return "invalid" if self.status == "void" else self.status
+        """The status in words."""
+        return status_words(self.status)
+
+
+def status_words(stored: str) -> str:
+    """Return a status, outcome or verdict in words: the stored one of an invalid run is `void`."""
+    return "invalid" if stored == "void" else stored.replace("_", " ")
 
 
 def check_complete(manifest: Manifest, where: object, *further: str) -> None:

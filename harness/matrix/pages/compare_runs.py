@@ -51,7 +51,8 @@ def other_folder(matrix: Matrix, own: Path, place: Path) -> Path:
         )
     there = ", ".join(sorted(path.name for path in place.iterdir() if RunStore(path).runs()))
     raise MatrixError(
-        f"--compare-with: {place} no finished run of matrix {matrix.name}; found {there or 'none'}", code="not-a-run"
+        f"--compare-with: {place} has no finished run of matrix {matrix.name}; found {there or 'none'}",
+        code="not-a-run",
     )
 
 

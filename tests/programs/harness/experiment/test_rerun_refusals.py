@@ -22,7 +22,6 @@ from sojourn.hardware.machine.programs import FLAGS, host_versions
 from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment import rerun
 from sojourn.harness.experiment.rerun import RerunError, commits, compared, run_to_repeat, scorers, unlike, with_remedy
-from sojourn.harness.experiment.run import OPTIONS_FILE
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
@@ -41,6 +40,7 @@ from sojourn.harness.store.manifest import (
 )
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
+from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.contender import CONTENDERS
 from tests.refusals import refusal
@@ -108,7 +108,7 @@ def make(tmp_path: Path) -> Make:
 
     def run(*void: str, **given: str) -> Path:
         with RunStore(tmp_path / "results").create("video-harm", "cell", seed=1) as made:
-            (made.path / OPTIONS_FILE).write_text(json.dumps(parse(**given).record()))
+            (made.path / OPTIONS).write_text(json.dumps(parse(**given).record()))
             (made.path / "player.jsonl").write_text("{}\n")
             made.void(*(Reason(code="lab-jitter", text=text) for text in void))
             return made.commit()
@@ -159,15 +159,15 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]
                       jitter="2ms", ladder="240p:300k,480p:1mbit", seed="7", jitter_gate="1ms", lab="sim")  # fmt: skip
     record = json.loads(json.dumps(household.record()))
     with RunStore(tmp_path_factory.mktemp("results")).create("video-harm", "cell") as made:
-        (made.path / OPTIONS_FILE).write_text(json.dumps(record))
+        (made.path / OPTIONS).write_text(json.dumps(record))
         return made.commit(), record
 
 
 def replaced(run: Path, content: bytes) -> None:
     """Put another record into a run, and its hash into the manifest."""
-    (run / OPTIONS_FILE).write_bytes(content)
+    (run / OPTIONS).write_bytes(content)
     manifest = read_manifest(run)
-    files = manifest.files | {OPTIONS_FILE: hash_file(run / OPTIONS_FILE)}
+    files = manifest.files | {OPTIONS: hash_file(run / OPTIONS)}
     write_manifest(run, manifest.model_copy(update={"files": files}))
 
 
@@ -250,7 +250,7 @@ def strangers(make: Make, tmp_path: Path) -> Callable[[str, Path], Path]:
 
     def run(field: str, path: Path) -> Path:
         run = make(service="page", url=str(film)) if field == "url" else make()
-        replaced(run, json.dumps(json.loads((run / OPTIONS_FILE).read_text()) | {field: str(path)}).encode())
+        replaced(run, json.dumps(json.loads((run / OPTIONS).read_text()) | {field: str(path)}).encode())
         return run
 
     return run
@@ -351,7 +351,7 @@ def test_other_sources_are_told_with_the_commit_that_has_the_first(make: Make) -
 
 def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make) -> None:
     run = make()
-    replaced(run, json.dumps(json.loads((run / OPTIONS_FILE).read_text()) | {"weeks": 3}).encode())
+    replaced(run, json.dumps(json.loads((run / OPTIONS).read_text()) | {"weeks": 3}).encode())
     git = GitState(commit="a" * 40, dirty=False)
     write_manifest(run, read_manifest(run).model_copy(update={"git": git}))
     with refusal(RerunError, "other-version", "weeks", "a" * 12):

@@ -53,7 +53,7 @@ def test_a_row_is_a_victim_in_a_queue_alone_or_with_a_contender(call: Scores, sc
     room = call.model_copy(update={"parties": [party(1, []), party(2, [])]})
     late = call.model_copy(update={"phases": [phase.model_copy(update={"ear_p50_ms": 140.0}) for phase in call.phases]})
     lines = call_table([experiment(room), experiment(call, late), experiment(scores)]).splitlines()
-    assert len(lines) == 2 + 4 and lines[0].count("|") == 4 + len(FIGURES)
+    assert len(lines) == 2 + 4 and lines[0].count("|") == 5 + len(FIGURES)
     heads = [[cell.strip() for cell in line.split("|")][1:5] for line in lines[2:]]
     assert heads[0] == ["`dualpi2`", "call", "alone", "50"]
     assert heads[1][:3] == ["`dualpi2`", "call", "prague"] and heads[1][3].startswith("130 (")
@@ -71,11 +71,40 @@ def test_a_dip_has_the_times_of_all_pictures_and_bounds_those_that_did_not_recov
     other = call.model_copy(update={"parties": [party(1, []), party(2, dip(30, inf)), party(3, dip(30, 30))]})
     *_, row = dip_table([experiment(one, other)]).splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells == ["room of 3", "down", "0.5", "30", "90p", "4", "3", "25", "12.50", "> 60"]
+    assert cells == ["room of 3", "down", "0.5", "30", "720p", "90p", "4", "3", "25", "12.50", "> 50"]
     assert len(dip_table([experiment(call)]).splitlines()) == 2
     # One that took longer than another was watched for.
     mixed = call.model_copy(update={"parties": [party(1, []), party(2, dip(30, inf)), party(3, dip(30, 70, 90))]})
     assert dip_table([experiment(mixed)]).splitlines()[-1].strip("| ").endswith("> 70")
+
+
+@pytest.mark.parametrize(
+    ("times", "median"),
+    [([20, 30, 40, inf, inf, inf], "> 45"), ([20, 30, 40, 45, inf, inf], "42.50"), ([inf, inf], "> 50")],
+)
+def test_a_median_of_which_not_all_is_known_is_the_least_possible(
+    call: Scores, times: list[float], median: str
+) -> None:
+    runs = [call.model_copy(update={"parties": [party(1, []), party(2, dip(30, time))]}) for time in times]
+    assert dip_table([experiment(*runs)]).splitlines()[-1].split("|")[9].strip() == median
+
+
+@pytest.mark.parametrize(("height", "shown"), [(0, "none"), (90, "90p")])
+def test_a_picture_that_was_taken_away_is_no_picture_with_few_lines(call: Scores, height: int, shown: str) -> None:
+    one = call.model_copy(update={"parties": [party(2, dip(30, 12.5, height)), party(3, dip(30, 20))]})
+    assert dip_table([experiment(one)]).splitlines()[-1].split("|")[6].strip() == shown
+
+
+def test_shares_are_percentages_and_harm_is_that_of_each_run(call: Scores) -> None:
+    phases = [phase.model_copy(update={"ear_gap_share": 0.004}) for phase in call.phases]
+    lost = [phase.model_copy(update={"ear_p50_ms": inf}) for phase in phases]
+    runs = [call.model_copy(update={"phases": phases}), call.model_copy(update={"phases": lost}), call]
+    heads, _, alone, prague = (
+        [cell.strip() for cell in it.split("|")] for it in call_table([experiment(*runs)]).splitlines()
+    )
+    assert heads[6] == "gaps in the sound (%)" and prague[6] == "0.40 (of 2)"
+    assert prague[4] == "median 120 (120 to ∞)"
+    assert alone[-2] == "–" and heads[-2] == "harm to these frames" and prague[-2] == "0.78"
 
 
 def test_a_victim_is_a_call_or_a_room_of_its_parties(call: Scores) -> None:
