@@ -11,7 +11,6 @@ from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.grids import interval
 from sojourn.harness.report.markdown import markdown_table
 from sojourn.scoring.long_table import label_of
-from sojourn.scoring.statistics.intervals import estimate
 
 FIGURES = (
     "victim_mbps", "mean_height", "drops", "stall_s", "live_latency_s", "live_latency_max_s", "catch_up_share",
@@ -28,9 +27,8 @@ def live_table(groups: Sequence[Experiment]) -> str:
     for one in groups:
         options = one.runs[0].options
         if (target := options.get("target_latency_s")) is not None:
-            alone = [run.scores.baseline for run in one.victims if not run.reasons and run.scores.baseline]
-            given = ([value for it in alone if (value := getattr(it, name)) is not None] for name in FIGURES)
-            texts = [interval(estimate(values)) if values else "–" for values in given]
+            figures = [one.summary.figure(name) for name in FIGURES]
+            texts = [interval(figure.alone) if figure else "–" for figure in figures]
             rows.append([profile(options), f"{target:g}", str(options.get("player", "–")), *texts])
     heads = ["rate, Mbit/s", "target, s", "player", *(label_of(name) for name in FIGURES)]
     rows.sort(key=lambda row: (row[0], float(row[1]), row[2]))

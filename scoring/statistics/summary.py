@@ -234,13 +234,15 @@ def _figures(
     prefix: str = "",
     bar: str | None = None,
 ) -> list[Figure]:
-    """Return one figure per metric that any run has, with `beyond` relative to the contender `bar`, if it competes.
+    """Return one figure per metric that any run has with a contender, or alone if there is none.
 
+    Each has `beyond` relative to the contender `bar`, if it competes.
     `prefix` begins the names of the metrics in the runs.
     """
     figures = []
     for metric, better in metrics.items():
-        solo = [value for run in runs if METRICS[metric].alone and (value := run.of(None, prefix + metric)) is not None]
+        compared = METRICS[metric].alone or not contenders  # counts of phases of other lengths are not
+        solo = [value for run in runs if compared and (value := run.of(None, prefix + metric)) is not None]
         by_run = [{name: run.of(name, prefix + metric) for name in run.in_order} for run in runs]
         values = {name: [value for run in by_run if (value := run.get(name)) is not None] for name in contenders}
         kind = _statistic(metric, [*solo, *(value for given in values.values() for value in given)])
@@ -252,7 +254,7 @@ def _figures(
         contrast = {
             name: _contrast(by_run, name, contenders[0], kind, prefix + metric, relevance) for name in contenders[1:]
         }
-        if any(values.values()):
+        if any(values.values()) or (solo and not contenders):
             figures.append(
                 Figure(
                     metric=metric,

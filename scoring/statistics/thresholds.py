@@ -138,7 +138,8 @@ def _figures(threshold: Threshold, summary: ExperimentSummary) -> Iterator[tuple
     figures: list[Figure] = summary.harm if of_harm else summary.measured
     known = next((figure for figure in figures if figure.metric == name), None)
     if threshold.where == "alone" or (known and not known.contended):
-        yield threshold.where or "whole cell", known.alone if known else None
+        whole = "alone" if summary.baseline_s is not None else "whole cell"
+        yield threshold.where or whole, known.alone if known else None
         return
     others = [name for name in summary.contenders if not threshold.bar or name != summary.own_kind]
     for contender in [threshold.where] if threshold.where else others or ["any contender"]:

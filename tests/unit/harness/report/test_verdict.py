@@ -35,6 +35,13 @@ def test_met_and_not_met_have_codes_of_their_own(run: Path) -> None:
     assert done.exit_code == 1 and "not met" in done.stdout and "victim_mbps > 1000" in done.stdout
 
 
+def test_a_run_without_a_contender_is_judged_alone(scores: Scores, tmp_path: Path) -> None:
+    phases = [phase for phase in scores.phases if not phase.contender]
+    alone = made(tmp_path / "results", scores.model_copy(update={"phases": phases, "harm": []}))
+    done = ask(alone, "stalls == 0", "played_height >= 720", "victim_mbps > 1000")
+    assert done.exit_code == 1 and done.stdout.count("  met") == 2 and "no figure" not in done.stdout
+
+
 def test_a_void_run_gives_no_figure_and_its_own_code(run: Path) -> None:
     reseal(run, reasons=[Reason(code="lab-jitter", text="the lab <b>*adds*</b> | \x1b[2K 9 ms")])
     files = run.parent / "out.xml", run.parent / "out.md"
