@@ -23,7 +23,6 @@ from sojourn.harness.terminal import complain
 if TYPE_CHECKING:
     from sojourn.harness.store.loaded import LoadedRun
     from sojourn.harness.store.manifest import Manifest
-    from sojourn.scoring.schema.scores import Scores
     from sojourn.scoring.statistics.relevance import Relevance
 
 P = ParamSpec("P")
@@ -157,15 +156,15 @@ def report_page(run: Path, manifest: Manifest) -> str:
     return run_page.page(run, scores, manifest)
 
 
-def renew_report(run: Path, scores: Scores | dict[str, Any]) -> Path:
+def renew_report(run: Path) -> Path:
     """Write `report.html` of a run of any kind, let its manifest hold it, and return its path.
 
-    Raises StoreError, ReportError, OSError.
+    Raises LoadError, StoreError, ReportError, OSError.
     """
-    from sojourn.harness.experiment import rescore
-    from sojourn.harness.matrix.pages.cell_page import renew_run_page
+    from sojourn.harness.report.run_page import REPORT
+    from sojourn.harness.store.manifest import read_manifest, store_derived
 
-    return renew_run_page(run, scores) if isinstance(scores, dict) else rescore.renew_report(run, scores)
+    return store_derived(run, REPORT, report_page(run, read_manifest(run)).encode())
 
 
 def regenerate_report(run: LoadedRun) -> Path:
@@ -175,8 +174,8 @@ def regenerate_report(run: LoadedRun) -> Path:
     from sojourn.scoring.picture.judged import QUALITY
     from sojourn.scoring.sound.judged_speech import SPEECH
 
-    whole = run.require_raw_files(QUALITY, SPEECH) if isinstance(run, VictimRun) else run.whole(REPORT)
-    return renew_report(run.path, whole.scores)
+    _ = run.require_raw_files(QUALITY, SPEECH) if isinstance(run, VictimRun) else run.whole(REPORT)
+    return renew_report(run.path)
 
 
 def write_index_of_runs(results: Path) -> None:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -26,6 +28,11 @@ from sojourn.harness.cli.common import (
 )
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.terminal import complain, console_of, plain_table
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+    from sojourn.scoring.schema.scores import Scores
 
 app = typer.Typer()
 #: Packets below which a flow without findings is only counted.
@@ -75,7 +82,7 @@ def rescore(
         raise typer.Exit(1)
     if write:
         replace(run, outcome.scores)
-    renew_report(run, outcome.scores)
+    renew_report(run)
     if not as_json:
         print(f"{run}: {'scores replaced' if outcome.differing else 'scores unchanged'}; report.html regenerated")
 
@@ -280,8 +287,6 @@ def quality(
 
     With --speech, measure the quality of the speech that both ends of a call heard (MOS-LQO by ViSQOL), by phase.
     """
-    from rich.progress import Progress
-
     if speech:
         if every is not None:
             raise OptionsError("--every: speech is judged whole; omit --every", code="conflict", option="every")
@@ -289,24 +294,16 @@ def quality(
         return
     from sojourn.harness.report import picture_quality
     from sojourn.harness.report.terminal import print_quality
-    from sojourn.harness.store.loaded import load_victim_run
-    from sojourn.scoring.picture.judged import by_phase
+    from sojourn.scoring.picture.judged import QUALITY, by_phase
 
-    with Progress(console=Console(stderr=True)) as bars:
-        task = bars.add_task("comparing with the film", total=1.0)
-        judged = picture_quality.measure(run, every, lambda share: bars.update(task, completed=share))
-    loaded = load_victim_run(run, "quality")
-    files = [output] if output else []
-    if output:
-        judged.write_csv(output)
-    if write:
-        files += [picture_quality.store(run, judged), regenerate_report(load_victim_run(run, "quality"))]
+    measured = partial(picture_quality.measure, run, every)
+    judged, scores, files = _judged(run, "comparing with the film", measured, QUALITY, output, write)
     renditions = picture_quality.summary(judged)
     if as_json:
-        phases = [asdict(row) for row in by_phase(judged, loaded.scores)]
+        phases = [asdict(row) for row in by_phase(judged, scores)]
         print_json({"phases": phases, "renditions": renditions.filter(renditions["height"].is_not_null()).to_dicts()})
         return
-    print_quality(judged, loaded.scores, console_of())
+    print_quality(judged, scores, console_of())
     if renditions["height"].null_count() < renditions.height:
         table = plain_table("phase", "height", "pictures", "SSIM", "P5", "VMAF", "P5")
         for phase, height, count, *figures in renditions.iter_rows():
@@ -322,23 +319,40 @@ def quality(
         print(file)
 
 
-def _speech_quality(run: Path, output: Path | None, write: bool, as_json: bool) -> None:
+def _judged(
+    run: Path,
+    title: str,
+    measured: Callable[[Callable[[float], None]], DataFrame],
+    name: str,
+    output: Path | None,
+    write: bool,
+) -> tuple[DataFrame, Scores, list[Path]]:
+    """Measure with a progress bar; return the figures, the run's scores and the files that were written."""
     from rich.progress import Progress
 
-    from sojourn.harness.report import speech_quality
-    from sojourn.harness.report.terminal import print_speech
     from sojourn.harness.store.loaded import load_victim_run
-    from sojourn.scoring.sound.judged_speech import by_phase
+    from sojourn.harness.store.manifest import store_derived
 
     with Progress(console=Console(stderr=True)) as bars:
-        task = bars.add_task("comparing with what was spoken", total=1.0)
-        judged = speech_quality.measure(run, lambda share: bars.update(task, completed=share))
+        task = bars.add_task(title, total=1.0)
+        judged = measured(lambda share: bars.update(task, completed=share))
     scores = load_victim_run(run, "quality").scores
     files = [output] if output else []
     if output:
         judged.write_csv(output)
     if write:
-        files += [speech_quality.store(run, judged), regenerate_report(load_victim_run(run, "quality"))]
+        files += [store_derived(run, name, judged.write_csv().encode())]
+        files += [regenerate_report(load_victim_run(run, "quality"))]
+    return judged, scores, files
+
+
+def _speech_quality(run: Path, output: Path | None, write: bool, as_json: bool) -> None:
+    from sojourn.harness.report import speech_quality
+    from sojourn.harness.report.terminal import print_speech
+    from sojourn.scoring.sound.judged_speech import SPEECH, by_phase
+
+    measured = partial(speech_quality.measure, run)
+    judged, scores, files = _judged(run, "comparing with what was spoken", measured, SPEECH, output, write)
     if as_json:
         print_json({"phases": [asdict(row) for row in by_phase(judged, scores)]})
         return

@@ -18,11 +18,11 @@ from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import package_versions
 from sojourn.harness.engine.provenance import scoring_digest
-from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.report.run_page import REPORT, page
 from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import cell_of, stored_object
-from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal
+from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal, store_derived
 from sojourn.harness.store.reasons import of_gates
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
@@ -182,9 +182,7 @@ def replace(run: Path, scores: Scores | dict[str, Any]) -> None:
 
 def renew_report(run: Path, scores: Scores) -> Path:
     """Regenerate a run's report, update its hash in the manifest, and return its path. Raises StoreError, OSError."""
-    page = write_report(run, scores)
-    reseal(run, page.name)
-    return page
+    return store_derived(run, REPORT, page(run, scores).encode())
 
 
 def _failed(scores: Scores | dict[str, Any]) -> list[str]:

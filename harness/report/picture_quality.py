@@ -15,10 +15,9 @@ import polars as pl
 from sojourn.apps.standins import scenes
 from sojourn.apps.standins.call import camera
 from sojourn.apps.standins.film import Film, FilmError
-from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, stored_object, valid
-from sojourn.harness.store.manifest import read_manifest, reseal
+from sojourn.harness.store.manifest import read_manifest
 from sojourn.scoring.picture import frames, judged, quality
 from sojourn.scoring.picture.quality import Picture, QualityError
 from sojourn.scoring.picture.recording import picture_size
@@ -72,16 +71,6 @@ def measure(run: Path, every_s: float | None, progress: Callable[[float], None])
         "vmaf": [picture.vmaf for picture in compared],
     }
     return pl.DataFrame(values, schema=judged.COLUMNS)
-
-
-def store(run: Path, pictures: pl.DataFrame) -> Path:
-    """Write the judged pictures to a run, let its manifest hold them, and return their file.
-
-    Raises StoreError, OSError.
-    """
-    replace_file(run / judged.QUALITY, pictures.write_csv().encode())
-    reseal(run, judged.QUALITY)
-    return run / judged.QUALITY
 
 
 def summary(scores: pl.DataFrame) -> pl.DataFrame:

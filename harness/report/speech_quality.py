@@ -15,9 +15,7 @@ import numpy as np
 import polars as pl
 
 from sojourn.apps.standins.speech.espeak import read_speech, speech_of
-from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.store.loaded import load_victim_run, valid
-from sojourn.harness.store.manifest import reseal
 from sojourn.scoring.evidence import FAR, Setting
 from sojourn.scoring.long_table import ALONE
 from sojourn.scoring.picture.quality import QualityError
@@ -25,7 +23,7 @@ from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.sound import speech
 from sojourn.scoring.sound.ear import SOUND, excerpts, heard_from
-from sojourn.scoring.sound.judged_speech import CLIENT, COLUMNS, SPEECH, by_phase
+from sojourn.scoring.sound.judged_speech import CLIENT, COLUMNS, by_phase
 
 PLAYER = "player.jsonl"
 Judge = Callable[[speech.Samples, speech.Samples], float]
@@ -122,13 +120,6 @@ def _check_baseline(run: Path, judged: pl.DataFrame, scores: Scores) -> None:
                 f"{run}: the {listener} never heard {row.speech_unheard} of the {row.speech_segments} segments that "
                 "were spoken without a contender, so its speech has no baseline; repeat the run on a better path"
             )
-
-
-def store(run: Path, judged: pl.DataFrame) -> Path:
-    """Write the judged speech to a run, let its manifest hold it, and return its file. Raises StoreError, OSError."""
-    replace_file(run / SPEECH, judged.write_csv().encode())
-    reseal(run, SPEECH)
-    return run / SPEECH
 
 
 def visqol() -> Judge:

@@ -291,7 +291,7 @@ def _alone(run: Path) -> Iterator[None]:
 
 
 def reseal(run: Path, *names: str, reasons: Sequence[Reason] | None = None, scoring: str = "") -> None:
-    """Rehash the derived files `names` (report, scores); all others stay as recorded.
+    """Rehash the derived files `names` (report, scores), or forget one that is gone; all others stay as recorded.
 
     `reasons`, when given, replace those of the manifest, and with them its status: void with reasons, else
     valid; an interrupted run stays interrupted. `scoring`, when given, replaces that of its `cache`.
@@ -304,10 +304,21 @@ def reseal(run: Path, *names: str, reasons: Sequence[Reason] | None = None, scor
                 manifest.status = "void" if reasons else "valid"
         if scoring and manifest.cache:
             manifest.cache = manifest.cache.model_copy(update={"scoring": scoring})
-        manifest.files.update({name: hash_file(run / name) for name in names})
-        manifest.files = dict(sorted(manifest.files.items()))
+        others = {name: entry for name, entry in manifest.files.items() if name not in names}
+        derived = {name: hash_file(run / name) for name in names if (run / name).exists()}
+        manifest.files = dict(sorted((others | derived).items()))
         flush(run)
         write_manifest(run, manifest)
+
+
+def store_derived(run: Path, name: str, content: bytes) -> Path:
+    """Write a derived file of a finished run, let its manifest hold it, and return its path.
+
+    Raises StoreError, OSError.
+    """
+    replace_file(run / name, content)
+    reseal(run, name)
+    return run / name
 
 
 def prune(run: Path, name: str) -> None:

@@ -50,7 +50,8 @@ def _bundle(work: Path, script: Path) -> None:
     except BuildError as error:
         raise OriginError(f"esbuild could not bundle the client: {error}", code=error.code) from error
     if done.returncode:
-        raise OriginError(f"esbuild could not bundle the client: {done.stderr.strip().splitlines()[0]}")
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        raise OriginError(f"esbuild could not bundle the client: {said.splitlines()[0]}")
 
 
 def client_version() -> str:

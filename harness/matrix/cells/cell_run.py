@@ -205,10 +205,13 @@ def rig_of(folder: Path) -> Rig:
 
 
 def rescore(job: CellJob, folder: Path) -> None:
-    """Recompute the scores of a finished run whose raw files are unchanged."""
+    """Recompute the scores of a finished run with unchanged raw files, and remove its page, which has older ones."""
+    from sojourn.harness.report.run_page import REPORT
+
     write_scores(job, folder)
     _write_specification(job, folder, rig_of(folder))
-    reseal(folder, SCORES, CELL, scoring=scoring_digest(job))
+    (folder / REPORT).unlink(missing_ok=True)
+    reseal(folder, SCORES, CELL, REPORT, scoring=scoring_digest(job))
 
 
 def cache_state(job: CellJob, folder: Path) -> Literal["stale", "unscored", "done"]:

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.qdiscs import marks, sce_marks
-from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.results import figure_text, seeds_text
@@ -27,7 +26,7 @@ from sojourn.harness.report.palette import looks
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.report.svg import Line, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import cell_of
-from sojourn.harness.store.manifest import Manifest, read_manifest, reseal
+from sojourn.harness.store.manifest import Manifest
 from sojourn.scoring.gates.contenders import ECN_NAMES
 from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, FlowScores, Period, ProbeScores
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
@@ -41,16 +40,6 @@ FIXED_RTT_MS = 300.0
 _POINTS = 240
 #: Flows up to which each is named in each panel.
 _NAMED = 3
-
-
-def renew_run_page(run: Path, scores: Mapping[str, Any]) -> Path:
-    """Write `report.html` of a cell's run, let its manifest hold it, and return its path.
-
-    Raises StoreError, ReportError, OSError.
-    """
-    replace_file(run / REPORT, run_page(run, scores, read_manifest(run)).encode())
-    reseal(run, REPORT)
-    return run / REPORT
 
 
 def run_page(run: Path, scores: Mapping[str, Any], manifest: Manifest) -> str:

@@ -21,10 +21,9 @@ from typer.testing import CliRunner
 from sojourn.apps.standins import scenes
 from sojourn.harness.bundle.export import export
 from sojourn.harness.cli import app
+from sojourn.harness.cli.common import renew_report
 from sojourn.harness.matrix.cells import cell_run, rerun
-from sojourn.harness.matrix.pages.cell_page import renew_run_page
 from sojourn.harness.matrix.results import run_folder
-from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.store.manifest import prune, read_manifest, reseal
 from tests.programs.scoring.conftest import recorded
 from tests.programs.scoring.test_changed_run import again
@@ -198,7 +197,7 @@ def test_each_reader_accepts_each_kind_or_refuses_it_with_a_reason(
 
 def test_a_cells_page_is_in_its_manifest(place: Path) -> None:
     run = cells_run(place, None, 1)
-    page = renew_run_page(run, stored_object(run / "scores.json"))
+    page = renew_report(run)
     assert "CUBIC 20 ms" in page.read_text() and page.name in read_manifest(run).files
 
 

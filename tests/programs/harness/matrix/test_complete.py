@@ -22,8 +22,9 @@ from sojourn.harness.matrix.cells.simulated import CAPTURES
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.results import results, run_folder
+from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.claim import claim
-from sojourn.harness.store.manifest import read_manifest, reseal
+from sojourn.harness.store.manifest import read_manifest, reseal, store_derived
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.program import FOREIGN, PROGRAMS, Program
 from sojourn.traffic.spec import Flow
@@ -151,11 +152,13 @@ def test_a_finished_run_without_captures_is_made_again_where_they_are_asked_for(
 
 
 def test_other_parameters_of_the_scoring_renew_the_scores_only(tmp_path: Path) -> None:
-    run_all([job("a")], tmp_path)
+    (whole,) = run_all([job("a")], tmp_path).values()
+    page = store_derived(whole.folder, REPORT, b"the former scores")
     assert run_all([job("a", window_s=1)], tmp_path)["a 1"].status == "kept"
     assert len(made(tmp_path)) == 1
     folder = run_folder(tmp_path, job("a").cell, 1)
     assert json.loads((folder / SCORES).read_text())["window_s"] == [3.0, 4.0]
+    assert not page.exists() and page.name not in read_manifest(folder).files
 
 
 @pytest.mark.parametrize(("name", "status", "runs"), [(SCORES, "kept", 1), ("flows.csv", "ran", 2)])
