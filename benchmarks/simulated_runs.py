@@ -87,7 +87,7 @@ def main() -> None:
     for name in args.services or ["youtube", "call"]:
         with tempfile.TemporaryDirectory() as folder:
             given: dict[str, Any] = {"service": name, "timeline": args.timeline, "results": folder}
-            options = parse_options(given, SERVICES)
+            options = parse_options(given)
             with steps() as step:
                 machine = simulated.prepare(options, SERVICES[name].from_options(options), step)
             for together in (1, 2):

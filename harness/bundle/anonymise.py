@@ -21,7 +21,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.confine.decoder import trusted_files
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.json_text import bounded
@@ -243,7 +242,7 @@ def _manifest(manifest: Manifest, options: Path | None, names: Pseudonyms, reaso
     """Return the manifest with what is Sojourn's own; the command is made of the options that were kept."""
     command, cell = [_WITHHELD.text], names.text(manifest.cell)
     if options is not None and "service" in (record := json.loads(options.read_bytes())):
-        named = words(record, SERVICES).items()
+        named = words(record).items()
         given = {name: value for name, value in named if value and BY_NAME[name].subject != "who"}
         command = ["sojourn", "harm"]
         command += [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]

@@ -55,12 +55,11 @@ def bundle_export(
     """Check runs and write each as one .tar.zst; keep complete archives, and print unfinished runs of folders."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from sojourn.apps import SERVICES
     from sojourn.harness.bundle.export import ExportRequest, export_all, runs_at
     from sojourn.harness.options.sources import user_defaults
     from sojourn.harness.report.verdict import left_out
 
-    key = key or user_defaults(os.environ, Path.cwd(), SERVICES).sign
+    key = key or user_defaults(os.environ, Path.cwd()).sign
     for left in left_out(runs):
         print(
             printable(f"excluded: {left.path}: {': '.join(filter(None, (left.state, left.reason)))}"), file=sys.stderr

@@ -100,7 +100,6 @@ def rerun(
     as_json: AsJson = False,
 ) -> None:
     """Repeat a simulated run from its manifest and compare the bytes; exit code 2 if they differ."""
-    from sojourn.apps import SERVICES
     from sojourn.harness.experiment.rerun import rerun as make_again
     from sojourn.harness.matrix.cells.rerun import rerun_cell
     from sojourn.harness.store.manifest import read_manifest
@@ -112,7 +111,7 @@ def rerun(
     if CELL in read_manifest(run).files:
         path, files, unlike = rerun_cell(run, results, yours)
     else:
-        path, files, unlike = make_again(run, results, SERVICES, sys.stderr, yours)
+        path, files, unlike = make_again(run, results, sys.stderr, yours)
         write_index_of_runs(path.parent)
     if as_json:
         print_json({"run": path, **asdict(files), "unlike": unlike})

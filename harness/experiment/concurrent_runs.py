@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from sojourn.apps import SERVICES
 from sojourn.apps.base import Service
 from sojourn.hardware import simulation
 from sojourn.hardware.machine import cache
@@ -54,7 +55,6 @@ Requested = tuple[type[Service], Options]
 def repeat_side_by_side(
     test: str,
     options: Options,
-    services: Mapping[str, type[Service]],
     command_line: Sequence[str],
     terminal: TextIO,
     begun: Begun = lambda _: None,
@@ -71,7 +71,7 @@ def repeat_side_by_side(
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
     `sojourn.harness.experiment.run.perform`. EngineError when the Dask cluster that the options name cannot make them.
     """
-    console, service = console_of(terminal), services[options.service]
+    console, service = console_of(terminal), SERVICES[options.service]
     series = SeriesOfRuns({"": options})
     require_space([run.options for run in series.waiting], options.results, console)
     create = partial(new_run, test, command_line=command_line, begun=begun)
@@ -86,7 +86,7 @@ def repeat_side_by_side(
         workers = capacity(min(series.wanted, len(os.sched_getaffinity(0))), simulation.fitting(machine.memory))
         if workers == 1:
             yield from one_by_one(
-                series, lambda requested: perform(test, requested, services, command_line, terminal, begun), console
+                series, lambda requested: perform(test, requested, command_line, terminal, begun), console
             )
         else:
 

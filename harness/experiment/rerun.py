@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
 
-from sojourn.apps.base import Service
 from sojourn.hardware.lab.lab_file import LABS
 from sojourn.hardware.machine.errors import Code, CodedError
 from sojourn.hardware.machine.messages import printable
@@ -61,9 +60,7 @@ class FileComparison:
     missing: tuple[str, ...]
 
 
-def run_to_repeat(
-    run: Path, services: Mapping[str, type[Service]], yours: Mapping[str, Path] = MappingProxyType({})
-) -> tuple[Manifest, Options]:
+def run_to_repeat(run: Path, yours: Mapping[str, Path] = MappingProxyType({})) -> tuple[Manifest, Options]:
     """Return manifest and options of a finished run in simulated time with unaltered files.
 
     A run may come from a third party: of a path in its record, only the option counts; `yours` has the path.
@@ -77,7 +74,7 @@ def run_to_repeat(
     if (lab := record.get("lab")) in LABS and lab != "sim":
         raise RerunError(f"{run}: {IN_REAL_TIME.format(lab=lab)}", code="real-time")
     try:
-        return manifest, restored(_with_yours(run, record, services, yours), services)
+        return manifest, restored(_with_yours(run, record, yours))
     except OptionsError as wrong:
         why = f"{run}: {printable(str(wrong))[:_LONGEST]}"
         if isinstance(wrong, VersionError) and manifest.git:
@@ -102,12 +99,10 @@ def repeatable(run: Path) -> Manifest:
     return manifest
 
 
-def _with_yours(
-    run: Path, record: Mapping[str, Any], services: Mapping[str, type[Service]], yours: Mapping[str, Path]
-) -> dict[str, Any]:
+def _with_yours(run: Path, record: Mapping[str, Any], yours: Mapping[str, Path]) -> dict[str, Any]:
     """Return a record with every path replaced by the user's. Raises RerunError."""
     try:
-        given = words(record, services)
+        given = words(record)
     except (KeyError, ValueError):  # which reading the record tells in full
         given = {}
     has = {name: str(text) for name in YOURS if (text := given.get(name)) and is_path(name, text)}
@@ -131,7 +126,6 @@ def _with_yours(
 def rerun(
     run: Path,
     results: Path | None,
-    services: Mapping[str, type[Service]],
     terminal: TextIO,
     yours: Mapping[str, Path] = MappingProxyType({}),
 ) -> tuple[Path, FileComparison, list[str]]:
@@ -141,11 +135,9 @@ def rerun(
     what of the machine is not the same, each in words. Raises as `run_to_repeat` and
     `sojourn.harness.experiment.run.perform`.
     """
-    manifest, options = run_to_repeat(run, services, yours)
-    again = perform(
-        manifest.test, options.replace(results=(results or run.parent).resolve(), engine=LOCAL), services,
-        ["sojourn", "rerun", manifest.run], terminal,
-    )  # fmt: skip
+    manifest, options = run_to_repeat(run, yours)
+    repeated = options.replace(results=(results or run.parent).resolve(), engine=LOCAL)
+    again = perform(manifest.test, repeated, ["sojourn", "rerun", manifest.run], terminal)
     fresh = read_manifest(again.path)
     # Files that were pruned or excluded from a bundle are not differences.
     gone = manifest.bundle.left_out if manifest.bundle else ()

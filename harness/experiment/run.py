@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -110,7 +110,6 @@ def require_space(runs: Sequence[Options], results: Path, console: Console) -> N
 def perform(
     test: str,
     options: Options,
-    services: Mapping[str, type[Service]],
     command_line: Sequence[str],
     terminal: TextIO,
     begun: Begun = lambda _: None,
@@ -121,7 +120,7 @@ def perform(
     that says what to do); recorded data is kept in a directory that ends in `.partial`.
     """
     described = require_ready(options)
-    service = services[options.service].from_options(options)
+    service = SERVICES[options.service].from_options(options)
     console = console_of(terminal)
     if described:
         options = options.replace(

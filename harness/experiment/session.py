@@ -83,12 +83,12 @@ class ExperimentSession:
         `given` is completed from its scenario. The folder of the call is where `sojourn.toml` is and what paths are
         relative to. Raises OptionsError.
         """
-        defaults = user_defaults(environment, folder, SERVICES)
+        defaults = user_defaults(environment, folder)
         service = given["service"] or defaults.service or str(BY_NAME["service"].default)
         if service == ALL:
             requested = [_as_published(given, defaults.of(name), name) for name in published_services()]
         else:
-            requested = [parse_options({**given, "service": service}, SERVICES, defaults.of(service))]
+            requested = [parse_options({**given, "service": service}, defaults.of(service))]
         queue = requested[0].qdisc_down
         unnamed = queue is not None and given["qdisc"] is None and "qdisc" not in defaults.of(service)
         others = f"queue: {queue} (default), {DEFAULT_QUEUE}; others: --qdisc=dualpi2, cake, fq_codel, pfifo"
@@ -133,10 +133,10 @@ class ExperimentSession:
             )  # fmt: skip
         test = test or name_of_test(options)
         if options.lab == "sim" and options.repeat:
-            runs = repeat_side_by_side(test, options, SERVICES, self.command_line, terminal, self.begun.append)
+            runs = repeat_side_by_side(test, options, self.command_line, terminal, self.begun.append)
         else:
             once = partial(
-                perform, test, services=SERVICES, command_line=self.command_line, terminal=terminal,
+                perform, test, command_line=self.command_line, terminal=terminal,
                 begun=self.begun.append,
             )  # fmt: skip
             runs = repeat(options, once, terminal)
@@ -199,4 +199,4 @@ def _as_published(given: Mapping[str, Any], defaults: Mapping[str, str | bool], 
     published = {"timeline": "published", **victim.defaults, **victim.published}
     if BOX_LAB in (given["lab"], defaults.get("lab")):
         del published["rate"]  # which a box has by itself
-    return parse_options({**given, "service": name}, SERVICES, {**defaults, **published})
+    return parse_options({**given, "service": name}, {**defaults, **published})

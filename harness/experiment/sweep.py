@@ -84,7 +84,7 @@ class Sweep:
                 code="conflict",
                 option=twice,
             )
-        given, defaults = with_scenarios(given, folder), user_defaults(environment, folder, SERVICES)
+        given, defaults = with_scenarios(given, folder), user_defaults(environment, folder)
         swept: dict[str, Sequence[Any]] = {**lists_of(given), **axes}
         if not swept:
             raise OptionsError(
@@ -219,7 +219,7 @@ def _options(table: Mapping[str, Any], defaults: Defaults, recorder: str) -> Opt
         )
     if service in SERVICES and "clip" in SERVICES[service].takes:
         own = {"recorder": recorder, **own}
-    return parse_options({**table, "service": service}, SERVICES, own)
+    return parse_options({**table, "service": service}, own)
 
 
 def _axes(words: Sequence[str]) -> dict[str, list[str]]:

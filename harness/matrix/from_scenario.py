@@ -90,7 +90,7 @@ def _called(probe: LatencyProbe, cells: Sequence[Cell]) -> str:
 
 def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
     # A silent call costs less, and most matrices measure packets.
-    options = parse_options(given, SERVICES, {"call-sound": "off"})
+    options = parse_options(given, {"call-sound": "off"})
     began = 0.0
     if not any(phase.contender for phase in options.phases):
         raise OptionsError("no phase of the timeline has a contender")

@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sojourn.apps.base import Service
+from sojourn.apps import SERVICES
 from sojourn.harness.options.errors import OptionsError, VersionError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.traffic.user_program import UserProgramError, require_cached
 
 
-def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> Options:
+def restored(record: Mapping[str, Any]) -> Options:
     """Return the options that `Options.record` wrote.
 
     The record is converted to a command line and parsed like one. Raises OptionsError for values that the
@@ -32,7 +32,7 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
         stored = _typed(record)
         # The working directory, which differs for a rerun.
         require_cached(stored.programs)
-        options = parse_options({}, services, _words(stored, services), stored.programs).replace(results=stored.results)
+        options = parse_options({}, _words(stored), stored.programs).replace(results=stored.results)
         made = json.loads(json.dumps(options.record()))
     except OptionsError as wrong:
         raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong
@@ -49,12 +49,12 @@ def restored(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -
     return options.replace(phases=stored.phases)
 
 
-def words(record: Mapping[str, Any], services: Mapping[str, type[Service]]) -> dict[str, str | bool]:
+def words(record: Mapping[str, Any]) -> dict[str, str | bool]:
     """Return the options of a record by their command-line names, each as its command-line text.
 
     Raises OptionsError for a value whose type differs from its option's.
     """
-    return _words(_typed(record), services)
+    return _words(_typed(record))
 
 
 def _typed(record: Mapping[str, Any]) -> Options:
@@ -72,8 +72,8 @@ def _typed(record: Mapping[str, Any]) -> Options:
 _ON_IN_SIM = frozenset({"rpm", "call-sound"})
 
 
-def _words(options: Options, services: Mapping[str, type[Service]]) -> dict[str, str | bool]:
-    victim = services.get(options.service)
+def _words(options: Options) -> dict[str, str | bool]:
+    victim = SERVICES.get(options.service)
     taken = victim.takes if victim else {}
     texts: dict[str, str | bool] = {}
     for option in OPTIONS:

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
-from sojourn.apps.base import Mode, Service
+from sojourn.apps import SERVICES
+from sojourn.apps.base import Mode
 from sojourn.apps.credentials import account_variables
 from sojourn.apps.options import LOW_LATENCY_PLAYERS, SCREENING, BadValue, Option, existing
 from sojourn.apps.standins.origin import QUIC_CONTROLS
@@ -64,17 +65,15 @@ class FromFile(str):
 class RawOptions:
     """The options of a run before they are parsed: their texts, the service, its mode and the lab."""
 
-    def __init__(
-        self, given: Mapping[str, Any], services: Mapping[str, type[Service]], defaults: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         self.named = {name: value for name, value in given.items() if value is not None}
-        self.known, self.services = {**defaults, **self.named}, services
+        self.known = {**defaults, **self.named}
         self.raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | self.known
-        victim = services.get(str(self.raw["service"]))
+        victim = SERVICES.get(str(self.raw["service"]))
         self.raw |= {n: text for n, text in (victim.defaults if victim else {}).items() if n not in self.known}
         self.lab = self.chosen("lab") if self.raw["lab"] else "sim"
-        self.service = self.chosen("service", services)
-        self.takes = services[self.service].takes
+        self.service = self.chosen("service", SERVICES)
+        self.takes = SERVICES[self.service].takes
         if "live" not in self.takes and "live" not in self.named:
             self.raw["live"] = False
         self.live = bool(self.raw["live"])
@@ -132,7 +131,7 @@ class RawOptions:
         if text is None or (text == "" and option.default is None):
             return {option.field: None} if option.default is not None else {}
         if option.choices:
-            self.chosen(option.name, self.services if option.field == "service" else ())
+            self.chosen(option.name, SERVICES if option.field == "service" else ())
         value = self.parsed(option.name, option.parse)
         return dict(zip((option.field, option.second), value, strict=True)) if option.second else {option.field: value}
 
@@ -148,7 +147,7 @@ class _Rule:
 
 def _seen_without_recording(raw: RawOptions) -> bool:
     """Whether the player's log of frames can be the picture, or the browser's timings of pages are the figures."""
-    pages = raw.services[raw.service].loads_pages
+    pages = SERVICES[raw.service].loads_pages
     return raw.lab == "sim" and (raw.mode in raw.takes.get("clip", ()) or pages)
 
 
@@ -299,13 +298,12 @@ _RULES = (
 
 def parse_options(
     given: Mapping[str, Any],
-    services: Mapping[str, type[Service]],
     defaults: Mapping[str, Any] = MappingProxyType({}),
     programs: Sequence[UserProgram] = (),
 ) -> Options:
     """Check `given` (option name with dashes → text or bool; None where not given) and return the options of a run.
 
-    `service` must be in `services`. `defaults` override the service's defaults, and these the built-in ones. A
+    `defaults` override the service's defaults, and these the built-in ones. A
     default without effect is ignored; a given option without effect is refused. `programs` are the user's that
     contenders may name, in addition to those whose files they name. Raises OptionsError for the first option that
     cannot work.
@@ -313,7 +311,7 @@ def parse_options(
     for name, instead in ELSEWHERE.items():
         if given.get(name) is not None:
             raise OptionsError(f"--{name}: no such option; {instead}", code="unknown-option", option=name)
-    raw = RawOptions(given, services, defaults)
+    raw = RawOptions(given, defaults)
     reset_inapplicable(raw)
     apply_conditional_defaults(raw)
     own = _spell_own_names(raw)
@@ -364,7 +362,7 @@ def _map_of(name: str, text: str) -> str:
 
 def reset_inapplicable(raw: RawOptions) -> None:
     """Reset options without effect on the victim to their defaults. Raises OptionsError if the user set one."""
-    for name in sorted({name for service in raw.services.values() for name in service.takes}):
+    for name in sorted({name for service in SERVICES.values() for name in service.takes}):
         relayed = name == _RELAYED and raw.lab == "virtual" and raw.mode in ("stream", "live")
         competes = name == "game-dscp" and re.search(rf"\b{GAME}\b", str(raw.raw[_of_loads(raw)]))
         if raw.mode not in raw.takes.get(name, ()) and not relayed and not competes:
@@ -541,5 +539,5 @@ def _without_effect(name: str, raw: RawOptions) -> str:
     if modes := raw.takes.get(name):
         works = " or ".join(_MODES[it] for it in modes)
         return f"has no effect on {_MODES[raw.mode]}, only on {works}; omit it"
-    others = [other for other, kind in raw.services.items() if name in kind.takes]
+    others = [other for other, kind in SERVICES.items() if name in kind.takes]
     return f"has no effect on --service={raw.service}, only on {', '.join(others)}; omit it"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from sojourn.apps import SERVICES
 from sojourn.apps.options import PLAYERS
 from sojourn.hardware.machine import toml_file
 from sojourn.hardware.machine.files import distrust, expanded
@@ -218,7 +219,7 @@ class Defaults:
         ]
 
 
-def user_defaults(environment: Mapping[str, str], folder: Path, services: Collection[str]) -> Defaults:
+def user_defaults(environment: Mapping[str, str], folder: Path) -> Defaults:
     """Return what `sojourn.toml` in `folder` and the variables SOJOURN_<OPTION> of an environment set.
 
     The file has general options, and one table per service with different ones: `qdisc = "dualpi2"`, `[o2tv]`,
@@ -232,8 +233,8 @@ def user_defaults(environment: Mapping[str, str], folder: Path, services: Collec
         read = partial(_value, file, named=bool(environment.get(WHERE)))
         for name, value in read_toml(file).items():
             if isinstance(value, dict):
-                if name not in services:
-                    hint = did_you_mean(name, services) or ", ".join(services)
+                if name not in SERVICES:
+                    hint = did_you_mean(name, SERVICES) or ", ".join(SERVICES)
                     raise OptionsError(f"{file}: [{name}]: no such service; {hint}", code="unknown-value")
                 tables[name] = {key: read(f"[{name}] {key}", key, text) for key, text in value.items()}
             else:

@@ -52,11 +52,9 @@ def run(task: Task, options: Options) -> None:
 
     requested = of_round(options, task.seed, task.round, task.folder)
     if options.engine == LOCAL:
-        result = perform(name_of_test(options), requested, SERVICES, task.command_line, sys.stderr, begun)
+        result = perform(name_of_test(options), requested, task.command_line, sys.stderr, begun)
     else:
-        (result,) = repeat_side_by_side(
-            name_of_test(options), requested, SERVICES, task.command_line, sys.stderr, begun
-        )
+        (result,) = repeat_side_by_side(name_of_test(options), requested, task.command_line, sys.stderr, begun)
     print_scores(result.scores, result.path, console_of(sys.stderr))
     print(headline(result.scores, options.service) if not result.void else "")
 
@@ -83,7 +81,7 @@ def check(task: Task, options: Options) -> None:
 def main() -> None:
     what, task_text = sys.argv[1:]
     task = Task.model_validate_json(task_text)
-    options = parse_options({}, SERVICES, task.given)
+    options = parse_options({}, task.given)
     try:
         with ended_by_signals():
             {"run": run, "check": check}[what](task, options)

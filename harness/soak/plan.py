@@ -22,7 +22,7 @@ from pydantic import (
     field_validator,
 )
 
-from sojourn.apps.base import Service
+from sojourn.apps import SERVICES
 from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import did_you_mean
@@ -155,7 +155,7 @@ def of_round(options: Options, seed: int, round: int, results: Path) -> Options:
     return options.replace(seed=seed + round - 1, phases=tuple(reordered(options.phases, seed, round)), results=results)
 
 
-def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | None = None) -> SoakPlan:
+def read_plan(path: Path, folder: Path | None = None) -> SoakPlan:
     """Read and check a plan whose paths are relative to `folder` (default: its own).
 
     Raises PlanError for the first thing that cannot work.
@@ -167,7 +167,7 @@ def read_plan(path: Path, services: Mapping[str, type[Service]], folder: Path | 
     for name, table in file.cells.items():
         _check_names(path, "[options]", file.options)
         _check_names(path, _table(name), table)
-        for cell in _expanded(path, folder, name, table, file.options, services):
+        for cell in _expanded(path, folder, name, table, file.options):
             if cell.name in cells:
                 raise PlanError(
                     f"{path}: {_table(name)}: two cells are named {cell.name!r}; rename one", code="duplicate"
@@ -202,7 +202,6 @@ def _expanded(
     name: str,
     table: Mapping[str, Value | list[Value]],
     shared: Mapping[str, Value],
-    services: Mapping[str, type[Service]],
 ) -> Iterator[PlannedCell]:
     """Yield the cells of a table: one, or one per combination of the values in its lists."""
     if empty := next((key for key, value in table.items() if value == []), None):
@@ -227,8 +226,8 @@ def _expanded(
             own = with_scenario({key: text for key, text in texts.items() if key in table})
             texts = with_scenario(texts)
             texts.pop("scenario", None)  # which may change before the night is over
-            options = parse_options(own, services, texts)
-            services[options.service].from_options(options)
+            options = parse_options(own, texts)
+            SERVICES[options.service].from_options(options)
         except OptionsError as wrong:
             raise PlanError(f"{path}: {_located(wrong, name, table)}", code=wrong.code) from wrong
         except (RuntimeError, OSError) as wrong:

@@ -10,7 +10,6 @@ import traceback
 from contextlib import ExitStack
 from pathlib import Path
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.files import CHECKOUT, is_full
 from sojourn.hardware.machine.requirements import ToolError
@@ -28,7 +27,7 @@ from sojourn.harness.terminal import complain
 def run_plan(plan: Path, hours: float | None, *, new: bool = False, page: str = "off", resume: bool = False) -> int:
     """Run or resume a batch and return the exit code (`SoakExit`, or 128 plus the signal that stopped it)."""
     try:
-        at, planned = address(page), read_plan(plan, SERVICES)
+        at, planned = address(page), read_plan(plan)
         if resume and new:
             raise PlanError("--resume and --new are mutually exclusive; give one", code="conflict")
         if resume and hours is not None:

@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console, Group
 from rich.text import Text
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.soak.plan import PlanError, PlanFile, read_file, read_plan
 from sojourn.harness.soak.rounds import expected_s, quarantined
@@ -113,7 +112,7 @@ def _phase(folder: NightDirectory, attempts: Sequence[Attempt], now: float) -> s
 def _expected(folder: NightDirectory, attempts: Sequence[Attempt]) -> Callable[[str], str]:
     """Return a function that describes the expected time of a cell's runs."""
     try:
-        plan = read_plan(folder.path / PLAN, SERVICES, folder=Path(folder.night.plan_path).parent)
+        plan = read_plan(folder.path / PLAN, folder=Path(folder.night.plan_path).parent)
     except PlanError:  # a file that it names no longer exists
         return lambda _: ""
     return lambda cell: f" of about {expected_s(plan, plan.cell(cell), attempts):.0f} s"

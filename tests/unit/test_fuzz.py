@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sojourn.apps import SERVICES
 from sojourn.apps.standins.har import HarFormatError, read_har
 from sojourn.apps.standins.profile.from_har import profile_of
 from sojourn.apps.standins.profile.recorded import ServiceProfileError, profile_text, read_profile
@@ -153,7 +152,7 @@ def test_plan(place: Path, which: int, to: Any, edits: list[tuple[int, int, byte
     file = place / "plan.toml"
     file.write_bytes(damaged(PLAN.encode(), edits) if edits else assigned(PLAN, which, to).encode())
     try:
-        plan = read_plan(file, SERVICES)
+        plan = read_plan(file)
         assert plan.cells and plan.results.is_absolute() and all(plan.limit_s(cell) > 0 for cell in plan.cells)
     except PlanError as error:
         assert "plan.toml" in str(error)

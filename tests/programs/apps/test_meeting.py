@@ -356,7 +356,7 @@ def lab_file(tmp_path: Path) -> Path:
 
 
 def service(given: dict[str, Any], lab_file: Path) -> Any:
-    options = parse_options({"lab": "apu", "lab-file": str(lab_file), **given}, SERVICES)
+    options = parse_options({"lab": "apu", "lab-file": str(lab_file), **given})
     return SERVICES[options.service].from_options(options)
 
 

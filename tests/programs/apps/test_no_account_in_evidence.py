@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.apps.base import ServiceError, Stage
 from sojourn.apps.credentials import Credentials
 from sojourn.apps.o2tv import O2tv
@@ -57,7 +56,7 @@ def screen(tmp_path: Path) -> Iterator[str]:
 
 def record(tmp_path: Path, screen: str, spki: str, given: Mapping[str, Any], ends: str) -> Path:
     """Log in and watch for a moment as a run does, and return its folder; `ends`: why it cannot."""
-    options = parse_options(given, SERVICES)
+    options = parse_options(given)
     service = Trusting.from_options(options)
     service.spki = spki
     command_line = ["pytest", *(f"--{name}={value}" for name, value in given.items())]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route
 
-from sojourn.apps import SERVICES
 from sojourn.apps.base import ServiceError
 from sojourn.apps.youtube import AUTO, YouTube, asking, wait_playing, watch_page
 from sojourn.hardware.machine.errors import Code
@@ -171,7 +170,7 @@ def test_what_stands_in_the_way_is_named(tab: Tab, content: str, why: tuple[Code
 
 
 def options(**given: str) -> Options:
-    return parse_options({name.replace("_", "-"): value for name, value in given.items()}, SERVICES)
+    return parse_options({name.replace("_", "-"): value for name, value in given.items()})
 
 
 def test_the_origin_offers_what_the_window_shows_or_as_much_as_is_asked() -> None:

@@ -15,7 +15,6 @@ import zstandard
 from click.testing import Result
 from typer.testing import CliRunner
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.machine.files import lock
 from sojourn.harness.bundle.archive import check
 from sojourn.harness.bundle.export import ExportRequest, export
@@ -386,5 +385,5 @@ def test_a_bundle_is_signed_by_the_key_of_the_defaults(
 def test_a_key_that_cannot_sign_is_refused_before_anything_starts(tmp_path: Path, keys: Path) -> None:
     (key := keys / "lab").write_text("no key")
     with refusal(SignatureError, "bad-key", f"--sign {key}: "):
-        perform("video-harm", parse(results=str(tmp_path / "results"), sign=str(key)), SERVICES, [], sys.stderr)
+        perform("video-harm", parse(results=str(tmp_path / "results"), sign=str(key)), [], sys.stderr)
     assert not (tmp_path / "results").exists()

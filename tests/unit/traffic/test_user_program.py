@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
@@ -150,36 +149,36 @@ def test_a_load_and_a_cell_take_it() -> None:
 
 def test_options_name_it_by_its_file(tmp_path: Path) -> None:
     file = definition(tmp_path / "a")
-    options = parse_options({"contenders": f"program:{file}*2+cubic,prague"}, SERVICES)
+    options = parse_options({"contenders": f"program:{file}*2+cubic,prague"})
     assert [phase.contender for phase in options.phases if phase.contender] == ["program_mine*2+cubic", "prague"]
     assert [program.name for program in options.programs] == ["program_mine"]
-    explicit = parse_options({"timeline": f"solo:20,program:{file}:20"}, SERVICES)
+    explicit = parse_options({"timeline": f"solo:20,program:{file}:20"})
     assert explicit.phases[1].contender == "program_mine" and explicit.programs == options.programs
     assert spelled_programs(f"quic-cubic=program:{file}") == ("quic-cubic=program_mine", options.programs)
 
 
 def test_a_run_without_one_has_the_record_that_it_had() -> None:
-    assert "programs" not in parse_options({}, SERVICES).record()
+    assert "programs" not in parse_options({}).record()
 
 
 def test_a_record_gives_the_same_options_and_no_path_of_the_user(tmp_path: Path) -> None:
-    options = parse_options({"contenders": f"program:{definition(tmp_path / 'a')}"}, SERVICES)
+    options = parse_options({"contenders": f"program:{definition(tmp_path / 'a')}"})
     record = options.record()
     assert str(tmp_path / "a") not in str(record["programs"])
-    assert restored(record, SERVICES) == options
+    assert restored(record) == options
     assert Options.model_validate_json(options.for_guest(Path("/evidence")).model_dump_json()).programs
 
 
 def test_a_record_does_not_start_what_never_ran_here(tmp_path: Path) -> None:
-    options = parse_options({"contenders": f"program:{definition(tmp_path / 'a')}"}, SERVICES)
+    options = parse_options({"contenders": f"program:{definition(tmp_path / 'a')}"})
     record = options.record()
     shutil.rmtree(options.programs[0].folder)
     with refusal(OptionsError, "confirm-files", "program_mine", "program:mine.toml"):
-        restored(record, SERVICES)
-    parse_options({"contenders": f"program:{tmp_path}/a/mine.toml"}, SERVICES)
+        restored(record)
+    parse_options({"contenders": f"program:{tmp_path}/a/mine.toml"})
     record["programs"][0]["client"] = "sh -c 'rm -r /' {port}"
     with refusal(OptionsError, "confirm-files", "program_mine"):
-        restored(record, SERVICES)
+        restored(record)
 
 
 @pytest.mark.parametrize(
@@ -196,14 +195,14 @@ def test_options_that_cannot_work_are_refused(tmp_path: Path, given: dict[str, s
     file = definition(tmp_path / "a")
     texts = {name: text.format(file=file) for name, text in given.items()}
     with refusal(OptionsError, code, "--contenders: " if "contenders" in given else "--timeline: ", named):
-        parse_options(texts, SERVICES)
+        parse_options(texts)
 
 
 def test_a_file_names_no_program(tmp_path: Path) -> None:
     file = definition(tmp_path / "a")
     given = FromFile(f"program:{file}", tmp_path / "scenario.toml")
     with refusal(OptionsError, "not-from-file", "scenario.toml", "command line"):
-        parse_options({"contenders": given}, SERVICES)
+        parse_options({"contenders": given})
 
 
 def test_a_definition_has_only_files_of_its_folder() -> None:

@@ -29,7 +29,7 @@ def test_a_recording_becomes_a_file_that_the_service_takes(recording: Path, tmp_
     assert "cdn.test: 12 segments of 2 s, buffer 12 s" in done.output
     profile = read_profile(tmp_path / "a.toml")
     assert [it.height for it in profile.rendition] == list(RATES)
-    options = parse_options({"service": "profile", "url": str(tmp_path / "a.toml")}, SERVICES)
+    options = parse_options({"service": "profile", "url": str(tmp_path / "a.toml")})
     assert SERVICES["profile"].from_options(options).buffer == 12
 
 

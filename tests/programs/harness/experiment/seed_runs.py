@@ -18,7 +18,6 @@ from unittest.mock import patch
 
 from rich.console import Console
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.engine.job import Channel
 from sojourn.harness.engine.local import LocalEngine
@@ -91,7 +90,7 @@ def _half_of_a_message(connection: Connection, message: bytes) -> None:
 def asked(results: Path, repeat: int, seed: int = 1) -> Options:
     """What a user asks who wants so many repetitions."""
     given = {"repeat": str(repeat), "seed": str(seed), "results": str(results), "timeline": "solo:2,cubic:2,prague:2"}
-    return parse_options(given, SERVICES)
+    return parse_options(given)
 
 
 def jobs(notes: Path, scores: Scores, **does: Any) -> Callable[[PlannedRun], Filled]:

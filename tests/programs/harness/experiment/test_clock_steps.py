@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.harness.experiment.recording import _Recording
 from sojourn.harness.options.rules import parse_options
@@ -24,7 +23,7 @@ def test_a_clock_that_is_set_changes_no_phase_and_no_rate_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
     given = {"timeline": "solo:2,solo:2", "rate": "10mbit,1s:5mbit,3s:8mbit", "rate-up": "10mbit", "lab": "virtual"}
-    options = parse_options({}, SERVICES, given)
+    options = parse_options({}, given)
     began, real, sampled, set_rates = time.monotonic(), time.time, list[float](), list[tuple[float, int]]()
 
     def sample() -> None:

@@ -49,7 +49,7 @@ from tests.unit.damage import PART, TO, altered, fuzz
 
 def parse(**given: Any) -> Options:
     named = {name.replace("_", "-"): value for name, value in given.items()}
-    return parse_options(named, SERVICES)
+    return parse_options(named)
 
 
 QUEUES = ["fq_codel flows 1", "dualpi2 target 10ms", "cake bandwidth 9mbit rtt 30ms", "pie ecn", "bfifo limit 50kb",
@@ -90,13 +90,13 @@ def asked(draw: st.DrawFn) -> Options:
         lab=maybe(st.just("sim")),
     )
     named = {name.replace("_", "-"): value for name, value in defaults.items() if value is not None}
-    options = parse_options({"service": draw(st.sampled_from(list(SERVICES)))}, SERVICES, named)
+    options = parse_options({"service": draw(st.sampled_from(list(SERVICES)))}, named)
     return options.repetition(draw(st.integers(1, 9)))
 
 
 @given(asked())
 def test_any_options_come_back_from_the_evidence(options: Options) -> None:
-    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
+    assert restored(json.loads(json.dumps(options.record()))) == options
 
 
 Make = Callable[..., Path]
@@ -117,28 +117,28 @@ def make(tmp_path: Path) -> Make:
 
 
 def test_a_valid_run_in_simulated_time_is_taken(make: Make) -> None:
-    manifest, options = run_to_repeat(make(seed="7", qdisc="dualpi2"), SERVICES)
+    manifest, options = run_to_repeat(make(seed="7", qdisc="dualpi2"))
     assert (manifest.test, options.seed, str(options.qdisc_down)) == ("video-harm", 7, "dualpi2")
 
 
 def test_other_runs_are_refused_in_one_line(make: Make, tmp_path: Path) -> None:
     with refusal(RerunError, "invalid-run", "too late"):
-        run_to_repeat(make("too late"), SERVICES)
+        run_to_repeat(make("too late"))
     with refusal(RerunError, "real-time", "virtual"):
-        run_to_repeat(make(lab="virtual"), SERVICES)
+        run_to_repeat(make(lab="virtual"))
     with RunStore(tmp_path).create("video-harm", "cell") as left:
         (left.path / "player.jsonl").write_text("{}\n")
     with refusal(RerunError, "unfinished", left.path):
-        run_to_repeat(left.path, SERVICES)
+        run_to_repeat(left.path)
     (edited := make()).joinpath("player.jsonl").write_text("[]\n")
     with refusal(IntegrityError, "altered", "player.jsonl: "):
-        run_to_repeat(edited, SERVICES)
+        run_to_repeat(edited)
     with refusal(StoreError, "not-a-run", tmp_path):
-        run_to_repeat(tmp_path, SERVICES)
+        run_to_repeat(tmp_path)
     manifest = read_manifest(masked := make())
     write_manifest(masked, manifest.model_copy(update={"bundle": Bundled(source="0" * 64, anonymised=True)}))
     with refusal(RerunError, "anonymised", masked):
-        run_to_repeat(masked, SERVICES)
+        run_to_repeat(masked)
 
 
 #: What a stranger would have us do, and values of which each is right somewhere.
@@ -175,7 +175,7 @@ def tried(run: Path, record: Any) -> Options | str:
     """Options of a run whose record was changed along with its manifest, or why it is refused."""
     replaced(run, json.dumps(record).encode())
     try:
-        return run_to_repeat(run, SERVICES)[1]
+        return run_to_repeat(run)[1]
     except RerunError as refused:
         why = str(refused).removeprefix(f"{run}: ")
         assert why != str(refused) and len(why) < 500 and why == printable(why)
@@ -191,8 +191,8 @@ def test_a_changed_record_is_refused_or_says_what_the_command_line_could(
     changed = altered(record, part if field is None else [field], to)
     if isinstance(got := tried(run, changed), Options):
         assert json.loads(json.dumps(got.record())) == changed
-        again = [f"--{name}={text}" for name, text in words(changed, SERVICES).items()]
-        assert again and parse_options({}, SERVICES, words(changed, SERVICES)).replace(results=got.results) == got
+        again = [f"--{name}={text}" for name, text in words(changed).items()]
+        assert again and parse_options({}, words(changed)).replace(results=got.results) == got
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_no_command_line_says_is_refused_by_name(
     run, record = own
     replaced(run, json.dumps(record | changed).encode())
     with refusal(RerunError, code, f"{run}: options.json: ") as refused:
-        run_to_repeat(run, SERVICES)
+        run_to_repeat(run)
     why = refused.value.__cause__
     assert isinstance(why, OptionsError) and (why.option, why.code) == (option, code)
 
@@ -240,7 +240,7 @@ def test_a_lab_file_of_a_simulated_runs_record_is_never_read(own: tuple[Path, di
 def test_a_record_that_is_none_is_refused(own: tuple[Path, dict[str, Any]], content: bytes) -> None:
     replaced(own[0], content)
     with refusal(RerunError, "damaged", "options.json: "):
-        run_to_repeat(own[0], SERVICES)
+        run_to_repeat(own[0])
 
 
 @pytest.fixture
@@ -274,18 +274,18 @@ def test_a_path_in_a_record_counts_only_when_it_is_repeated(
         bundle = Bundled(source="0" * 64, anonymised=False)
         write_manifest(run, read_manifest(run).model_copy(update={"bundle": bundle}))
     with pytest.raises(RerunError) as refused:
-        run_to_repeat(run, SERVICES)
+        run_to_repeat(run)
     assert str(refused.value) == (
         f"{run}: was recorded with files that it does not contain; if you trust them, add: --{name}={source}"
     )
     if field == "script":  # no option of this service
         with refusal(RerunError, "altered-record", "options.json: script: ", "youtube", "sim"):
-            run_to_repeat(run, SERVICES, {name: source})
+            run_to_repeat(run, {name: source})
     else:
-        options = run_to_repeat(run, SERVICES, {name: source})[1]
+        options = run_to_repeat(run, {name: source})[1]
         assert str(getattr(options, field)) == str(source)
     with refusal(RerunError, "no-effect", "--url" if field == "clip" else "--clip"):
-        run_to_repeat(run, SERVICES, {name: source, "url" if field == "clip" else "clip": source})
+        run_to_repeat(run, {name: source, "url" if field == "clip" else "clip": source})
 
 
 @pytest.mark.parametrize("where", ["in the run", "next to it", "by a link"])
@@ -300,7 +300,7 @@ def test_nothing_that_came_with_a_run_is_read_or_built(
     if where == "by a link":
         (named := tmp_path / "yours" / "link").symlink_to(inside)
     with refusal(RerunError, "untrusted-file", "--kernel-source: ", run.parent):
-        run_to_repeat(run, SERVICES, {"kernel-source": named})
+        run_to_repeat(run, {"kernel-source": named})
 
 
 @pytest.mark.parametrize("field", ["browser", "credentials", "profile"])
@@ -308,7 +308,7 @@ def test_a_program_or_account_in_a_record_is_refused_by_name(
     strangers: Callable[[str, Path], Path], source: Path, field: str
 ) -> None:
     with refusal(RerunError, "altered-record", f"options.json: {field}: ", "youtube"):
-        run_to_repeat(strangers(field, source), SERVICES)
+        run_to_repeat(strangers(field, source))
 
 
 def test_a_record_names_no_cluster(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_record_names_no_cluster(make: Make, monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr(rerun, "perform", perform)
     with pytest.raises(RerunError, match="as far"):
-        rerun.rerun(run, tmp_path, SERVICES, sys.stderr)
+        rerun.rerun(run, tmp_path, sys.stderr)
     assert asked[0].engine == LOCAL
 
 
@@ -355,7 +355,7 @@ def test_a_run_of_another_version_names_the_commit_that_can_repeat_it(make: Make
     git = GitState(commit="a" * 40, dirty=False)
     write_manifest(run, read_manifest(run).model_copy(update={"git": git}))
     with refusal(RerunError, "other-version", "weeks", "a" * 12):
-        run_to_repeat(run, SERVICES)
+        run_to_repeat(run)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ CELL = Cell(
 
 def hand_over(folder: Path, **given: Any) -> bytes:
     """What goes into the machine for a user whose cache and results are below `folder`."""
-    return packed(folder, parse_options({"service": "call", "results": str(folder / "results"), **given}, SERVICES))
+    return packed(folder, parse_options({"service": "call", "results": str(folder / "results"), **given}))
 
 
 def packed(folder: Path, options: Options) -> bytes:
@@ -75,7 +75,7 @@ def test_nothing_of_the_user_gets_in(tmp_path: Path) -> None:
         "kernel-source": str(tarball),
         "results": str(tmp_path / "secret" / "results"),
     }
-    options = parse_options({"service": "call", **given}, SERVICES)
+    options = parse_options({"service": "call", **given})
     users_own = {"credentials": tmp_path / "secret.toml", "lab_file": tmp_path / "secret-lab.toml"}
     job = packed(tmp_path / "secret", options.replace(**users_own))
     assert b"secret" not in job and job == hand_over(tmp_path / "a")
@@ -87,8 +87,8 @@ def test_who_names_a_default_or_runs_again_hands_over_the_same_bytes(tmp_path: P
     left_out = hand_over(tmp_path / "a")
     named = {"driver": "".join(("play", "wright")), "call-ecn": "".join(("not-", "ect")), "seed": "1"}  # none interned
     assert hand_over(tmp_path / "b", **named) == left_out
-    options = parse_options({"service": "call"}, SERVICES).replace(results=tmp_path / "c" / "results")
-    assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())), SERVICES)) == left_out
+    options = parse_options({"service": "call"}).replace(results=tmp_path / "c" / "results")
+    assert packed(tmp_path / "c", restored(json.loads(json.dumps(options.record())))) == left_out
 
 
 def test_the_order_of_hashes_does_not_matter(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_paths_are_those_of_the_inside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["youtube", "iptv", "o2tv", "sledovanitv", "call", "skype"])
 def test_every_service_with_a_stand_in_can_be_handed_over(tmp_path: Path, name: str) -> None:
-    options = parse_options({"service": name}, SERVICES)
+    options = parse_options({"service": name})
     (tmp_path / "job").mkdir()
     service = SERVICES[name].from_options(options)
     service.encoder = Encoder(version="ffmpeg 9")  # by which a second film is found in the cache
@@ -141,7 +141,7 @@ def test_a_page_in_the_users_folder_is_handed_over_with_its_script(tmp_path: Pat
     (tmp_path / "secret").mkdir()
     (page := tmp_path / "secret" / "index.html").write_text("<video>")
     (script := tmp_path / "secret" / "play.js").write_text("() => 1")
-    options = parse_options({"service": "page", "url": str(page), "script": str(script)}, SERVICES)
+    options = parse_options({"service": "page", "url": str(page), "script": str(script)})
     service = SERVICES["page"].from_options(options)
     own = OwnFolder(tmp_path / "cache" / "own" / "1", PurePosixPath("index.html"), "1")
     service._own, service._entry = own, None  # type: ignore[attr-defined]

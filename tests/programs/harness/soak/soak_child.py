@@ -40,13 +40,12 @@ def main(what: str, task_text: str) -> None:
             (place / "lost").unlink()
             sys.exit("RouterError: no answer from the router yet")
         return
-    from sojourn.apps import SERVICES
     from sojourn.harness.options.rules import parse_options  # not for a check, of which there are many
     from sojourn.harness.store.reasons import Reason
     from sojourn.harness.store.runs import RunStore
 
     word = WORDS[task["given"]["buffer"]]
-    options = parse_options({}, SERVICES, task["given"])
+    options = parse_options({}, task["given"])
     if word == "breaks the lab":
         (place / "broken").touch()
     if word == "loses the router":

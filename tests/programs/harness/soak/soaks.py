@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.harness.soak import loop, state
 from sojourn.harness.soak.loop import Soak, begin
 from sojourn.harness.soak.plan import read_plan
@@ -33,7 +32,7 @@ def soak(
     Runs are calls in this process, or `processes` of their own: those that hang, leak or go side by side.
     """
     (place / "plan.toml").write_text(top + HEAD + cells)
-    plan = read_plan(place / "plan.toml", SERVICES)
+    plan = read_plan(place / "plan.toml")
     with state.held(plan.results), in_this_process(not processes):
         folder = begin(plan, 1)
         assert folder

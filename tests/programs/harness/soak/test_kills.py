@@ -26,7 +26,6 @@ CELLS = "[cells.a]\nbuffer = 2\n[cells.b]\nbuffer = 2\nrate = '5mbit'\n"
 SOAK = """
 import os, sys
 from pathlib import Path
-from sojourn.apps import SERVICES
 from sojourn.harness.soak import leaks, loop, state, summary
 from sojourn.harness.soak.plan import read_plan
 
@@ -53,7 +52,7 @@ for module, name in (
     (loop, "sweep"), (leaks, "clean"), (summary, "status"), (summary, "junit"),
 ):
     stepwise(module, name)
-plan = read_plan(Path(sys.argv[1]), SERVICES)
+plan = read_plan(Path(sys.argv[1]))
 with state.held(plan.results):
     stop = loop.Stop()
     stop.listen()

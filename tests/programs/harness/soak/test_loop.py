@@ -21,7 +21,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.subreaper import adopt_orphans
 from sojourn.harness.bundle.archive import verify
@@ -41,11 +40,10 @@ from tests.refusals import refusal
 SOAK = """
 import sys
 from pathlib import Path
-from sojourn.apps import SERVICES
 from sojourn.harness.soak import state
 from sojourn.harness.soak.loop import Soak, Stop, begin
 from sojourn.harness.soak.plan import read_plan
-plan = read_plan(Path(sys.argv[1]), SERVICES)
+plan = read_plan(Path(sys.argv[1]))
 with state.held(plan.results):
     stop = Stop()
     stop.listen()
@@ -388,12 +386,12 @@ def test_a_link_in_place_of_the_lock_is_refused_and_its_target_stays(soak_place:
 
 def test_a_night_that_is_over_is_followed_by_another_one_unless_only_resuming(soak_place: Path) -> None:
     folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    plan = read_plan(soak_place / "plan.toml", SERVICES)
+    plan = read_plan(soak_place / "plan.toml")
     assert begin(plan, None) is None
     folder.save(folder.night.model_copy(update={"code": None}))
     assert (again := begin(plan, None)) and again.path == folder.path
     (soak_place / "plan.toml").write_text(HEAD + "[cells.b]\nbuffer = 3\n")
-    other = read_plan(soak_place / "plan.toml", SERVICES)
+    other = read_plan(soak_place / "plan.toml")
     with refusal(PlanError, "conflict", "plan.toml: "):
         begin(other, 1)
     folder.save(folder.night.model_copy(update={"until": time.time()}))
@@ -428,13 +426,12 @@ from pathlib import Path
 disk = Path({str(place)!r})
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", disk], check=True)
 (disk / "plan.toml").write_text('results = "nights"\\n[cells.a]\\n')
-from sojourn.apps import SERVICES
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.soak import state
 from sojourn.harness.soak.disk import make_room
 from sojourn.harness.soak.plan import Prune, read_plan
 from sojourn.harness.store.runs import RunStore
-folder = state.create(read_plan(disk / "plan.toml", SERVICES), 1)
+folder = state.create(read_plan(disk / "plan.toml"), 1)
 {before}
 try:
     with (disk / "filler").open("wb") as file:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from sojourn.apps import SERVICES
 from sojourn.harness.bundle import anonymise
 from sojourn.harness.bundle.anonymise import AnonymiseError
 from sojourn.harness.bundle.archive import check, import_bundle
@@ -395,7 +394,7 @@ def test_of_a_users_program_neither_commands_nor_files_are_kept(
     (tmp_path / "mine.toml").write_text(
         "server = './acme --key=hunter2 {port}'\nclient = './acme karelbox {port}'\nsender = 'server'\necn = 'ect1'\n"
     )
-    options = parse_options({"contenders": f"program:{tmp_path}/mine.toml"}, SERVICES)
+    options = parse_options({"contenders": f"program:{tmp_path}/mine.toml"})
     source, target = tmp_path / "options.json", tmp_path / "anonymous.json"
     source.write_text(json.dumps(options.record()))
     anonymise._options(source, target, Pseudonyms())

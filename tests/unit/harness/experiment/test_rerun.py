@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.harness.experiment.rerun import compared, unlike
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.record import restored
@@ -17,7 +16,7 @@ from tests.unit.harness.options.refusals import refused
 
 def parse(**given: Any) -> Options:
     named = {name.replace("_", "-"): value for name, value in given.items()}
-    return parse_options(named, SERVICES)
+    return parse_options(named)
 
 
 @pytest.mark.parametrize(
@@ -33,24 +32,24 @@ def parse(**given: Any) -> Options:
 )
 def test_options_come_back_from_the_evidence(given: dict[str, Any]) -> None:
     options = parse(**given)
-    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
+    assert restored(json.loads(json.dumps(options.record()))) == options
 
 
 def test_a_gcc_call_is_recorded_as_before_there_was_another() -> None:
     record = parse(service="call").record()
     assert "call_cc" not in record and parse(service="call", call_cc="scream").record()["call_cc"] == "scream"
-    assert restored({**record, "call_cc": "gcc"}, SERVICES) == restored(record, SERVICES) == parse(service="call")
+    assert restored({**record, "call_cc": "gcc"}) == restored(record) == parse(service="call")
 
 
 def test_what_is_kept_of_a_run_is_in_no_record_so_that_earlier_runs_stay_repeatable() -> None:
     record = parse(video="retain-on-failure").record()
-    assert "video" not in record and restored(record, SERVICES) == parse()
+    assert "video" not in record and restored(record) == parse()
 
 
 def test_options_of_another_version_are_refused() -> None:
     record = parse().record()
     with refused("rtt_us", "other-version", "rtt_weeks"):
-        restored({("rtt_weeks" if name == "rtt_us" else name): value for name, value in record.items()}, SERVICES)
+        restored({("rtt_weeks" if name == "rtt_us" else name): value for name, value in record.items()})
 
 
 def test_files_are_told_apart_by_their_hashes() -> None:

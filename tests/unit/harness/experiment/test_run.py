@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
-from sojourn.apps import SERVICES
 from sojourn.harness.experiment.run import Result, name_of_test, repeat, replacement
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
@@ -20,7 +19,7 @@ def asked(results: Path, repeat: str | None, **given: str) -> Options:
     named = (
         {"lab": "virtual", "timeline": "solo:2,cubic:2,prague:2"} | given | {"repeat": repeat, "results": str(results)}
     )
-    return parse_options({option.name: None for option in OPTIONS} | named, SERVICES)
+    return parse_options({option.name: None for option in OPTIONS} | named)
 
 
 def outcomes(options: Options, scores: Scores, void: Sequence[int]) -> tuple[list[Options], list[Result], str]:

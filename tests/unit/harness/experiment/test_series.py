@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sojourn.apps import SERVICES
 from sojourn.harness.experiment.run import SPARE, Result
 from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.options.model import Options
@@ -15,7 +14,7 @@ from sojourn.scoring.schema.scores import Scores
 
 def asked(repeat: int | None, seed: int = 1) -> Options:
     given = {"repeat": repeat and str(repeat), "seed": str(seed), "timeline": "solo:2,cubic:2,prague:2"}
-    return parse_options(given, SERVICES)
+    return parse_options(given)
 
 
 def order(options: Options) -> list[str]:

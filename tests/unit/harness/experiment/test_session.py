@@ -37,11 +37,11 @@ def made(monkeypatch: pytest.MonkeyPatch, scores: Scores, tmp_path: Path) -> lis
         path = tmp_path / f"run-{len(runs)}"
         return Result(path, scores, ("too late",) if options.seed in VOID else ())
 
-    def side_by_side(test: str, options: Options, _: Any, command_line: Any, *_further: Any) -> Iterator[Result]:
+    def side_by_side(test: str, options: Options, command_line: Any, *_further: Any) -> Iterator[Result]:
         for number in range(1, (options.repeat or 1) + 1):
             yield result("side by side", options.repetition(number), command_line)
 
-    def perform(test: str, options: Options, services: Any, command_line: Any, **_: Any) -> Result:
+    def perform(test: str, options: Options, command_line: Any, **_: Any) -> Result:
         return result("alone", options, command_line)
 
     monkeypatch.setattr(module, "repeat_side_by_side", side_by_side)

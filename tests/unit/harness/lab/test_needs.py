@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.errors import CodedError
@@ -58,7 +57,7 @@ def wanted(folder: Path, **given: Any) -> Options:
         '[router]\nssh = "apu"\nlan = "a"\nwan = "b"\n[client]\naddress = "10.0.0.1"\n[receiver]\n'
         'address = "10.0.0.3"\n[server]\nssh = "root@server"\naddress = "10.0.1.2"\n[sender]\naddress = "10.0.1.4"\n'
     )
-    return parse_options({"lab": "apu", "lab-file": str(file)}, SERVICES, given)
+    return parse_options({"lab": "apu", "lab-file": str(file)}, given)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.apps.options import Option
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.errors import OptionsError
@@ -32,14 +31,14 @@ rate = "25mbit"
 
 def test_the_command_line_goes_before_the_environment_before_the_file_before_the_service(tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text(FILE)
-    defaults = user_defaults({"SOJOURN_QDISC": "pie", "SOJOURN_CACHE": "/x", "OTHER": "1"}, tmp_path, SERVICES)
+    defaults = user_defaults({"SOJOURN_QDISC": "pie", "SOJOURN_CACHE": "/x", "OTHER": "1"}, tmp_path)
     rates = {}
     for service in ("youtube", "o2tv", "sledovanitv"):
-        options = parse_options({"service": service}, SERVICES, defaults.of(service))
+        options = parse_options({"service": service}, defaults.of(service))
         rates[service] = options.rate_down_bps
         assert (str(options.qdisc_down), options.seed, options.live) == ("pie", 7, False)
     assert rates == {"youtube": 30_000_000, "o2tv": 25_000_000, "sledovanitv": 30_000_000}
-    assert parse_options({"service": "o2tv", "rate": "9mbit"}, SERVICES, defaults.of("o2tv")).rate_down_bps == 9_000_000
+    assert parse_options({"service": "o2tv", "rate": "9mbit"}, defaults.of("o2tv")).rate_down_bps == 9_000_000
     assert defaults.lines("o2tv") == [
         f"defaults of {tmp_path / 'sojourn.toml'}: --qdisc=dualpi2 --rate=25mbit --seed=7",
         "defaults of the environment: --qdisc=pie",
@@ -47,12 +46,12 @@ def test_the_command_line_goes_before_the_environment_before_the_file_before_the
 
 
 def test_nothing_set_is_no_default(tmp_path: Path) -> None:
-    nothing = user_defaults({}, tmp_path, SERVICES)
+    nothing = user_defaults({}, tmp_path)
     assert nothing.of("youtube") == {} and nothing.service is None and nothing.lines("youtube") == []
     (tmp_path / "sojourn.toml").write_text(FILE)
-    assert user_defaults({"SOJOURN_DEFAULTS": ""}, tmp_path, SERVICES).of("youtube") == {}
+    assert user_defaults({"SOJOURN_DEFAULTS": ""}, tmp_path).of("youtube") == {}
     (tmp_path / "other.toml").write_text('service = "o2tv"\n')
-    assert user_defaults({"SOJOURN_DEFAULTS": "other.toml"}, tmp_path, SERVICES).service == "o2tv"
+    assert user_defaults({"SOJOURN_DEFAULTS": "other.toml"}, tmp_path).service == "o2tv"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_nothing_set_is_no_default(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, option: str, code: Code, mentioned: str) -> None:
     (tmp_path / "sojourn.toml").write_text(text)
     with refused(option, code, "sojourn.toml: ", mentioned):
-        user_defaults({}, tmp_path, SERVICES)
+        user_defaults({}, tmp_path)
 
 
 def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> None:
@@ -79,14 +78,14 @@ def test_a_file_that_others_write_is_followed_by_name_alone(tmp_path: Path) -> N
     (file := tmp_path / "sojourn.toml").write_text(FILE)
     file.chmod(0o666)
     with refused("", "untrusted-file", "sojourn.toml: everybody can write to it", "chmod o-w", "SOJOURN_DEFAULTS="):
-        user_defaults({}, tmp_path, SERVICES)
-    assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+        user_defaults({}, tmp_path)
+    assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path).of("youtube")["qdisc"] == "dualpi2"
     file.chmod(0o644)
-    assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+    assert user_defaults({}, tmp_path).of("youtube")["qdisc"] == "dualpi2"
     if os.geteuid() == 0:
         os.chown(file, 65534, 65534)
         with refused("", "untrusted-file", "sojourn.toml: the file belongs to user 65534", "SOJOURN_DEFAULTS="):
-            user_defaults({}, tmp_path, SERVICES)
+            user_defaults({}, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
@@ -94,28 +93,28 @@ def test_a_link_of_somebody_elses_is_not_followed(tmp_path: Path) -> None:
     """In everybody's folder a link may lead to a file of ours that was written for another purpose."""
     (mine := tmp_path / "mine.toml").write_text(FILE)
     (link := tmp_path / "sojourn.toml").symlink_to(mine)
-    assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+    assert user_defaults({}, tmp_path).of("youtube")["qdisc"] == "dualpi2"
     os.lchown(link, 65534, 65534)
     with refused("", "untrusted-file", "sojourn.toml: the link belongs to user 65534"):
-        user_defaults({}, tmp_path, SERVICES)
+        user_defaults({}, tmp_path)
     mine.unlink()
     os.lchown(link, 0, 0)
     with refused("", "unreadable-file", "sojourn.toml: No such file"):
-        user_defaults({}, tmp_path, SERVICES)
+        user_defaults({}, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other groups")
 def test_a_file_that_a_group_writes_is_followed_where_the_group_is_the_users_alone(tmp_path: Path) -> None:
     (file := tmp_path / "sojourn.toml").write_text(FILE)
     file.chmod(0o664)
-    assert user_defaults({}, tmp_path, SERVICES).of("youtube")["qdisc"] == "dualpi2"
+    assert user_defaults({}, tmp_path).of("youtube")["qdisc"] == "dualpi2"
     os.chown(file, 0, 100)
     with refused("", "untrusted-file", "others in group 100 can write to it", "chmod g-w", "SOJOURN_DEFAULTS="):
-        user_defaults({}, tmp_path, SERVICES)
+        user_defaults({}, tmp_path)
     os.chown(file, 0, 0)
     os.setxattr(file, "system.posix_acl_access", WRITABLE_BY_65534)
     with refused("", "untrusted-file", "others in group 0 can write to it"):
-        user_defaults({}, tmp_path, SERVICES)
+        user_defaults({}, tmp_path)
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
@@ -127,16 +126,16 @@ def test_a_file_that_nobody_named_names_no_program_account_or_machine(tmp_path: 
     variable = f"SOJOURN_{option.name.replace('-', '_').upper()}"
     for table in ("", "[o2tv]\n"):
         (file := tmp_path / "sojourn.toml").write_text(table + text)
-        by_name = user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path, SERVICES).of("o2tv")
+        by_name = user_defaults({"SOJOURN_DEFAULTS": str(file)}, tmp_path).of("o2tv")
         if option.subject != "who":
-            assert user_defaults({}, tmp_path, SERVICES).of("o2tv").keys() == by_name.keys()
+            assert user_defaults({}, tmp_path).of("o2tv").keys() == by_name.keys()
             continue
         with refused(option.name, "not-from-file", f"--{option.name}", variable, f"SOJOURN_DEFAULTS={file}"):
-            user_defaults({}, tmp_path, SERVICES)
+            user_defaults({}, tmp_path)
         assert option.name in by_name
     file.unlink()
     value = "1" if option.flag else "site/x"
-    assert option.name in user_defaults({variable: value}, tmp_path, SERVICES).of("o2tv")
+    assert option.name in user_defaults({variable: value}, tmp_path).of("o2tv")
 
 
 @pytest.mark.parametrize("where", ["/etc", "../x", "~", "link/x"])
@@ -145,10 +144,10 @@ def test_a_file_that_nobody_named_writes_no_results_elsewhere(tmp_path: Path, wh
     (folder / "link").symlink_to("/etc")
     (file := folder / "sojourn.toml").write_text(f'results = "{where}"\n')
     with refused("results", "not-from-file", "sojourn.toml: results: ", "--results"):
-        user_defaults({}, folder, SERVICES)
-    assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, folder, SERVICES).of("youtube")["results"] == where
+        user_defaults({}, folder)
+    assert user_defaults({"SOJOURN_DEFAULTS": str(file)}, folder).of("youtube")["results"] == where
     file.write_text('results = "mine"\n')
-    assert user_defaults({}, folder, SERVICES).of("youtube")["results"] == "mine"
+    assert user_defaults({}, folder).of("youtube")["results"] == "mine"
 
 
 @pytest.mark.parametrize("where", ["/etc/passwd", "../x", "~/x", "link/x", "pipe"])
@@ -158,19 +157,19 @@ def test_a_file_that_nobody_named_names_no_scenario_elsewhere(tmp_path: Path, wh
     os.mkfifo(folder / "pipe")
     (folder / "sojourn.toml").write_text(f'scenario = "{where}"\n')
     with refused("scenario", "not-from-file", "sojourn.toml: scenario: ", where):
-        user_defaults({}, folder, SERVICES)
+        user_defaults({}, folder)
 
 
 def test_a_pipe_that_nobody_named_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "sojourn.toml")
     with refused("", "untrusted-file", "sojourn.toml: it is not a plain file"):
-        user_defaults({}, tmp_path, SERVICES)
+        user_defaults({}, tmp_path)
 
 
 def test_a_file_without_end_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text("rate = " + "[" * 5000 + "]" * 5000)
     with refused("", "unreadable-file", "sojourn.toml: ", "TOML", "nested"):
-        user_defaults({}, tmp_path, SERVICES)
+        user_defaults({}, tmp_path)
 
 
 def test_a_scenario_of_the_users_own_defaults_names_no_program_either(tmp_path: Path) -> None:
@@ -178,23 +177,23 @@ def test_a_scenario_of_the_users_own_defaults_names_no_program_either(tmp_path: 
     (tmp_path / "mine.toml").write_text('scenario = "evening.toml"\n')
     for environment in ({"SOJOURN_DEFAULTS": "mine.toml"}, {"SOJOURN_SCENARIO": "evening.toml"}):
         with refused("browser", "not-from-file", "evening.toml: browser: "):
-            user_defaults(environment, tmp_path, SERVICES)
+            user_defaults(environment, tmp_path)
 
 
 def test_a_scenario_and_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "evening.toml").write_text('rate = "4mbit"\nqdisc = "pie"\n')
     (tmp_path / "there" / "mine.toml").write_text('scenario = "evening.toml"\nqdisc = "red"\nclip = "film.mp4"\n')
-    set_there = user_defaults({"SOJOURN_DEFAULTS": "there/mine.toml"}, tmp_path, SERVICES).of("youtube")
+    set_there = user_defaults({"SOJOURN_DEFAULTS": "there/mine.toml"}, tmp_path).of("youtube")
     assert (set_there["rate"], set_there["qdisc"]) == ("4mbit", "red")
     assert set_there["clip"] == str(tmp_path / "there" / "film.mp4")
-    by_name = user_defaults({"SOJOURN_SCENARIO": "there/evening.toml"}, tmp_path, SERVICES)
+    by_name = user_defaults({"SOJOURN_SCENARIO": "there/evening.toml"}, tmp_path)
     assert by_name.of("youtube")["rate"] == "4mbit" and "--rate=4mbit" in by_name.lines("youtube")[0]
 
 
 def test_a_file_or_a_flag_that_is_none_is_named(tmp_path: Path) -> None:
     with refused("", "unreadable-file", "nowhere.toml: No such file"):
-        user_defaults({"SOJOURN_DEFAULTS": "nowhere.toml"}, tmp_path, SERVICES)
+        user_defaults({"SOJOURN_DEFAULTS": "nowhere.toml"}, tmp_path)
     with pytest.raises(OptionsError, match=r"^SOJOURN_LIVE=maybe: "):
-        user_defaults({"SOJOURN_LIVE": "maybe"}, tmp_path, SERVICES)
-    assert user_defaults({"SOJOURN_LIVE": "1"}, tmp_path, SERVICES).of("youtube") == {"live": True}
+        user_defaults({"SOJOURN_LIVE": "maybe"}, tmp_path)
+    assert user_defaults({"SOJOURN_LIVE": "1"}, tmp_path).of("youtube") == {"live": True}

@@ -80,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def parsed(folder: Path, given: dict[str, Any]) -> Options:
     texts = {key: text.replace("FOLDER", str(folder)) for key, text in given.items() if isinstance(text, str)}
-    return parse_options(with_scenario(given | texts), SERVICES)
+    return parse_options(with_scenario(given | texts))
 
 
 def made(options: Options) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def test_through_a_black_box_each_takes_effect_or_is_refused(folder: Path, subte
 def test_a_default_that_has_no_effect_is_passed_over(service: str) -> None:
     """A user's own defaults are for all that he watches."""
     own = {name: VALUES[name] for name in ("buffer", "max-quality", "origin-cc", "call-bitrate", "call-cc", "video-id")}
-    options = parse_options({"service": service}, SERVICES, own)
+    options = parse_options({"service": service}, own)
     takes = {name for name, modes in SERVICES[service].takes.items() if "stand-in" in modes}
     assert (options.buffer_s == 7) == ("buffer" in takes) and (options.max_quality == 480) == ("max-quality" in takes)
     assert (options.call_cc == "scream") == ("call-cc" in takes)

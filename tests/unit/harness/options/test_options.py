@@ -19,7 +19,7 @@ from tests.unit.harness.options.refusals import refused
 
 def parse(**given: Any) -> Options:
     raw = {option.name: None for option in OPTIONS}
-    return parse_options(raw | {name.replace("_", "-"): value for name, value in given.items()}, SERVICES)
+    return parse_options(raw | {name.replace("_", "-"): value for name, value in given.items()})
 
 
 def test_defaults_are_the_short_main_job() -> None:
@@ -133,7 +133,7 @@ def test_the_origin_of_a_record_is_its_own(service: str) -> None:
         options = parse(service=service, origin_protocol="h3", **given)
         record = json.loads(json.dumps(options.record()))
         assert ("origin_server" in record) == bool(given)
-        assert restored(record, SERVICES) == options
+        assert restored(record) == options
 
 
 def test_an_origin_with_bbr3_needs_a_kernel_that_has_it() -> None:
@@ -278,12 +278,12 @@ def test_rates_step_over_the_timeline() -> None:
 def test_a_call_has_sound_in_simulated_time_and_its_command_line_names_it(
     given: dict[str, str], sound: bool, named: str | None
 ) -> None:
-    options = parse_options(given, SERVICES)
+    options = parse_options(given)
     record = json.loads(json.dumps(options.record()))
     assert options.call_sound is sound and record.get("call_sound", False) is sound
     assert options.call_speech is record.get("call_speech", False) is (named == "speech")
-    assert restored(record, SERVICES) == options and words(record, SERVICES).get("call-sound") == named
-    assert not parse_options({"service": "call", "lab": "virtual"}, SERVICES, {"call-sound": "on"}).call_sound
+    assert restored(record) == options and words(record).get("call-sound") == named
+    assert not parse_options({"service": "call", "lab": "virtual"}, {"call-sound": "on"}).call_sound
 
 
 @pytest.mark.parametrize(
@@ -320,16 +320,16 @@ def test_a_path_that_loses_and_varies_is_what_the_bottleneck_makes() -> None:
         assert way.varies_us == 10_000
     assert parse(bursts="5ms").bottleneck.up.path.varies_us == 5000
     assert options.cell.endswith("21ms loss 1% jitter 2ms bursts 1ms-8ms")
-    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
+    assert restored(json.loads(json.dumps(options.record()))) == options
     stepped = parse(rate="10mbit,30s:5mbit")
-    assert restored(json.loads(json.dumps(stepped.record())), SERVICES) == stepped
+    assert restored(json.loads(json.dumps(stepped.record()))) == stepped
 
 
 def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
     (film := tmp_path / "film.mp4").touch()
     options = parse(clip=str(film), ladder="240p:300k,480p:1mbit")
     assert (options.clip, options.ladder) == (film, ((240, 300_000), (480, 1_000_000)))
-    assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
+    assert restored(json.loads(json.dumps(options.record()))) == options
     refusals: list[tuple[dict[str, Any], tuple[str, Code]]] = [
         ({"clip": str(tmp_path / "none.mp4")}, ("clip", "not-a-file")),
         ({"clip": str(film), "engine": "tls://far:8786"}, ("clip", "conflict")),
@@ -346,14 +346,14 @@ def test_live_runs_take_the_published_time_unless_told_otherwise() -> None:
     live: dict[str, Any] = {"service": "youtube", "live": True, "lab": "apu"}
     assert [parse(**live).seconds, parse(**live, timeline="short").seconds, parse().seconds] == [420, 140, 180]
     assert parse(lab="virtual").seconds == 140
-    assert parse_options(live, SERVICES, {"timeline": "solo:9"}).seconds == 9
+    assert parse_options(live, {"timeline": "solo:9"}).seconds == 9
 
 
 def test_a_browser_of_the_users_is_no_simulated_machines(tmp_path: Path) -> None:
     (program := tmp_path / "chrome").touch(0o700)
     own = {"browser": str(program)}
-    assert parse_options({}, SERVICES, own).browser is None
-    assert parse_options({"lab": "virtual"}, SERVICES, own).browser == program
+    assert parse_options({}, own).browser is None
+    assert parse_options({"lab": "virtual"}, own).browser == program
     with refused("browser", "conflict", "another lab"):
         parse(**own)
     with refused("browser", "not-a-file", "/none"):
@@ -371,7 +371,7 @@ def test_of_a_black_box_nothing_is_asked_but_what_it_is_said_to_have() -> None:
     unknown, said = parse(lab="black-box", service="o2tv"), parse(lab="black-box", rate="20mbit")
     for options in (unknown, said):
         assert options.qdisc_down is options.qdisc_up is options.rtt_us is options.rate_up_bps is None
-        assert restored(json.loads(json.dumps(options.record())), SERVICES) == options
+        assert restored(json.loads(json.dumps(options.record()))) == options
         assert options.record()["qdisc_down"] is None and options.needed_bytes > 300 << 20
     assert (unknown.rate_down_bps, said.rate_down_bps) == (None, 20_000_000)
     assert unknown.cell == "o2tv black-box" and said.replace(box="vendor CPE").cell == "youtube vendor CPE 20mbit"
@@ -379,7 +379,7 @@ def test_of_a_black_box_nothing_is_asked_but_what_it_is_said_to_have() -> None:
 
 def test_a_black_boxs_own_is_passed_over_as_a_default() -> None:
     own = {"qdisc": "pie", "rate": "5mbit", "rtt": "9ms", "jitter-gate": "3ms", "loss": "1%"}
-    assert parse_options({"lab": "black-box"}, SERVICES, own) == parse(lab="black-box", rate="5mbit")
+    assert parse_options({"lab": "black-box"}, own) == parse(lab="black-box", rate="5mbit")
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_what_a_black_box_cannot_be_asked_is_refused(option: str, value: Any) ->
 
 def test_a_box_keeps_the_rate_that_a_default_says_it_has() -> None:
     """A night's cells are given their options as defaults."""
-    options = parse_options({}, SERVICES, {"lab": "black-box", "rate": "20mbit", "rate-up": "5mbit,30s:1mbit"})
+    options = parse_options({}, {"lab": "black-box", "rate": "20mbit", "rate-up": "5mbit,30s:1mbit"})
     assert (options.rate_down_bps, options.rate_up_bps, options.rate_steps) == (20_000_000, None, ())
 
 
@@ -411,6 +411,6 @@ def test_a_service_plays_in_the_browser_that_is_asked_for(service: str) -> None:
     "given", [{"service": "game"}, {"contenders": "cubic,cubic+game"}, {"timeline": "solo:5,game:5"}]
 )
 def test_the_dscp_is_that_of_the_victim_or_of_a_competing_game(given: dict[str, str]) -> None:
-    options = parse_options({**given, "game-dscp": "45"}, SERVICES)
+    options = parse_options({**given, "game-dscp": "45"})
     assert options.game_dscp == 45 == options.record()["game_dscp"]
-    assert "game_dscp" not in parse_options(given, SERVICES).record()
+    assert "game_dscp" not in parse_options(given).record()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.bottleneck.qdiscs import QdiscError, marks, parse_qdisc
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.harness.options.errors import OptionsError
@@ -25,7 +24,7 @@ OWN = {"kernel-source": str(EXAMPLE)}
 
 
 def parsed(given: dict[str, Any]) -> Options:
-    return parse_options(given, SERVICES)
+    return parse_options(given)
 
 
 def test_both_names_of_a_qdisc_and_a_contender_are_taken() -> None:
@@ -40,7 +39,7 @@ def test_both_names_of_a_qdisc_and_a_contender_are_taken() -> None:
 def test_a_record_is_read_without_the_folder_and_gives_the_same_options() -> None:
     options = parsed({**OWN, "qdisc": "step limit 100 threshold 5ms", "contenders": "gentle"})
     assert Options.model_validate_json(options.for_guest(Path("/evidence")).model_dump_json()).qdisc_down
-    assert restored(options.record(), SERVICES) == options
+    assert restored(options.record()) == options
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.apps.options import Option
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.model import OPTIONS, Options
@@ -31,7 +30,7 @@ def scenario(folder: Path, text: str = HOUSEHOLD) -> Path:
 def test_what_is_given_beside_it_goes_before(tmp_path: Path) -> None:
     scenario(tmp_path)
     given = with_scenario({"scenario": "household.toml", "rate": "9mbit", "rtt": None, "lab": "virtual"}, tmp_path)
-    options = parse_options(given, SERVICES)
+    options = parse_options(given)
     assert (options.service, options.rate_down_bps, options.rate_steps, options.lab) == (
         "iptv",
         9_000_000,
@@ -45,20 +44,20 @@ def test_what_is_given_beside_it_goes_before(tmp_path: Path) -> None:
 def test_a_timeline_that_names_its_loads_takes_the_place_of_its_contenders(tmp_path: Path) -> None:
     scenario(tmp_path)
     given = {"scenario": "household.toml", "timeline": "solo:10,cubic+web*2:10"}
-    options = parse_options(with_scenario(given, tmp_path), SERVICES)
+    options = parse_options(with_scenario(given, tmp_path))
     assert [phase.contender for phase in options.phases] == [None, "cubic+web*2"]
     assert (options.service, options.loss_percent) == ("iptv", 0.1)
     assert (options.rate_down_bps, options.rate_steps) == (20_000_000, ()), "30 s are beyond its 20 s"
     given["timeline"] = "solo:10,cubic:25"
-    options = parse_options(with_scenario(given, tmp_path), SERVICES)
+    options = parse_options(with_scenario(given, tmp_path))
     assert [step.at_s for step in options.rate_steps] == [30]
     for name, beside in (("published", 120), ("short", 40)):
-        options = parse_options(with_scenario(given | {"timeline": name}, tmp_path), SERVICES)
+        options = parse_options(with_scenario(given | {"timeline": name}, tmp_path))
         loads = [(phase.contender, phase.seconds) for phase in options.phases if phase.contender]
         assert loads == [("cubic*4", beside), ("prague+cubic@up", beside)]
     # Fewer contenders make a named timeline shorter, too.
     (tmp_path / "household.toml").write_text('rate = "20mbit,150s:5mbit"\ncontenders = "cubic,reno"\n')
-    options = parse_options(with_scenario({"scenario": "household.toml", "contenders": "bbr"}, tmp_path), SERVICES)
+    options = parse_options(with_scenario({"scenario": "household.toml", "contenders": "bbr"}, tmp_path))
     assert options.seconds == 120 and options.rate_steps == ()
 
 
@@ -83,14 +82,14 @@ def test_a_refusal_names_who_gave_the_value(
 ) -> None:
     file = scenario(tmp_path, text)
     with refused(option, code, where.replace("FILE", str(file))):
-        parse_options(with_scenario(given | {"scenario": file}), SERVICES)
+        parse_options(with_scenario(given | {"scenario": file}))
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("household", 240), ("household-short", 46)])
 def test_an_included_scenario_is_named_without_its_path(tmp_path: Path, name: str, seconds: int) -> None:
-    options = parse_options(with_scenario({"scenario": name}, tmp_path), SERVICES)
+    options = parse_options(with_scenario({"scenario": name}, tmp_path))
     assert len(options.rate_steps) == 1 and options.seconds == seconds
-    shorter = parse_options(with_scenario({"scenario": name, "timeline": "solo:20,cubic:20"}, tmp_path), SERVICES)
+    shorter = parse_options(with_scenario({"scenario": name, "timeline": "solo:20,cubic:20"}, tmp_path))
     assert shorter.seconds == 40
     (tmp_path / name).write_text('rate = "7mbit"')
     assert with_scenario({"scenario": name}, tmp_path)["rate"] == "7mbit", "your own file of that name comes first"
@@ -99,7 +98,7 @@ def test_an_included_scenario_is_named_without_its_path(tmp_path: Path, name: st
 @pytest.mark.parametrize("file", sorted(SCENARIOS.iterdir()), ids=lambda it: it.stem)
 def test_every_included_scenario_can_be_run(file: Path) -> None:
     for _, table in combined(with_scenarios({"scenario": file.stem})):
-        assert any(phase.contender for phase in parse_options(table, SERVICES).phases)
+        assert any(phase.contender for phase in parse_options(table).phases)
 
 
 @pytest.mark.parametrize("name", ["no-such-home", "../scenarios/household", "household/"])
@@ -122,7 +121,7 @@ def test_without_one_nothing_changes() -> None:
 def test_an_option_of_it_that_cannot_take_effect_is_refused(tmp_path: Path) -> None:
     given = with_scenario({"scenario": scenario(tmp_path, 'service = "call"\nbuffer = 9\n')})
     with refused("buffer", "no-effect", "household.toml: buffer: "):
-        parse_options(given, SERVICES)
+        parse_options(given)
 
 
 @pytest.mark.parametrize(
@@ -223,15 +222,15 @@ def test_an_account_goes_to_no_site_that_only_a_file_names(
     file = scenario(tmp_path, 'service = "iptv"\nurl = "https://evil.example/"')
     asked = {"lab": "virtual", "live": True, "scenario": str(file), **given}
     with refused("url", "confirm-account", file, named, "--url=https://evil.example/"):
-        parse_options(with_scenario(asked), SERVICES)
+        parse_options(with_scenario(asked))
     confirmed = with_scenario(asked | {"url": "https://evil.example/"})
-    assert parse_options(confirmed, SERVICES).url == "https://evil.example/"
+    assert parse_options(confirmed).url == "https://evil.example/"
 
 
 def test_a_site_of_a_file_without_an_account_is_opened(tmp_path: Path) -> None:
     file = scenario(tmp_path, 'service = "iptv"\nurl = "https://tv.example/"')
     asked = {"lab": "virtual", "live": True, "scenario": str(file)}
-    assert parse_options(with_scenario(asked), SERVICES).url == "https://tv.example/"
+    assert parse_options(with_scenario(asked)).url == "https://tv.example/"
 
 
 def test_lists_are_combined_in_their_order() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.apps import SERVICES
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
 from sojourn.harness.soak.rounds import expected_s, next_batch, next_run, order, quarantined
@@ -33,14 +32,14 @@ rate = "20mbit"
 
 def read(folder: Path, text: str = PLAN) -> SoakPlan:
     (path := folder / "plan.toml").write_text(text)
-    return read_plan(path, SERVICES)
+    return read_plan(path)
 
 
 def test_a_cell_takes_the_names_of_the_command_line(tmp_path: Path) -> None:
     plan = read(tmp_path)
     assert [cell.name for cell in plan.cells] == ["queues fq_codel flows 1", "queues dualpi2", "one flow"]
     asked = {"rate": "20mbit", "buffer": "8", "timeline": "solo:20,prague:40"}
-    assert plan.cells[2].options == parse_options(asked, SERVICES)
+    assert plan.cells[2].options == parse_options(asked)
     assert [str(cell.options.qdisc_down) for cell in plan.cells[:2]] == ["fq_codel flows 1", "dualpi2"]
     assert plan.results == tmp_path / "soak"
     assert (plan.cells[2].phases_s, plan.limit_s(plan.cells[2])) == (60, 420)
@@ -121,7 +120,7 @@ def test_what_cannot_work_names_file_table_and_key(tmp_path: Path, text: str, er
 
 def test_no_plan(tmp_path: Path) -> None:
     with refusal(PlanError, "unreadable-file", "no.toml: No such file"):
-        read_plan(tmp_path / "no.toml", SERVICES)
+        read_plan(tmp_path / "no.toml")
 
 
 def history(plan: SoakPlan, outcomes: dict[str, Outcome], runs: int) -> list[Attempt]:
@@ -243,4 +242,4 @@ def test_lists_that_nobody_waits_for_are_refused_at_once(tmp_path: Path) -> None
     lists = f"rate = {rates}\nrate-up = {rates}\nrtt = {times}\n"
     (tmp_path / "plan.toml").write_text(f'results = "night"\n[cells.many]\n{lists}')
     with refusal(PlanError, "out-of-range", "[cells.many]: rate, rate-up, rtt: 64000 ", " 10000"):
-        read_plan(tmp_path / "plan.toml", SERVICES)
+        read_plan(tmp_path / "plan.toml")
