@@ -63,9 +63,8 @@ def repeat_side_by_side(
 
     `begun` gets the directory of each run before anything is recorded.
 
-    A void run would be void again with its seed: the next one takes its place, `sojourn.harness.experiment.run.SPARE`
-    times in all; without `--repeat` there is one run, void or not. Leaving the iteration ends what still runs. When a
-    run fails the others end well, and are yielded.
+    Another seed replaces an invalid run (`SeriesOfRuns.instead_of`); without `--repeat` there is one run, valid or not.
+    Leaving the iteration ends what still runs. When a run fails the others end well, and are yielded.
 
     Raises StoreError at once if the runs would not fit on the disk, errors of the preparation of a run, and
     SimulatedError that names the seeds of the runs that failed. With a processor for one run only, as
@@ -124,12 +123,13 @@ def inputs(experiments: Sequence[Requested], step: Callable[[str], ProgressCallb
 
 
 def one_by_one(series: SeriesOfRuns, once: Callable[[Options], Result], console: Console) -> Generator[Result]:
-    """Execute the runs of a series one after another with `once`, which shows its progress."""
+    """Execute the runs of a series one after another with `once`, which shows its progress. Raises as `once` does."""
     while series.waiting:
         planned = series.waiting.popleft()
-        console.print(Text(f"{series.title(planned)}; {planned.label}"))
+        if planned.options.repeat:
+            console.print(Text(f"{series.title(planned)}; {planned.label}"))
         result = once(planned.options)
-        if result.void:
+        if result.void and planned.options.repeat:
             console.print(Text(f"{planned.label}: {series.verdict(planned, result)}"))
         yield result
 

@@ -16,7 +16,7 @@ import pytest
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.signals import unignore_sigint
-from sojourn.harness.experiment.run import SPARE
+from sojourn.harness.experiment.series import SPARE
 from sojourn.harness.experiment.session import ExperimentSession, TooFewValidError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import GROUPS, OPTIONS, Options

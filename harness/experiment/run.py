@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
@@ -53,9 +53,6 @@ from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.scoring.score import score_run
 from sojourn.traffic import user_program
 from sojourn.traffic.program_check import require_runnable
-
-#: Attempts that repetitions may take beyond the requested number of valid runs.
-SPARE = 2
 
 
 @dataclass(frozen=True)
@@ -212,39 +209,6 @@ def _score(path: Path) -> Scores:
     scores = score_run(path)
     (path / SCORES).write_text(scores.model_dump_json(indent=1) + "\n")
     return scores
-
-
-def replacement(void: Options, last_seed: int) -> Options:
-    """Return the options of the run that takes the place of a void one; `last_seed` is the last that was used.
-
-    In real time chance made it void: it keeps its seed and its order of contenders. In simulated time its seed would
-    make it void again: it gets the next seed, and keeps the order.
-    """
-    return void.replace(seed=last_seed + 1) if void.lab == "sim" else void
-
-
-def repeat(options: Options, once: Callable[[Options], Result], terminal: TextIO) -> Generator[Result]:
-    """Run an experiment with `once`, in turn, until `options.repeat` runs are valid, and yield every run.
-
-    A `replacement` takes the place of an invalid run, `SPARE` times in total; without `options.repeat` there is
-    one run. Raises as `once` does, and StoreError at once if the runs would not fit on the disk.
-    """
-    wanted = options.repeat or 1
-    if wanted > 1:  # a single run checks this itself, after its options
-        require_space([options] * wanted, options.results, console_of(terminal))
-    requested, valid = options.repetition(1), 0
-    for attempt in range(1, wanted + (SPARE if options.repeat else 0) + 1):
-        if wanted > 1:
-            order = ", ".join(phase.name for phase in requested.phases if phase.contender)
-            void = f", {attempt - 1 - valid} invalid so far" if attempt - 1 > valid else ""
-            said = f"run {valid + 1} of {wanted}: {order or 'no contender'}; seed {requested.seed}{void}"
-            console_of(terminal).print(Text(said))
-        result = once(requested)
-        valid += not result.void
-        yield result
-        if valid == wanted:
-            return
-        requested = replacement(requested, requested.seed) if result.void else options.repetition(valid + 1)
 
 
 def _recorder(

@@ -7,8 +7,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sojourn.harness.experiment.run import SPARE, Result, replacement
+from sojourn.harness.experiment.run import Result
 from sojourn.harness.options.model import Options
+
+SPARE = 2
+"""Attempts that repetitions may take beyond the requested number of valid runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +65,22 @@ class SeriesOfRuns:
         self.waiting = todo
 
     def instead_of(self, void: PlannedRun) -> PlannedRun | None:
-        """Add and return a run with the next seed and the order of an invalid run; None after enough attempts."""
+        """Add and return a run with the order of an invalid run; None after `SPARE` more than the experiment requires.
+
+        In simulated time its seed would make it invalid again: the other run gets the next seed, and comes last. In
+        real time chance made it invalid: the other run has its seed, and comes next.
+        """
         options = self._experiments[void.experiment]
-        last = max(run.options.seed for run in self.runs if run.experiment == void.experiment)
-        if not options.repeat or last == options.seed + options.repeat - 1 + SPARE:
+        made = sum(run.experiment == void.experiment for run in self.runs)
+        if not options.repeat or made == options.repeat + SPARE:
             return None
-        other = PlannedRun(void.experiment, last - options.seed + 2, replacement(void.options, last))
+        if options.lab == "sim":
+            other = PlannedRun(void.experiment, made + 1, void.options.replace(seed=options.seed + made))
+            self.waiting.append(other)
+        else:
+            other = PlannedRun(void.experiment, void.number, void.options)
+            self.waiting.appendleft(other)
         self.runs.append(other)
-        self.waiting.append(other)
         return other
 
     def title(self, planned: PlannedRun) -> str:
@@ -84,5 +95,8 @@ class SeriesOfRuns:
         """Return how a run ended; an invalid one adds a replacement."""
         if not result.void:
             return "valid"
-        other = self.instead_of(planned)
-        return "invalid: " + "; ".join(result.void) + (f"; replaced by seed {other.options.seed}" if other else "")
+        why = "; ".join(result.void)
+        if (other := self.instead_of(planned)) is None:
+            return f"invalid: {why}"
+        again = other.options.seed == planned.options.seed
+        return f"invalid: {why}; {'repeated' if again else f'replaced by seed {other.options.seed}'}"

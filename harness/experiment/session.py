@@ -17,8 +17,9 @@ from rich.text import Text
 from sojourn.apps import SERVICES
 from sojourn.hardware.lab.lab_file import BOX_LAB
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.experiment.concurrent_runs import repeat_side_by_side
-from sojourn.harness.experiment.run import Result, name_of_test, perform, repeat, require_ready
+from sojourn.harness.experiment.concurrent_runs import one_by_one, repeat_side_by_side
+from sojourn.harness.experiment.run import Result, name_of_test, perform, require_ready, require_space
+from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
@@ -28,6 +29,7 @@ from sojourn.harness.options.sources import user_defaults
 from sojourn.harness.report.published_tables import published_services
 from sojourn.harness.report.terminal import print_scores, print_services, print_summary
 from sojourn.harness.store.loaded import load_victim_run
+from sojourn.harness.terminal import console_of
 
 if TYPE_CHECKING:
     from sojourn.harness.report.experiments import Experiment
@@ -135,11 +137,11 @@ class ExperimentSession:
         if options.lab == "sim" and options.repeat:
             runs = repeat_side_by_side(test, options, self.command_line, terminal, self.begun.append)
         else:
-            once = partial(
-                perform, test, command_line=self.command_line, terminal=terminal,
-                begun=self.begun.append,
-            )  # fmt: skip
-            runs = repeat(options, once, terminal)
+            once = partial(perform, test, command_line=self.command_line, terminal=terminal, begun=self.begun.append)
+            series, console = SeriesOfRuns({"": options}), console_of(terminal)
+            if series.wanted > 1:  # a single run checks this itself, after its options
+                require_space([run.options for run in series.waiting], options.results, console)
+            runs = one_by_one(series, once, console)
         invalid, made = list[str](), 0
         with closing(runs):  # what still runs ends now, not when the failure's traceback is dropped
             for result in runs:

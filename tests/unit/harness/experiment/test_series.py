@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sojourn.harness.experiment.run import SPARE, Result
-from sojourn.harness.experiment.series import SeriesOfRuns
+from sojourn.harness.experiment.run import Result
+from sojourn.harness.experiment.series import SPARE, SeriesOfRuns
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.scoring.schema.scores import Scores
