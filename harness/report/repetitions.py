@@ -249,15 +249,11 @@ def grids(one: Experiment) -> list[Grid]:
     if not one.victims:
         return [_grid("Mean over the runs (the median of what is infinite in one).", measured, summary, one.base)]
     harm = list(one.figures("harm"))
-    caption = (
-        "Mean over the runs (median for the lowest picture and for infinite values), contender phases of "
-        f"{one.phase_s} s."
-    )
+    caption = "Mean over the runs (median for the lowest picture and for infinite values)"
+    caption += f", contender phases of {one.phase_s} s." if summary.contenders else "."
     against = f"Harm against the baseline of the same run ({alone_for(summary.baseline_s)}without recovery time)"
-    return [
-        _grid(caption, measured, summary, one.base),
-        _grid(f"{against}: 0 none, 1 the worst.", harm, summary),
-    ]
+    harms = [_grid(f"{against}: 0 none, 1 the worst.", harm, summary)] if harm else []
+    return [_grid(caption, measured, summary, one.base), *harms]
 
 
 def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: ExperimentSummary, alone: str = "") -> Grid:
