@@ -6,7 +6,7 @@
 (secrets, longest) => {
   const KEPT = /^(id|class|role|type|name|for|title|alt|placeholder|hidden|disabled|checked|open|lang|jsname|aria-[\w-]+|data-(tid|testid|test-id|state))$/;
   const PLACES = /^(href|src|action)$/;
-  const LOADS = /^(href|src|srcset|srcdoc|data|action|poster)$/; // invisible; set again, it would load anew and uninspected
+  const LOADS = /^(href|src|srcset|srcdoc|data|action|poster)$/; // not visible; setting one would load content without inspection
   const LEFT_OUT = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|META|LINK|BASE)$/i;
   const EMPTY = /^(AREA|BR|COL|EMBED|HR|IMG|INPUT|SOURCE|TRACK|WBR)$/;
   const DEEPEST = 256;

@@ -29,7 +29,7 @@ class PlannedRun:
 
 
 class SeriesOfRuns:
-    """The runs still to start: the first seed of every experiment, then the second, …, and replacements at the end."""
+    """The runs still to start: the first seed of every experiment, then the second, …; see `instead_of` for others."""
 
     def __init__(self, experiments: Mapping[str, Options]) -> None:
         """`experiments` are by name; empty for the only one. Each has the number of runs that it requires."""

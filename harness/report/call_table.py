@@ -71,7 +71,7 @@ def dip_table(groups: Sequence[Experiment]) -> str:
     """Return the recovery of a room's pictures after a dip of the rate as Markdown: a row per victim, way and dip.
 
     Times are those of all pictures in that way over the valid runs. A recovery that a run does not contain began later
-    than `REGAINED_S` before the run's end; of a statistic that it decides, the least possible value is shown.
+    than `REGAINED_S` before the run's end; a statistic that depends on it is a lower bound.
     """
     rows: dict[tuple[str, str, float, float], list[tuple[LayerStep, LayerStep]]] = {}
     for scores in [run.scores for one in groups for run in one.victims if not run.reasons]:
@@ -85,7 +85,9 @@ def dip_table(groups: Sequence[Experiment]) -> str:
     heads += ["recovery s: median", "least", "most"]
     texts = []
     for (who, way, mbps, seconds), dips in sorted(rows.items()):
-        times = [(inf if step.recovery_s is None else step.recovery_s, step.seconds - REGAINED_S) for _, step in dips]
+        times = [
+            (inf if step.recovery_s is None else step.recovery_s, max(step.seconds - REGAINED_S, 0)) for _, step in dips
+        ]
         before = sorted({step.before_height for _, step in dips if step.before_height})
         heights = [it for both in dips for step in both if (it := step.lowest_height) is not None]
         texts.append(
@@ -110,4 +112,5 @@ def _bounded(times: Sequence[tuple[float, float]], of: _Statistic, highest: _Sta
     least = [bound if isinf(time) else time for time, bound in times]
     last = highest(least)
     cut = any(isinf(time) and bound <= last for time, bound in times)
-    return f"> {of(least):.0f}" if cut else number(of(least))
+    sign = "≥" if any(time == last for time, _ in times) else ">"
+    return f"{sign} {of(least):.0f}" if cut else number(of(least))

@@ -97,7 +97,7 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "overview": (*_RUN, "statistics"),
     "calls": (*_RUN, "statistics"),
     "dips": _RUN,
-    "live": _RUN,
+    "live": (*_RUN, "statistics"),
     "picture": (*_RUN, "drawing"),
     "film": (*_RUN, "drawing", "film"),
     "media": ("kernel", "path", "call", "senders", "cells", "media"),
@@ -573,8 +573,9 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
 def figures_of_runs(table: PaperTable, runs: Sequence[LoadedRun]) -> str:
     """Return the figures of a table's runs as CSV, in the columns of the long table, with a digest of a run's scores.
 
-    A victim's run has its primary metric, the harm in it and what its table shows, a cell's has the rate of each flow.
-    `scores` has the first 16 digits of the SHA-256 of `scores.json`: a repetition in simulated time has the same.
+    A victim's run has its primary metric, the harm in it and most of what its table shows, a cell's has the rate of
+    each flow. `scores` has the first 16 digits of the SHA-256 of `scores.json`: a repetition in simulated time has
+    the same.
     """
     of_flows = rf"flows\.\d+\.{_RATE_OF_FORM.get(table.table, _RATE)}"
     wanted = re.compile(_OF_DIPS if table.table == "dips" else of_flows)

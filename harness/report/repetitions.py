@@ -184,7 +184,8 @@ def lines(one: Experiment) -> list[str]:
             names = [it.name for it in figures if it.figure.worse(contender) is is_worse]
             if names:
                 sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
-    if (share := summary.fair_share_mbps) and (victim := summary.figure("victim_mbps")):
+    victim = summary.figure("victim_mbps")
+    if (share := summary.fair_share_mbps) and victim and victim.contended:
         goodputs = [
             f"{number(estimate.value)} with {name}" + (f" ({DEMAND_MET})" if victim.unlimited(name) else "")
             for name, estimate in victim.contended.items()
@@ -250,7 +251,7 @@ def grids(one: Experiment) -> list[Grid]:
         return [_grid("Mean over the runs (the median of what is infinite in one).", measured, summary, one.base)]
     harm = list(one.figures("harm"))
     caption = "Mean over the runs (median for the lowest picture and for infinite values)"
-    caption += f", contender phases of {one.phase_s} s." if summary.contenders else "."
+    caption += f", contender phases of {one.phase_s} s." if summary.contenders else f", {summary.baseline_s or 0:g} s."
     against = f"Harm against the baseline of the same run ({alone_for(summary.baseline_s)}without recovery time)"
     harms = [_grid(f"{against}: 0 none, 1 the worst.", harm, summary)] if harm else []
     return [_grid(caption, measured, summary, one.base), *harms]

@@ -444,7 +444,7 @@ class LayerStep(BaseModel):
     A dip begins with a step down and ends with a step up. For a step up, `before_height` is the height when the dip
     began, and `recovery_s` the time from the step until the picture was back at that height and kept it for
     `sojourn.scoring.recovery.REGAINED_S` without a stall. It is infinite if the picture did not do so within `seconds`:
-    the recovery took longer than `seconds` without `REGAINED_S` (it is censored). Both are None for a step down.
+    the recovery took longer than `seconds` minus `REGAINED_S` (it is censored). Both are None for a step down.
     """
 
     t: Number

@@ -240,8 +240,10 @@ def _figures(
     `prefix` begins the names of the metrics in the runs.
     """
     figures = []
+    # Counts over times of different lengths are not comparable.
+    counts = not contenders and all(map(_all_is_baseline, runs))
     for metric, better in metrics.items():
-        compared = METRICS[metric].alone or not contenders  # counts of phases of other lengths are not
+        compared = METRICS[metric].alone or counts
         solo = [value for run in runs if compared and (value := run.of(None, prefix + metric)) is not None]
         by_run = [{name: run.of(name, prefix + metric) for name in run.in_order} for run in runs]
         values = {name: [value for run in by_run if (value := run.get(name)) is not None] for name in contenders}
@@ -268,6 +270,12 @@ def _figures(
                 )
             )
     return _corrected(figures)
+
+
+def _all_is_baseline(run: _ByPhase) -> bool:
+    """Whether the baseline is all of the run, to a second; that of a room ends where the rate first changes."""
+    baseline = run.scores.baseline
+    return baseline is not None and sum(phase.seconds for phase in run.scores.phases) - baseline.seconds < 1
 
 
 def _statistic(metric: str, values: Iterable[float]) -> Statistic:

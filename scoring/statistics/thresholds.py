@@ -37,7 +37,7 @@ class ThresholdError(ValueError):
 
 @dataclass(frozen=True)
 class Threshold:
-    """A limit for one metric: `alone`, with one contender, or (None) with every contender; units are the metric's.
+    """A limit for a metric, in its units: `alone`, with one contender, or (None) with every one, or alone without any.
 
     With `bar`, the limit is for the harm minus the harm that the victim's own kind does: the least relevant harm
     (`sojourn.scoring.statistics.relevance`), or 0 if the harm must be above the bar.
@@ -67,7 +67,7 @@ class Judgement:
 
     threshold: Threshold
     where: str
-    """`alone` or a contender."""
+    """`alone`, `whole cell` or a contender."""
     figure: Estimate | None
     sure: bool
     """Whether to judge by the whole interval: too few runs, or an interval that includes the limit, decide nothing."""
@@ -137,8 +137,8 @@ def _figures(threshold: Threshold, summary: ExperimentSummary) -> Iterator[tuple
     name = threshold.metric.removeprefix(HARM)
     figures: list[Figure] = summary.harm if of_harm else summary.measured
     known = next((figure for figure in figures if figure.metric == name), None)
-    if threshold.where == "alone" or (known and not known.contended):
-        whole = "alone" if summary.baseline_s is not None else "whole cell"
+    whole = "alone" if summary.baseline_s is not None else "whole cell"
+    if threshold.where == "alone" or (threshold.where is None and not summary.contenders and not of_harm):
         yield threshold.where or whole, known.alone if known else None
         return
     others = [name for name in summary.contenders if not threshold.bar or name != summary.own_kind]

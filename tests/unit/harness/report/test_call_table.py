@@ -75,7 +75,7 @@ def test_a_dip_has_the_times_of_all_pictures_and_bounds_those_that_did_not_recov
     assert len(dip_table([experiment(call)]).splitlines()) == 2
     # One that took longer than another was watched for.
     mixed = call.model_copy(update={"parties": [party(1, []), party(2, dip(30, inf)), party(3, dip(30, 70, 90))]})
-    assert dip_table([experiment(mixed)]).splitlines()[-1].strip("| ").endswith("> 70")
+    assert dip_table([experiment(mixed)]).splitlines()[-1].strip("| ").endswith("≥ 70")
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,19 @@ def test_met_and_not_met_have_codes_of_their_own(run: Path) -> None:
     assert done.exit_code == 1 and "not met" in done.stdout and "victim_mbps > 1000" in done.stdout
 
 
-def test_a_run_without_a_contender_is_judged_alone(scores: Scores, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rest_s", "counts"), [(0, "met"), (9, "no figure")])
+def test_a_run_without_a_contender_is_judged_alone(scores: Scores, tmp_path: Path, rest_s: float, counts: str) -> None:
+    """Events are not counted where the baseline is a part of the run only, as that of a room before a dip."""
     phases = [phase for phase in scores.phases if not phase.contender]
-    alone = made(tmp_path / "results", scores.model_copy(update={"phases": phases, "harm": []}))
+    assert scores.baseline
+    baseline = scores.baseline.model_copy(update={"seconds": sum(phase.seconds for phase in phases) - rest_s})
+    only = scores.model_copy(update={"phases": phases, "harm": [], "baseline": baseline})
+    alone = made(tmp_path / "results", only)
     done = ask(alone, "stalls == 0", "played_height >= 720", "victim_mbps > 1000")
-    assert done.exit_code == 1 and done.stdout.count("  met") == 2 and "no figure" not in done.stdout
+    outcomes = [line.rstrip().split("  ")[-1].strip() for line in done.stdout.splitlines()[2:]]
+    assert done.exit_code == 1 and outcomes == [counts, "met", "not met"], done.stdout
+    done = ask(alone, "stalls with prague == 0")
+    assert done.exit_code == 1 and "no figure" in done.stdout
 
 
 def test_a_void_run_gives_no_figure_and_its_own_code(run: Path) -> None:
