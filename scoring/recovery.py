@@ -73,6 +73,11 @@ def regained_s(segments: Sequence[Segment], stalls: Sequence[Freeze], window: Wi
     return since - start if since <= end - REGAINED_S else inf
 
 
+def unseen_s(seconds: float) -> float:
+    """Return the least time of a recovery, s, that `regained_s` does not find in a window of `seconds`."""
+    return max(seconds - REGAINED_S, 0.0)
+
+
 def _worse(segments: Sequence[Segment], stalls: Sequence[Freeze], height: int) -> Iterator[Window]:
     """Yield when the picture has less than `height` lines, or stalls."""
     yield from ((one.start, one.end) for one in segments if one.height < height)

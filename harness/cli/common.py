@@ -174,7 +174,10 @@ def regenerate_report(run: LoadedRun) -> Path:
     from sojourn.scoring.picture.judged import QUALITY
     from sojourn.scoring.sound.judged_speech import SPEECH
 
-    _ = run.require_raw_files(QUALITY, SPEECH) if isinstance(run, VictimRun) else run.whole(REPORT)
+    if isinstance(run, VictimRun):
+        run.require_raw_files(QUALITY, SPEECH)
+    else:
+        run.whole(REPORT)
     return renew_report(run.path)
 
 

@@ -11,7 +11,7 @@ from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.grids import interval, number
 from sojourn.harness.report.markdown import markdown_table
 from sojourn.scoring.long_table import ALONE, label_of
-from sojourn.scoring.recovery import REGAINED_S
+from sojourn.scoring.recovery import unseen_s
 from sojourn.scoring.schema.scores import LayerStep, Scores
 from sojourn.scoring.statistics.intervals import Estimate
 
@@ -71,7 +71,7 @@ def dip_table(groups: Sequence[Experiment]) -> str:
     """Return the recovery of a room's pictures after a dip of the rate as Markdown: a row per victim, way and dip.
 
     Times are those of all pictures in that way over the valid runs. A recovery that a run does not contain began later
-    than `REGAINED_S` before the run's end; a statistic that depends on it is a lower bound.
+    than `sojourn.scoring.recovery.REGAINED_S` before the run's end; a statistic that depends on it is a lower bound.
     """
     rows: dict[tuple[str, str, float, float], list[tuple[LayerStep, LayerStep]]] = {}
     for scores in [run.scores for one in groups for run in one.victims if not run.reasons]:
@@ -85,9 +85,7 @@ def dip_table(groups: Sequence[Experiment]) -> str:
     heads += ["recovery s: median", "least", "most"]
     texts = []
     for (who, way, mbps, seconds), dips in sorted(rows.items()):
-        times = [
-            (inf if step.recovery_s is None else step.recovery_s, max(step.seconds - REGAINED_S, 0)) for _, step in dips
-        ]
+        times = [(inf if step.recovery_s is None else step.recovery_s, unseen_s(step.seconds)) for _, step in dips]
         before = sorted({step.before_height for _, step in dips if step.before_height})
         heights = [it for both in dips for step in both if (it := step.lowest_height) is not None]
         texts.append(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
 from sojourn.scoring.long_table import ALONE, label_of
 from sojourn.scoring.picture.judged import by_phase
-from sojourn.scoring.recovery import REGAINED_S
+from sojourn.scoring.recovery import REGAINED_S, unseen_s
 from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PartyScores, PhaseScores, Scores, rate_steps
 from sojourn.scoring.sound import judged_speech
@@ -434,7 +434,7 @@ def layer_steps_table(scores: Scores) -> Grid:
     for step, party in steps:
         to = f"{step.t:.1f} s: {step.direction} {step.mbps:g} Mbit/s"
         lowest, before = (f"{lines}p" if lines else "–" for lines in (step.lowest_height, step.before_height))
-        recovery = number(step.recovery_s, f"> {max(step.seconds - REGAINED_S, 0):.1f}")
+        recovery = number(step.recovery_s, f"> {unseen_s(step.seconds):.1f}")
         grid.rows.append(Row([to, party_name(party), number(step.first_drop_s), lowest, before, recovery]))
     return grid
 
