@@ -64,13 +64,14 @@ watch=$(cat watch) && grep -q {_NAME} "/proc/$watch/cmdline" && kill -- "-$watch
 [ . -ef "$at" ] && cd / && rm -rf "$at"
 true
 """
-# A beat is answered only while the claim exists and its watcher runs.
+# A beat is answered only while the claim exists and its watcher runs. It replaces the last one: a reader in between
+# would find an empty file, take the claim for another's, and this run's own lab would be refused.
 _RENEW = f"""
 cd "$at" && watch=$(cat watch) || exit
 while read -r beat; do
     [ . -ef "$at" ] || {{ echo "the claim is gone" >&2; exit 1; }}
     grep -q {_LIKE_NAME} "/proc/$watch/cmdline" || {{ echo "the watcher of the claim has ended" >&2; exit 1; }}
-    echo "$beat" >beat || exit
+    echo "$beat" >next && mv next beat || exit
     date +%s.%N
 done
 """

@@ -79,6 +79,20 @@ def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> N
     assert not there(router, FOLDER)
 
 
+def test_a_beat_is_whole_whenever_it_is_read(router: Place) -> None:
+    """One that is written in place is empty for a moment, and the claim then looks like someone else's."""
+    lease = MachineLease(router, UNDO, lease_s=3)
+    lease.claim()
+    beat = f"{FOLDER}/beat"
+    try:
+        router.run(["ln", beat, "/run/kept"])
+        kept = router.run(["cat", "/run/kept"])
+        until(lambda: router.run(["cat", beat]) != kept)
+        assert router.run(["cat", "/run/kept"]) == kept
+    finally:
+        lease.release()
+
+
 def test_a_release_that_comes_late_leaves_the_next_ones_claim(router: Place) -> None:
     first, second = (MachineLease(router, UNDO, lease_s=20) for _ in range(2))
     first.claim()
