@@ -10,7 +10,7 @@ from math import inf, log
 from pathlib import Path
 from typing import Any, Literal
 
-from sojourn.harness.report.experiments import Experiment, ExperimentFigure, by_rig, experiments
+from sojourn.harness.report.experiments import Experiment, ExperimentFigure, by_options, by_rig
 from sojourn.harness.report.grids import (
     DEMAND_MET,
     figure_text,
@@ -187,7 +187,7 @@ def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Compariso
         if not side.runs:
             why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
             raise ReportError(f"{side.place}: no valid run to compare: {why}", code="invalid-run")
-    ours, theirs = (_by_definition(side) for side in sides)
+    ours, theirs = (by_options(side.runs, side.place) for side in sides)
     if len(ours) == len(theirs) == 1:
         couples = [(*ours.values(), *theirs.values())]
         kinds = ["has a victim" if one.victims else "is of a matrix's cell" for one in couples[0]]
@@ -236,20 +236,6 @@ def side_of(name: str, place: Path, runs: Iterable[LoadedRun], left: list[Left])
             # Two runs with the same name must stay separate.
             valid.append(replace(run, path=run.path.resolve()))
     return Side(name, place, tuple(valid), tuple(left))
-
-
-def _by_definition(side: Side) -> dict[str, Experiment]:
-    """Return the experiments of a side by their options, whatever the scorer. Raises ReportError for two scorers."""
-    by_definition: dict[str, Experiment] = {}
-    for one in experiments(side.runs):
-        key = repr(sorted((name, value) for name, value in one.runs[0].definition.items() if name != "scorer"))
-        if key in by_definition:
-            raise ReportError(
-                f"{side.place}: its runs were scored by different scorers; run `sojourn rescore --write` on them",
-                code="other-version",
-            )
-        by_definition[key] = one
-    return by_definition
 
 
 def _corrected(one: Experiment, other: Experiment, relevance: Relevance) -> list[Compared]:

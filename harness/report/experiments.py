@@ -91,6 +91,11 @@ class Experiment:
         return all(run.manifest.drawn for run in self.runs)
 
     @property
+    def scorer(self) -> str:
+        """The version of the scorer of all runs."""
+        return self.runs[0].definition["scorer"] or "an unknown one"
+
+    @property
     def base(self) -> str:
         """Of what the figures without a contender are: of the victim alone, or of the whole cell."""
         return "alone" if self.victims else "whole cell"
@@ -198,6 +203,28 @@ def experiments(runs: Sequence[LoadedRun], relevance: Relevance = DEFAULT) -> li
         )
         for group in grouped(runs)
     ]
+
+
+def by_options(runs: Sequence[LoadedRun], place: Path) -> dict[str, Experiment]:
+    """Return the experiments in a folder by their options, whatever the scorer.
+
+    Raises ReportError if two scorers have scored runs with the same options.
+    """
+    every: dict[str, Experiment] = {}
+    for one in experiments(runs):
+        options = {name: value for name, value in one.runs[0].definition.items() if name != "scorer"}
+        other = every.setdefault(json.dumps(options, sort_keys=True), one)
+        if other is not one:
+            raise two_scorers(str(place), other, one)
+    return every
+
+
+def two_scorers(where: str, one: Experiment, other: Experiment) -> ReportError:
+    """Return the refusal to put together what two scorers have computed."""
+    return ReportError(
+        f"{where}: runs scored by {one.scorer} and by {other.scorer}; run `sojourn rescore --write` on them",
+        code="other-version",
+    )
 
 
 def by_rig(figures: Sequence[tuple[Experiment, Estimate]]) -> list[tuple[float, ...]] | None:

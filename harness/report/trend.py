@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import comb, isfinite
@@ -14,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from sojourn.harness.report.experiments import Experiment, by_rig, experiments
+from sojourn.harness.report.experiments import Experiment, by_options, by_rig, two_scorers
 from sojourn.harness.report.grids import Grid, Row, by_numbers, number
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder, void_runs
@@ -156,19 +155,21 @@ def history(
         same: names of two versions that are the same one, measured twice. The second is no version of the series but
             the control: a step that is not larger than the difference between both is not reported.
 
-    Raises ReportError if `same` names a version that there is not.
+    Raises ReportError if `same` names a version that there is not, or two scorers scored the versions of an experiment.
     """
     names = [version.name for version in versions]
     if unknown := [name for name in same or () if name not in names]:
         raise ReportError(f"--same: no version {unknown[0]!r}; there are {', '.join(names)}")
     if same and same[0] == same[1]:
         raise ReportError(f"--same: {same[0]!r} twice; name two folders with runs of the same version")
-    by_definition: dict[str, dict[str, Experiment]] = {}
+    every: dict[str, dict[str, Experiment]] = {}
     for version in versions:
-        for definition, one in version.experiments.items():
+        for options, one in version.experiments.items():
             if one.summary.valid:
-                by_definition.setdefault(definition, {})[version.name] = one
-    trends = [_trend(of, relevance, same) for of in by_definition.values() if len(of) > 1]
+                every.setdefault(options, {})[version.name] = one
+    for of in every.values():
+        _require_one_scorer(of)
+    trends = [_trend(of, relevance, same) for of in every.values() if len(of) > 1]
     return History(tuple(trends), tuple((version.name, left) for version in versions for left in version.left))
 
 
@@ -248,9 +249,16 @@ def _is_matrix(folder: Path) -> bool:
 
 def _version(name: str, folder: Path) -> Version:
     runs, left = read_folder(folder, whole=True)
-    groups = experiments(runs)
-    by_definition = {json.dumps(one.runs[0].definition, sort_keys=True): one for one in groups}
-    return Version(name, folder, by_definition, (*void_runs(groups), *left))
+    groups = by_options(runs, folder)
+    return Version(name, folder, groups, (*void_runs([*groups.values()]), *left))
+
+
+def _require_one_scorer(every: Mapping[str, Experiment]) -> None:
+    """Refuse an experiment, given by version name, that two scorers have scored: the step could be theirs."""
+    (first, before), *others = every.items()
+    for name, one in others:
+        if one.scorer != before.scorer:
+            raise two_scorers(f"{first} and {name}", before, one)
 
 
 def _trend(every: dict[str, Experiment], relevance: Relevance, same: tuple[str, str] | None) -> Trend:

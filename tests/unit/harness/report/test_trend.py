@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.trend import history, read_versions
+from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.cli.test_one_door import edited, void
 from tests.unit.harness.report.test_run_page import Page
 
@@ -146,3 +147,22 @@ def test_versions_of_different_experiments_are_void(series: Series, tmp_path: Pa
         (tmp_path / "results").rename(tmp_path / name)
     done = ask(tmp_path / "a", tmp_path / "b", "-o", tmp_path / "trend.html")
     assert done.exit_code == 3 and "no experiment has valid runs of two versions" in done.stdout
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_runs_of_two_scorers_are_refused_and_no_shorter_history(
+    series: Series, scores: Scores, tmp_path: Path, within: bool
+) -> None:
+    for name, scorer in (("a", "2.8"), ("b", "2.9")):
+        scores.scorer = scorer
+        runs = series([1.0, 2.0])
+        (tmp_path / name).mkdir()
+        for run in runs:
+            run.rename(tmp_path / name / f"{name}-{run.name}")
+    if within:
+        run = min((tmp_path / "a").iterdir())
+        run.rename(tmp_path / "b" / run.name)
+    done = ask(tmp_path / "a", tmp_path / "b", "-o", tmp_path / "trend.html")
+    where = f"{tmp_path}/b" if within else "a and b"
+    assert done.exit_code == 4
+    assert f"{where}: runs scored by 2.8 and by 2.9; run `sojourn rescore --write` on them" in done.stderr
