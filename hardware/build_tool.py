@@ -92,10 +92,11 @@ def started(
         raise BuildError(f"{command[0]} is not installed", code="missing-program")
 
     def start() -> subprocess.Popen[Any]:
-        return subprocess.Popen(
-            with_descendants(command), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, text=text, env=env,
-            start_new_session=True, pass_fds=tuple(cache.held),
-        )  # fmt: skip
+        with cache.held_unchanged:
+            return subprocess.Popen(
+                with_descendants(command), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, text=text, env=env,
+                start_new_session=True, pass_fds=tuple(cache.held),
+            )  # fmt: skip
 
     with (_TOOLS.get(None) or Tools()).holding(start) as tool:
         try:

@@ -103,6 +103,8 @@ extras $extras"
         total=$(grep '^[a-z].*==' "$venv.lock" | grep -vc -e "'nt'" -e win32 -e '<')
         say "installing $total locked Python packages"
         : >"$log.pip"
+        # An interrupted pip leaves packages of two locks, which no stamp may vouch for.
+        printf 'incomplete\nextras %s' "$extras" >"$venv/sojourn-lock"
         # Modules are compiled when they are first used: most of them never are.
         "$venv/bin/python" -B -m pip --disable-pip-version-check install --require-hashes --no-deps --only-binary :all: --no-compile \
             -r "$venv.lock" >"$log.pip" 2>&1 </dev/null &

@@ -18,6 +18,8 @@ FOLDER = "kernel-tree"
 """Its place in the cache: 3 GB for each kernel of Sojourn's that is extended."""
 #: Files that say how far a tree is: its source is complete; everything is compiled, with a profile.
 _PREPARED, _COMPILED = "prepared", "compiled"
+#: Says that a compilation is under way, or was interrupted.
+_COMPILING = "compiling"
 
 
 @contextmanager
@@ -34,6 +36,7 @@ def compiled_with(
     with cache.locked(folder.with_name(f".{folder.name}.lock")):
         log.write_bytes(b"")
         prepared = _prepared(recipe, folder, log, report)
+        _remove_unfinished(folder / _COMPILING, prepared.objects)
         placed = own_files.place(own, prepared.source)
         for file in placed.replaced:
             print(f"{own.folder / Path(file).name} replaces the kernel's {file}", file=sys.stderr)
@@ -51,9 +54,24 @@ def compiled_with(
             _be_hot(recipe, prepared, placed)
         report(f"linking {own.names}", 0.95)
         _make(recipe, prepared, own, log, placed.patched)
+        (folder / _COMPILING).unlink()
         version = (prepared.objects / "include/config/kernel.release").read_text().strip()
         name = f"{prepared.name} with {own.names} sha256:{own.digest}"
         yield Tree(prepared.source, prepared.objects, version, name)
+
+
+def _remove_unfinished(mark: Path, objects: Path) -> None:
+    """Begin a compilation, and first remove the objects of one that was interrupted.
+
+    Half an object is newer than its source, so make takes it for a whole one.
+    """
+    if mark.exists():
+        begun = mark.stat().st_mtime_ns
+        for path in objects.rglob("*"):
+            linked = path.suffix in (".o", ".a") or path.name == "linux" or path.name.startswith("vmlinux")
+            if linked and path.is_file() and path.stat().st_mtime_ns >= begun:
+                path.unlink()
+    mark.touch()
 
 
 def _prepared(recipe: Recipe, folder: Path, log: Path, report: Progress) -> Prepared:

@@ -12,6 +12,7 @@ from pathlib import Path
 from sojourn.hardware import patches
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.files import replace_file
 
 BUILT = ("sch_*.c", "tcp_*.c")
 """The files that are compiled; they may include the headers and other C files next to them."""
@@ -232,4 +233,4 @@ def _refuse_taken(own: OwnFiles, tree: Path, replaced: list[str]) -> None:
 def _write(path: Path, content: bytes) -> None:
     if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        replace_file(path, content)  # half an original would be the kernel's file from then on

@@ -10,6 +10,7 @@ import logging
 import os
 import pwd
 import stat
+import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +40,8 @@ _DOUBT = ".doubt"
 
 held = set[int]()
 """Descriptors of the locks that `locked` currently holds."""
+held_unchanged = threading.Lock()
+"""Held while `held` changes, and by who passes them on: a closed descriptor's number may be another file's."""
 
 
 class BuildError(CodedError):
@@ -68,11 +71,13 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         lock(file.fileno(), wait=True)
-        held.add(file.fileno())
+        with held_unchanged:
+            held.add(file.fileno())
         try:
             yield
         finally:
-            held.remove(file.fileno())
+            with held_unchanged:
+                held.remove(file.fileno())
             unlock(file.fileno())  # also for those that inherited it: another thread's tools
 
 

@@ -29,16 +29,15 @@ LOGS = "logs"
 """The folder of a run for its programs' output."""
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file atomically and durably; it keeps its mode, and only its owner can access a new file.
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write a file atomically and durably; it keeps its mode, and a new file has `mode`.
 
     With concurrent writers, the last one's content wins, complete. Raises OSError and keeps the old file.
     """
     descriptor, fresh = _fresh(path)
     try:
         with open(descriptor, "wb") as file:
-            if path.exists():
-                os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
+            os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode) if path.exists() else mode)
             file.write(content)
             file.flush()
             os.fsync(descriptor)

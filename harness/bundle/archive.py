@@ -256,18 +256,34 @@ def import_bundle(
 
 @contextmanager
 def _import_folder(results: Path) -> Iterator[Path]:
-    """Create a scratch folder in the results for one import, which holds a shared lock on them.
+    """Create a scratch folder in the results for one import, locked until its end; remove those of killed imports.
 
-    A holder of the exclusive lock removes leftovers of killed imports. Without locks, nobody does.
+    On a file system without locks, none is removed.
     """
-    with opened(results) as folder:
-        with suppress(OSError):
-            for left in results.glob(f"{_IMPORT}*{PARTIAL}") if lock(folder) else ():
+    for left in results.glob(f"{_IMPORT}*{PARTIAL}"):
+        with suppress(OSError), opened(left) as folder:
+            if lock(folder):
                 shutil.rmtree(left, ignore_errors=True)
-        with suppress(OSError):
-            lock(folder, wait=True, shared=True)
-        with tempfile.TemporaryDirectory(prefix=_IMPORT, suffix=PARTIAL, dir=results) as scratch:
-            yield Path(scratch)
+    scratch, held = _locked_scratch(results)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        os.close(held)
+
+
+def _locked_scratch(results: Path) -> tuple[Path, int]:
+    """Create a scratch folder and lock it, and return it with its descriptor."""
+    while True:
+        scratch = Path(tempfile.mkdtemp(prefix=_IMPORT, suffix=PARTIAL, dir=results))
+        # Another import may take it for a killed one's until it is locked.
+        with suppress(FileNotFoundError):
+            held = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):
+                lock(held)
+            if scratch.exists():
+                return scratch, held
+            os.close(held)
 
 
 @contextmanager

@@ -96,6 +96,7 @@ def remove_runs(
     if not yes:
         _ask(f"Delete {count_of(sum(counts.values()), 'run')}, {size_words(sum(sizes.values()))}?")
     for place in chosen:
+        removable(place)  # a process may have begun in it while the question stood
         remove(place)
     for results in {place.parent for place in chosen}:
         _renew_index(results)

@@ -13,22 +13,19 @@ import zipfile
 import zlib
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.engine.job import Channel, EngineError, Event, Job, failure
+from sojourn.harness.engine.job import Channel, Digest, EngineError, Event, Job, failure
 from sojourn.harness.options.parsing import UNSAFE, engine_address
 
 _TRIES = 3
 """How often a job begins whose worker is lost; Dask itself begins it again."""
 _CONNECT_S = 15
 _MOST_FILES, _MOST_BYTES = 100_000, 64 << 30  # of a run, far more than any has
-
-Digest = Callable[[], str]
-"""Returns a digest of what determines a run's results where it is called; can be pickled."""
 
 
 def connected(address: str) -> Any:

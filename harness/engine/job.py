@@ -50,6 +50,10 @@ class Event(NamedTuple):
     """As `Channel` sends it; of a job that has ended: why it failed, in one line, or an empty text."""
 
 
+Digest = Callable[[], str]
+"""Computes a digest of everything that determines the runs, where it is called; can be pickled."""
+
+
 class Engine(Protocol):
     """Runs jobs. Leaving it as a context ends every job that still runs."""
 

@@ -14,9 +14,10 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any, Self
 
 from sojourn.hardware.machine.signals import deferred_signals, ended_by_signals
 from sojourn.hardware.simulation import free_bytes
-from sojourn.harness.engine.job import Channel, EngineError, Event, Job, failure
+from sojourn.harness.engine.job import Channel, Digest, EngineError, Event, Job, failure
 
 #: A job that is ended ends its machine first, and hashes what was recorded, s.
 _GRACE_S = 30.0
@@ -45,13 +46,22 @@ class _Task:
 class LocalEngine:
     """Worker processes on this machine, each running one job at a time."""
 
-    def __init__(self, memory_bytes: int, workers: int | None = None, tries: int = 1) -> None:
+    def __init__(
+        self,
+        memory_bytes: int,
+        workers: int | None = None,
+        tries: int = 1,
+        inputs: str = "",
+        digest: Digest = str,
+    ) -> None:
         """Create an engine for jobs that need up to `memory_bytes` each, their workers included.
 
         `tries`: how often a job begins whose worker dies (out of memory, killed); the last time with no other job next
-        to it. Raises EngineError if the memory does not suffice for one job.
+        to it. A job fails in a worker in which `digest()` is not `inputs`: a worker begins when there is room for it,
+        and the code may have changed since. Raises EngineError if the memory does not suffice for one job.
         """
         self._memory_bytes, self._tries = memory_bytes, tries
+        self._check = partial(_check_unchanged, inputs, digest)
         if (free := free_bytes(memory_bytes)) < memory_bytes:
             need, have = memory_bytes >> 20, free >> 20
             raise EngineError(
@@ -75,7 +85,7 @@ class LocalEngine:
     def _begin(self, task: _Task) -> None:
         task.begun += 1
         with deferred_signals():  # until the worker is known to __exit__
-            worker = self._idle.pop() if self._idle else _Worker()
+            worker = self._idle.pop() if self._idle else _Worker(self._check)
             self._busy[worker.connection] = worker
             worker.begin(task)
 
@@ -121,11 +131,11 @@ class _Worker:
 
     task: _Task
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[], None]) -> None:
         # Not forked: polars' threads do not survive it, and a fork would hold our locks.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_work, args=(theirs,))
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs, check))
         with _ctrl_c_blocked():
             self.process.start()
         theirs.close()
@@ -164,8 +174,16 @@ def _ctrl_c_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(connection: Connection) -> None:
-    """Run the jobs that come, in turn, until no more can come."""
+def _check_unchanged(inputs: str, digest: Digest) -> None:
+    """Raise EngineError if this worker, which has just begun, would give other results than were asked for."""
+    if digest() != inputs:
+        text = "the code, kernel or guest has changed since this command began; give the command again"
+        raise EngineError(text, code="other-version")
+
+
+def _work(connection: Connection, check: Callable[[], None]) -> None:
+    """Run the jobs that come, in turn, until no more can come; `check` raises where none may run here."""
+    check = cache(check)
 
     def send(kind: str, what: Any) -> None:
         with suppress(BrokenPipeError):  # nobody listens any more: we are ended for that
@@ -179,16 +197,17 @@ def _work(connection: Connection) -> None:
             _end_with_parent()
             while True:
                 job, folder = connection.recv()
-                send("ended", _outcome(job, folder, Channel(send)))
+                send("ended", _outcome(check, job, folder, Channel(send)))
     except (EOFError, ConnectionResetError):
         return
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGTERM)
 
 
-def _outcome(job: Job, folder: Path, channel: Channel) -> str:
+def _outcome(check: Callable[[], None], job: Job, folder: Path, channel: Channel) -> str:
     """Run a job and return why it failed; empty if it did not."""
     try:
+        check()
         job(folder, channel)
     except Exception as error:
         if not isinstance(error, RuntimeError | OSError):

@@ -17,13 +17,14 @@ from sojourn.bottleneck.rig import Rig
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import package_versions
+from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.engine.provenance import scoring_digest
 from sojourn.harness.report.run_page import REPORT, page
 from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import cell_of, stored_object
 from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal, store_derived
-from sojourn.harness.store.reasons import of_gates
+from sojourn.harness.store.reasons import NOT_OF_GATES, of_gates
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
 from sojourn.scoring.score import score_run
@@ -167,17 +168,16 @@ def check_judges(run: Path, manifest: Manifest) -> None:
 def replace(run: Path, scores: Scores | dict[str, Any]) -> None:
     """Store these scores in a run, with the resulting status and reasons. Raises StoreError, OSError."""
     manifest = read_manifest(run)
-    known = _reasons(stored_object(run / SCORES))
-    replace_file(run / SCORES, scores_text(scores).encode())
-    if CELL in manifest.files:  # whose gates are judged as it is recorded
-        reseal(run, SCORES, scoring=scoring_digest(*_window(run)))
-        return
-    # Reasons that are not from gates stay; an interrupted run has only the reason for its end.
-    other = [reason for reason in manifest.reasons if reason.text not in known]
-    texts = {reason.text for reason in other}
-    judged = of_gates(scores.validity) if isinstance(scores, Scores) else []
-    reasons = other + [reason for reason in judged if reason.text not in texts]
-    reseal(run, SCORES, reasons=manifest.reasons if manifest.status == "interrupted" else reasons)
+    with deferred_signals():
+        replace_file(run / SCORES, scores_text(scores).encode())
+        if not isinstance(scores, Scores):  # a cell's gates are judged as it is recorded
+            reseal(run, SCORES, scoring=scoring_digest(*_window(run)))
+        elif manifest.status == "interrupted":  # it has only the reason for its end
+            reseal(run, SCORES)
+        else:
+            # By their codes: the stored scores may be newer than the manifest, after a kill between the two.
+            other = [reason for reason in manifest.reasons if reason.code in NOT_OF_GATES]
+            reseal(run, SCORES, reasons=other + of_gates(scores.validity))
 
 
 def renew_report(run: Path, scores: Scores) -> Path:

@@ -25,7 +25,7 @@ from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
 from sojourn.hardware.machine.files import is_locked, replace_file
 from sojourn.hardware.machine.programs import host_versions
-from sojourn.hardware.machine.signals import ended_by_signals
+from sojourn.hardware.machine.signals import deferred_signals, ended_by_signals
 from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
@@ -155,9 +155,10 @@ def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     The recording of a valid run is deleted first if the options require so; the manifest keeps its hash. Raises as
     `perform`, and SignatureError if the run was kept but could not be signed.
     """
-    result = _commit(run, scores, retain=options.video != RETAIN_ON_FAILURE)
-    if options.sign:
-        replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
+    with deferred_signals():  # a series keeps a run that is committed, and does not complete it later
+        result = _commit(run, scores, retain=options.video != RETAIN_ON_FAILURE)
+        if options.sign:
+            replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
     return result
 
 

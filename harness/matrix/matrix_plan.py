@@ -262,7 +262,7 @@ def _run_in(limits: Limits, lab: Lab, job: CellJob, folder: Path, stopped: Event
 
 def _engine(plan: MatrixPlan, inputs: str, digest: Callable[[], str], memory_bytes: int) -> Engine:
     if plan.engine == LOCAL:
-        return LocalEngine(memory_bytes, plan.workers, tries=_TRIES)
+        return LocalEngine(memory_bytes, plan.workers, _TRIES, inputs, digest)
     from sojourn.harness.engine.dask import DaskEngine
 
     return DaskEngine(plan.engine, inputs, digest, memory_bytes, ahead=_AHEAD)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
 
+from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.grids import queue
@@ -43,10 +44,9 @@ _Sample = tuple[str, dict[str, str], float]
 
 def write_openmetrics(groups: Sequence[Experiment], page: Path, file: Path) -> None:
     """Replace `file` by the figures of experiments; `page` is the page of their summary. Raises OSError."""
+    text = openmetrics(groups, Path(os.path.relpath(page, file.parent)).as_posix())
     # A collector may read the file at any moment, as another user.
-    fresh = file.with_name(file.name + ".new")
-    fresh.write_text(openmetrics(groups, Path(os.path.relpath(page, file.parent)).as_posix()))
-    fresh.replace(file)
+    replace_file(file, text.encode(), mode=0o644)
 
 
 def openmetrics(groups: Sequence[Experiment], page: str) -> str:

@@ -28,6 +28,7 @@ from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.hardware.machine.messages import first_wrong
+from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
@@ -524,7 +525,7 @@ def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
 
 def _ended(words: Sequence[str]) -> int:
     """Run a command in the checkout and return its exit code; it ends with this process, whatever signal ends that."""
-    with ended_by_signals(), subprocess.Popen(words, cwd=CHECKOUT) as made:
+    with ended_by_signals(), subprocess.Popen([*LOCAL.prefix, *words], cwd=CHECKOUT) as made:
         try:
             return made.wait()
         except BaseException:

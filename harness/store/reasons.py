@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -21,6 +21,8 @@ ReasonCode = Literal[
     "time-limit", "unknown", "unreadable", "withheld",
 ]  # fmt: skip
 """The reasons that are not failed gates, which have the gates' codes; docs/run-directory.md describes them."""
+NOT_OF_GATES = frozenset(get_args(ReasonCode)) - {"unknown"}
+"""Those that no gate has: `unknown` is one whose own code cannot be recorded."""
 _KEBAB = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 
 

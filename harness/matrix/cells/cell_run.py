@@ -176,7 +176,7 @@ def _write_specification(job: CellJob, folder: Path, rig: Rig) -> dict[str, Any]
     made |= {"rig": rig.model_dump(mode="json"), "window_s": float(job.window_s), "tail_s": float(job.tail_s)}
     if own := _own(job):
         made["user_programs"] = [it.model_dump(mode="json") for it in own]
-    (folder / CELL).write_text(json.dumps(made, indent=1) + "\n")
+    replace_file(folder / CELL, (json.dumps(made, indent=1) + "\n").encode())
     return made
 
 

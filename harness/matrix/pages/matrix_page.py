@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import exp
@@ -16,6 +17,7 @@ from markupsafe import Markup
 from rich.text import Text
 
 from sojourn.bottleneck.rig import EXACT, coverage
+from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.matrix.cells.cell_run import rig_of
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Summary, at, figure
 from sojourn.harness.matrix.pages.cell_page import ccdf_points, cell_page
@@ -359,20 +361,21 @@ def _summary(finished: Results, summary: Summary) -> Iterator[dict[str, Any]]:
 def _write_table(finished: Results, path: Path) -> None:
     """Write one line per cell and metric, for other programs."""
     columns = _all_columns(finished.matrix)
-    with path.open("w", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["cell", "metric", "seeds", "mean", "min", "max", "published", "ratio", "within_tolerance"])
-        for cell in finished.cells:
-            for column in columns:
-                if values := finished.values(cell.name, column.metric):
-                    pair = finished.pair(cell.name, column.metric)
-                    theirs = ["", "", ""]
-                    if pair:
-                        ratio = "" if pair.ratio is None else f"{pair.ratio:.4f}"
-                        agrees = "" if pair.agrees is None else str(pair.agrees).lower()
-                        theirs = [f"{pair.theirs:g}", ratio, agrees]
-                    figures = [f"{x:.6g}" for x in (fmean(values), min(values), max(values))]
-                    out.writerow([cell.name, column.metric, len(values), *figures, *theirs])
+    file = io.StringIO()
+    out = csv.writer(file, lineterminator="\n")
+    out.writerow(["cell", "metric", "seeds", "mean", "min", "max", "published", "ratio", "within_tolerance"])
+    for cell in finished.cells:
+        for column in columns:
+            if values := finished.values(cell.name, column.metric):
+                pair = finished.pair(cell.name, column.metric)
+                theirs = ["", "", ""]
+                if pair:
+                    ratio = "" if pair.ratio is None else f"{pair.ratio:.4f}"
+                    agrees = "" if pair.agrees is None else str(pair.agrees).lower()
+                    theirs = [f"{pair.theirs:g}", ratio, agrees]
+                figures = [f"{x:.6g}" for x in (fmean(values), min(values), max(values))]
+                out.writerow([cell.name, column.metric, len(values), *figures, *theirs])
+    replace_file(path, file.getvalue().encode())
 
 
 def _all_columns(matrix: Matrix) -> Sequence[Column]:

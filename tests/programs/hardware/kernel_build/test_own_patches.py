@@ -142,3 +142,18 @@ def test_sojourns_patches_for_bbr3_change_no_configuration() -> None:
     own = own_files.read(FRAGMENTS / "bbr3")
     files = {line[6:] for text in own.patches.values() for line in text.decode().splitlines() if line[:6] == "+++ b/"}
     assert files == {"include/net/inet_connection_sock.h", HEADER, INPUT, "net/ipv4/tcp_output.c"}
+
+
+def test_objects_of_an_interrupted_compilation_are_made_again(tmp_path: Path) -> None:
+    """Half of one is newer than its source: make would link it."""
+    mark, objects = tmp_path / "compiling", tmp_path / "objects"
+    objects.mkdir()
+    whole, half, source = (objects / name for name in ("whole.o", "half.o", "half.c"))
+    whole.touch()
+    kept_tree._remove_unfinished(mark, objects)
+    assert whole.exists() and mark.exists()
+    for path in (half, source):
+        path.write_text("h")
+    os.utime(whole, ns=(0, 0))
+    kept_tree._remove_unfinished(mark, objects)
+    assert whole.exists() and source.exists() and not half.exists()

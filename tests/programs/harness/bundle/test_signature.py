@@ -17,6 +17,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import BundleError, check, import_bundle, verify
 from sojourn.harness.bundle.export import ExportRequest, export, stands
 from sojourn.harness.cli import app
+from sojourn.harness.experiment.sweep import only_sweep_in
 from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, reseal
 from tests.refusals import refusal
 from tests.unit.harness.bundle.test_archive import pack, unpack
@@ -101,7 +102,14 @@ def test_an_imported_run_keeps_its_signature_until_it_changes(
     assert check(other).key != check(signed).key and not caplog.text
 
 
-def test_what_a_killed_import_left_goes_with_the_next_one_that_is_alone(run: Path, tmp_path: Path) -> None:
+def test_an_import_does_not_wait_for_a_map_in_its_results(run: Path, tmp_path: Path) -> None:
+    results = tmp_path / "there"
+    results.mkdir()
+    with only_sweep_in(results):
+        assert verify(import_bundle(export(run), results))
+
+
+def test_what_a_killed_import_left_goes_with_the_next_one(run: Path, tmp_path: Path) -> None:
     """It waits in mid-archive for what a pipe never gives."""
     archive, slow, results = export(run), tmp_path / "slow", tmp_path / "there"
     os.mkfifo(slow)

@@ -15,7 +15,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from sojourn.hardware.machine.files import lock
+from sojourn.hardware.machine.files import lock, opened
 from sojourn.harness.cli import app
 from sojourn.harness.report.index import write_index
 from sojourn.harness.report.run_list import listed
@@ -232,6 +232,14 @@ def test_what_is_in_use_stays(results: Path, scores: Scores) -> None:
         with refusal(StoreError, "in-use", batch):
             removable(batch)
     assert removable(batch) == 1
+
+
+def test_what_comes_into_use_while_the_question_stands_stays(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = next(it.path for it in listed(results) if it.state == "valid")
+    with opened(run) as held:
+        monkeypatch.setattr("sojourn.harness.cli.results._ask", lambda _: lock(held))
+        refused = ask("rm", run)
+    assert refused.exit_code == 1 and "is in use by another process" in refused.stderr and run.exists()
 
 
 def test_a_matrix_is_a_series(scores: Scores, tmp_path: Path) -> None:

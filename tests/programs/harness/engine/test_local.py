@@ -104,6 +104,23 @@ def test_a_worker_that_is_killed_between_jobs_costs_a_try(tmp_path: Path) -> Non
         assert heard(engine)[-1] == ("1", "ended", "")
 
 
+def test_a_worker_that_begins_after_the_code_has_changed_fails_its_job(tmp_path: Path) -> None:
+    """One that has begun before goes on: its code is as old as the command."""
+    made, digest = folders(tmp_path, 3), tmp_path / "digest"
+    digest.write_text("before")
+    with LocalEngine(_BYTES, 1, 2, inputs="before", digest=digest.read_text) as engine:
+        engine.submit(Stub(), made[0])
+        assert heard(engine)[-1] == ("0", "ended", "")
+        digest.write_text("after")
+        engine.submit(Stub(), made[1])
+        assert heard(engine)[-1] == ("1", "ended", "")
+        os.kill(process(made[1]), signal.SIGKILL)
+        engine.submit(Stub(), made[2])
+        (*_, failed) = heard(engine)
+    assert failed[2].startswith("EngineError: the code, kernel or guest has changed since this command began")
+    assert not (made[2] / "process").exists()
+
+
 def test_leaving_the_engine_ends_its_jobs(tmp_path: Path) -> None:
     made = folders(tmp_path, 2)
     with LocalEngine(_BYTES, 2) as engine:

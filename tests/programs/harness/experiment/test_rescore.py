@@ -48,6 +48,16 @@ def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
     assert read_manifest(bare).reasons == failed
 
 
+def test_a_gate_that_failed_before_a_kill_between_scores_and_manifest_is_forgotten(bare: Path) -> None:
+    sojourn("rescore", bare, "--write")
+    manifest = read_manifest(bare)
+    stopped, old = Reason.of("stopped", "the soak was stopped"), Reason(code="old-gate", text="a limit of the past")
+    manifest.reasons = [stopped, old, *manifest.reasons]
+    write_manifest(bare, manifest)
+    sojourn("rescore", bare, "--write")
+    assert read_manifest(bare).reasons == [stopped, *manifest.reasons[2:]]
+
+
 def test_rescore_trusts_no_changed_raw_file(bare: Path) -> None:
     sojourn("rescore", bare, "--write")
     scores = (bare / "scores.json").read_text()
