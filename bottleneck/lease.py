@@ -47,7 +47,7 @@ while [ "$left" -gt 0 ]; do
 done
 [ . -ef "$at" ] || exit
 sh ./undo
-[ . -ef "$at" ] && cd / && rm -rf "$at"
+[ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"
 """
 # mkdir is the claim: only one of two concurrent callers succeeds. $1, $2 as above, $3: owner; stdin: the undo script.
 _CLAIM = f"""
@@ -61,7 +61,7 @@ cd "$at" 2>/dev/null || exit 0
 [ -z "$1" ] || [ "$(cat owner)" = "$1" ] || exit 0
 sh ./undo
 watch=$(cat watch) && grep -q {_NAME} "/proc/$watch/cmdline" && kill -- "-$watch"
-[ . -ef "$at" ] && cd / && rm -rf "$at"
+[ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"
 true
 """
 # A beat is answered only while the claim exists and its watcher runs. It replaces the last one: a reader in between
@@ -204,4 +204,5 @@ def _look(place: Place) -> tuple[Owner | None, str, str]:
         owner, beat = said
         return Owner(**json.loads(owner)), beat, owner
     except (ValueError, TypeError):  # killed between two lines of the claim, or claimed by a newer Sojourn
-        return Owner("someone", "an unknown host", 0, 0.0, 5.0), "".join(said[1:]), "".join(said[:1])
+        written = said[0] if said and said[0].startswith("{") else ""
+        return Owner("someone", "an unknown host", 0, 0.0, 5.0), "".join(said[1:]), written

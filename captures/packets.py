@@ -25,6 +25,7 @@ SNAPLEN = 128  # bytes: Ethernet, IPv6 and TCP with all options fit
 _BUFFER_MIB = 16  # kernel ring: 2 s of headers at 50 Mbit/s while the host is busy
 _TCPDUMP = ".pcap"
 _HANDOVER_S = 0.3  # the kernel delivers a partly filled ring block after 250 ms
+_PATIENCE_S = 5.0  # for a capture that a busy host keeps from its ring
 _ENDED = re.compile(r"Packets received/dropped on interface '.*': (\d+)/(\d+)")
 _TCPDUMP_DROPPED = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 
@@ -82,7 +83,7 @@ class PacketCapture:
         Raises ProcessError if dumpcap ended early or printed no count.
         """
         if self.process.alive():
-            time.sleep(_HANDOVER_S)
+            self._await_last_packets()
         self.process.stop()
         log = self.log.read_text(errors="replace")
         if self.raw.suffix == _TCPDUMP:
@@ -93,6 +94,13 @@ class PacketCapture:
             raise ProcessError(f"dumpcap printed no packet count for {packed}: {log.strip()[-300:]}")
         self.log.unlink()
         return Captured(packed, int(counts[1]), int(counts[2]))
+
+    def _await_last_packets(self) -> None:
+        """Wait until the kernel has delivered its ring, and its block is written: a capture that ends drops it."""
+        deadline, size = time.monotonic() + _PATIENCE_S, -1
+        time.sleep(_HANDOVER_S)
+        while size != (size := self.raw.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(_HANDOVER_S)
 
     def _converted(self, log: str) -> Captured:
         """Convert tcpdump's capture to pcapng, which is kept even without a packet count."""

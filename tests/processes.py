@@ -43,6 +43,15 @@ def of_name(processes: Iterable[psutil.Process], *names: str) -> list[psutil.Pro
     return found
 
 
+def of_command(processes: Iterable[psutil.Process], word: str) -> list[psutil.Process]:
+    """Return those of the processes with this word in their command, without those that end as they are looked at."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            found += [process] if word in process.cmdline() else []
+    return found
+
+
 def peak_mb() -> int:
     """The most memory that this program has held, MB.
 

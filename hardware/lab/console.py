@@ -17,6 +17,8 @@ from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.process import Process, ProcessError
 
 _POLL_S = 0.1
+#: What a console has said before its log is stopped is read for this long, s.
+_LAST_S = 1.0
 _LABGRID_CHUNK, _LABGRID_READ_S = 1 << 16, 0.01
 
 
@@ -153,5 +155,8 @@ class ConsoleLog:
             with self._file.open("ab", buffering=0) as out:
                 while not self._stop.is_set():
                     out.write(self._console.read())
+                deadline = time.monotonic() + _LAST_S
+                while time.monotonic() < deadline and (last := self._console.read()):
+                    out.write(last)
         except ConsoleError as failed:
             self.error = failed

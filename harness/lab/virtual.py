@@ -43,6 +43,8 @@ _MGMT = {"router": "10.42.0.1", "sender": "10.42.0.2", "receiver": "10.42.0.3"}
 _REPORTED = ("iproute2", "iperf3", "irtt", "tcpdump")
 #: Up to this rate (bit/s, one direction) one core can run all three nodes next to a browser.
 ONE_CORE_BPS = 30_000_000
+#: Three kernels boot at once, on a host that may be busy.
+_BOOT_S = 60
 
 
 class VirtualLab(MadeLab):
@@ -165,5 +167,5 @@ def _ssh(hub: Place, name: str, guest: Guest, scratch: Path) -> Place:
 
 def _greet(node: Process, ssh: Place, kernel: Kernel) -> None:
     """Wait until the node is up, and open the ssh connection that all later commands share."""
-    node.await_ready(READY, "stdout")
+    node.await_ready(READY, "stdout", timeout=_BOOT_S)
     ssh.run(["sh", "-ec", own_tc.USE] if kernel.tc else ["true"])

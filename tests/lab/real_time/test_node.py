@@ -72,7 +72,7 @@ def test_a_ping_crosses_and_ssh_answers(tmp_path: Path) -> None:
             for name, wires in WIRES.items()
         }  # fmt: skip
         for node in nodes.values():
-            node.await_ready(READY, "stdout")
+            node.await_ready(READY, "stdout", timeout=60)
         ssh = Place(
             "sender",
             (*hub.prefix, "ssh", "-i", str(guest.ssh_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",

@@ -53,7 +53,7 @@ def router() -> Iterator[Place]:
         yield spaces["router"]
 
 
-def until(what: Callable[[], object], seconds: float = 30) -> None:
+def until(what: Callable[[], object], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end
@@ -69,7 +69,7 @@ def there(router: Place, path: str) -> bool:
 
 
 def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> None:
-    lease = MachineLease(router, UNDO, lease_s=3)
+    lease = MachineLease(router, UNDO, lease_s=10)
     lease.claim()
     try:
         router.run(["kill", "-KILL", watcher(router)])
@@ -81,7 +81,7 @@ def test_a_claim_whose_watcher_died_is_lost_at_the_next_beat(router: Place) -> N
 
 def test_a_beat_is_whole_whenever_it_is_read(router: Place) -> None:
     """One that is written in place is empty for a moment, and the claim then looks like someone else's."""
-    lease = MachineLease(router, UNDO, lease_s=3)
+    lease = MachineLease(router, UNDO, lease_s=10)
     lease.claim()
     beat = f"{FOLDER}/beat"
     try:
@@ -110,7 +110,7 @@ def test_a_release_that_comes_late_leaves_the_next_ones_claim(router: Place) -> 
 
 def test_the_watcher_of_a_claim_that_is_gone_undoes_nothing(router: Place) -> None:
     """The first one's watcher lives on, as where its host could not reach it to end it."""
-    first = MachineLease(router, UNDO, lease_s=3)
+    first = MachineLease(router, UNDO, lease_s=10)
     first.claim()
     left = watcher(router)
     first.stop()

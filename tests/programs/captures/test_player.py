@@ -61,6 +61,7 @@ def test_page_samples_four_times_a_second_on_the_wall_clock(page: Page) -> None:
 
 
 def test_page_tells_events_and_changes_of_quality(page: Page) -> None:
+    page.wait_for_function("document.querySelector('video').currentTime > 0")
     page.evaluate("() => { window.quality = 'large'; document.querySelector('video').pause(); }")
     lines, deadline = list[dict[str, Any]](), time.monotonic() + 30
     while not {"qualitychange", "pause"} <= {line.get("event") for line in lines} or "playing" not in lines[-1]:

@@ -10,7 +10,7 @@ import pytest
 from sojourn.hardware.machine.place import LOCAL, CommandError, Place
 from sojourn.hardware.machine.process import Process, ProcessError
 from sojourn.hardware.machine.signals import unignore_sigint
-from tests.processes import outliving
+from tests.processes import of_command, outliving
 from tests.refusals import refusal
 
 
@@ -86,4 +86,4 @@ def test_a_program_is_stopped_if_the_wait_for_it_is_interrupted() -> None:
             Process.start(LOCAL, ["sleep", "9753"], ready="never")
     finally:
         signal.signal(signal.SIGALRM, number)
-    assert not [it for it in psutil.Process().children(recursive=True) if "9753" in it.cmdline()]
+    assert not of_command(psutil.Process().children(recursive=True), "9753")

@@ -48,8 +48,8 @@ class Filled:
 
     def __call__(self, folder: Path, channel: Channel) -> None:
         seed = self.options.seed
-        (self.notes / f"begun-{seed}").write_text(str(os.getpid()))
         try:
+            (self.notes / f"begun-{seed}").write_text(str(os.getpid()))
             self._fill(folder)
             channel.versions({"kernel build": "theirs"})
             channel.line("a phase is over")

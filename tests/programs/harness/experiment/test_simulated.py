@@ -23,6 +23,7 @@ from sojourn.harness.experiment.simulated import all_at_once
 from sojourn.harness.lab import guest_job, machine
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.runs import RunStore
+from tests.processes import of_command
 
 
 @pytest.mark.parametrize("name", [guest_job.ERROR, guest_job.VERSIONS, "err", "status"])
@@ -71,7 +72,7 @@ def test_makers_work_at_once_and_answer_in_order() -> None:
 
 def test_what_fails_first_ends_the_others_programs() -> None:
     def fail() -> None:
-        while not [it for it in psutil.Process().children() if "import time; time.sleep(60)" in it.cmdline()]:
+        while not of_command(psutil.Process().children(), "import time; time.sleep(60)"):
             time.sleep(0.01)
         raise OSError("no network")
 
@@ -86,12 +87,12 @@ def test_what_stops_a_set_up_ends_the_tools_that_build_and_starts_no_other() -> 
     def builds() -> None:
         for _ in range(2):
             try:
-                call(["sleep", "120"])
+                call(["sleep", "9754"])
             except BuildError as why:
                 refused.append(str(why))
 
     def stopped() -> None:
-        while not [it for it in psutil.Process().children(recursive=True) if it.cmdline() == ["sleep", "120"]]:
+        while not of_command(psutil.Process().children(recursive=True), "9754"):
             time.sleep(0.01)
         raise KeyboardInterrupt
 
@@ -100,7 +101,7 @@ def test_what_stops_a_set_up_ends_the_tools_that_build_and_starts_no_other() -> 
         all_at_once(builds, stopped)
     assert time.monotonic() - begun < 60
     assert len(refused) == 2 and refused[1] == "another part of the set-up failed or was stopped"
-    assert not [it for it in psutil.Process().children(recursive=True) if it.cmdline() == ["sleep", "120"]]
+    assert not of_command(psutil.Process().children(recursive=True), "9754")
 
 
 @pytest.mark.parametrize("given", ["url", "script", "clip", ""])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,8 +28,8 @@ def test_a_console_that_ends_during_a_run_is_reported(tmp_path: Path, serial: st
     with ExitStack() as stack:
         PhysicalLab(read_lab_file(file), tmp_path, heard.append)._keep_consoles(stack)
         (log,) = (tmp_path / "logs").glob("console-box*")
-        deadline = time.monotonic() + 5
-        while not log.read_bytes() and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while not log.read_bytes() or (said and any(it.name == "ConsoleLog" for it in threading.enumerate())):
+            assert time.monotonic() < deadline
             time.sleep(0.05)
-        time.sleep(0.3)
     assert log.read_bytes() == b"login\n" and heard == said

@@ -41,7 +41,7 @@ def made(folder: Path) -> list[str]:
     return sorted((folder / "made").read_text().splitlines())
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> None:
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
@@ -258,7 +258,7 @@ def test_two_runners_share_the_work(tmp_path: Path) -> None:
         for it in complete([job(name) for name in ("blocks", "a", "b", "c")], engine(), tmp_path)
     ]
     assert len(seen) == 4
-    told, _ = first.communicate(timeout=30)
+    told, _ = first.communicate(timeout=120)
     assert first.returncode == 0 and len(told.splitlines()) == 3
     assert [line.split()[0] for line in made(tmp_path)] == ["a", "b", "blocks", "c"]
 
@@ -270,7 +270,7 @@ def test_the_work_of_a_killed_runner_is_taken_over(tmp_path: Path, how: signal.S
     until(lambda: (tmp_path / "guest").exists() and len((tmp_path / "guest").read_text().split()) == 2)
     pids = [int(pid) for pid in (tmp_path / "guest").read_text().split()]
     first.send_signal(how)
-    first.communicate(timeout=30)
+    first.communicate(timeout=120)
     assert not outliving(pids)
     assert bool(list(tmp_path.rglob("*.partial"))) == (how == signal.SIGKILL)
     (tmp_path / "go").touch()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -116,8 +117,9 @@ def stopped(results: Path, when: str, size: int, patience_s: float) -> tuple[Pat
 
         if when == "recording":
             process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + 120
         while not hashing():
-            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert process.poll() is None and time.monotonic() < deadline, process.stderr and process.stderr.read()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "stopped\n", "")
