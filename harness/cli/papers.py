@@ -26,7 +26,8 @@ def paper(
     ] = False,
 ) -> None:
     """Make the runs of the tables in README and docs, and write the tables; finished runs of this build are kept."""
-    from sojourn.harness.report.paper import PaperError, out_of_date, paper_tables, renew
+    from sojourn.harness.report.paper import renew
+    from sojourn.harness.report.stamps import PaperError, out_of_date, paper_tables
 
     known = {table.name: table for table in paper_tables()}
     if unknown := next((name for name in names or () if name not in known), None):

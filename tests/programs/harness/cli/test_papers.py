@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.report import paper
+from sojourn.harness.report import stamps
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
@@ -17,7 +17,7 @@ def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize(("old", "code"), [({}, 0), ({"harm-in-one-queue": ["kernel"]}, 1)])
 def test_a_check_names_what_has_changed(monkeypatch: pytest.MonkeyPatch, old: dict[str, list[str]], code: int) -> None:
-    monkeypatch.setattr(paper, "out_of_date", lambda tables: old)
+    monkeypatch.setattr(stamps, "out_of_date", lambda tables: old)
     done = CliRunner().invoke(app, ["paper", "--check", "harm-in-one-queue"])
     assert done.exit_code == code
     assert ("README.md: harm-in-one-queue is out of date (kernel)" in done.stdout) == bool(old)

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import experiments
+from sojourn.harness.report.harm_tables import map_table
 from sojourn.harness.report.heat_map import HarmField, HeatCell, HeatTable, heat_maps
 from sojourn.harness.report.index import read_folder, write_index
 from sojourn.harness.report.overview import overview
-from sojourn.harness.report.paper import map_table
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import VictimRun
 from sojourn.harness.store.runs import RunStore
