@@ -77,13 +77,14 @@ class PacketCapture:
         process = Process.start(place, command, stdout=file, stderr=log, ready=r"^File: ", timeout=timeout, wrap=wrap)
         return cls(process, file, log)
 
-    def stop(self) -> Captured:
+    def stop(self, *, real_time: bool = True) -> Captured:
         """Stop the capture, compress it to <file>.zst and return how many packets it holds and lost.
 
+        In real time, a busy host may keep dumpcap from its ring, so this waits until the file no longer grows.
         Raises ProcessError if dumpcap ended early or printed no count.
         """
         if self.process.alive():
-            self._await_last_packets()
+            self._await_last_packets(_PATIENCE_S if real_time else 0)
         self.process.stop()
         log = self.log.read_text(errors="replace")
         if self.raw.suffix == _TCPDUMP:
@@ -95,11 +96,11 @@ class PacketCapture:
         self.log.unlink()
         return Captured(packed, int(counts[1]), int(counts[2]))
 
-    def _await_last_packets(self) -> None:
-        """Wait until the kernel has delivered its ring, and its block is written: a capture that ends drops it."""
-        deadline, size = time.monotonic() + _PATIENCE_S, -1
+    def _await_last_packets(self, patience_s: float) -> None:
+        """Wait until the kernel has delivered its ring and the file no longer grows: a capture that ends drops both."""
+        deadline, size = time.monotonic() + patience_s, -1
         time.sleep(_HANDOVER_S)
-        while size != (size := self.raw.stat().st_size) and time.monotonic() < deadline:
+        while time.monotonic() < deadline and size != (size := self.raw.stat().st_size):
             time.sleep(_HANDOVER_S)
 
     def _converted(self, log: str) -> Captured:

@@ -92,7 +92,7 @@ class Instruments:
             self.keep(f"the {side} capture", capture.process.last_words, partial(self._captured, side, capture))
 
     def _captured(self, side: Side, capture: PacketCapture) -> None:
-        self.captured[side] = capture.stop()
+        self.captured[side] = capture.stop(real_time=self.lab.real_time)
 
     def echo(self, log: Path) -> None:
         """Start the server that answers the probes. Raises ProcessError."""
