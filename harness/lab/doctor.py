@@ -18,8 +18,16 @@ from sojourn.hardware.confine.confinement import ConfinementError, confinement
 from sojourn.hardware.lab.lab_file import LABS, PHYSICAL, LabFileError, read_lab_file
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.memory import available_bytes
-from sojourn.hardware.machine.programs import Tool, find, install_command, version
-from sojourn.hardware.simulation import WITH_BROWSER, SimulationError, check_memory, check_open_files, memory_bytes
+from sojourn.hardware.machine.programs import Tool, find, install_command, processor, version
+from sojourn.hardware.simulation import (
+    HOSTS_PROCESSOR,
+    WITH_BROWSER,
+    SimulationError,
+    check_memory,
+    check_open_files,
+    memory_bytes,
+    shown_processor,
+)
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import built, missing, missing_text
 
@@ -74,6 +82,7 @@ def examine(
     looks: list[tuple[Sequence[str], Callable[[], Iterable[Finding]]]] = [
         (LABS, lambda: machine(cache, results)),
         (("sim",), simulated_machine),
+        (("sim",), lambda: [shown(*processor().values())]),
         (("sim", "virtual"), confined),
         (REAL_TIME, host_memory),
         (("virtual",), lambda: [namespaces(), congestion_control(_read(_CONGESTION_CONTROLS))]),
@@ -131,6 +140,14 @@ def simulated_machine() -> Iterable[Finding]:
         yield Finding("simulated machine", "missing", str(short))
     else:
         yield Finding("simulated machine", "ok", f"{memory_bytes(MEMORY) >> 20} MB of memory are free")
+
+
+def shown(model: str, flags: str) -> Finding:
+    """Judge whether programs of a simulated machine see the same of every host's processor."""
+    if (seen := shown_processor(flags)) != HOSTS_PROCESSOR:
+        return Finding("processor", "ok", f"{model}, of which programs see {seen}")
+    fix = "a run has the same bytes on a host with the same features only: this one does not hide its own (cpuid_fault)"
+    return Finding("processor", "note", f"{model}, which programs see", fix)
 
 
 def confined() -> Iterable[Finding]:

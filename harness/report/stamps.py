@@ -23,6 +23,9 @@ from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.messages import first_wrong
+from sojourn.hardware.machine.programs import FLAGS
+from sojourn.hardware.simulation import HOSTS_PROCESSOR
+from sojourn.harness.lab.machine import SHOWN_PROCESSOR
 from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
 from sojourn.harness.store.loaded import LoadedRun
@@ -171,6 +174,8 @@ class Stamp:
     commit: str
     kernel: str
     parts: Mapping[str, str]
+    processors: tuple[str, ...] = ()
+    """What programs saw of the hosts' processors: runs on another one have other bytes, if it is not hidden."""
 
     @classmethod
     def of_runs(cls, runs: Sequence[LoadedRun], parts: Mapping[str, str]) -> Stamp:
@@ -184,13 +189,14 @@ class Stamp:
         if len(made) != 1:
             raise PaperError(f"the runs of a table are of {len(made)} versions: {made}; remove the older ones")
         ((commit, kernel),) = made
-        return cls(commit, kernel, parts)
+        return cls(commit, kernel, parts, tuple(sorted({_processor(run) for run in runs} - {""})))
 
     def markdown(self, table: PaperTable, runs: int) -> str:
         """Return the lines under a table."""
         parts = " ".join(f"{part}={digest}" for part, digest in self.parts.items())
         file = os.path.relpath(table.runs_file, Path(table.page).parent)
-        made = f"[{runs} run{'s' * (runs != 1)}]({file}); commit {self.commit}, {self.kernel}, scores {SCORER}"
+        made = f"[{runs} run{'s' * (runs != 1)}]({file}); commit {self.commit}, {self.kernel}"
+        made += "".join(f", processor {it}" for it in self.processors) + f", scores {SCORER}"
         return (
             f"*{made}; `sojourn paper {table.name}` repeats it at its commit.*\n<!-- stamp of {table.name}: {parts} -->"
         )
@@ -202,6 +208,16 @@ def _kernel(run: LoadedRun) -> str:
     *_, package = source.split(" sha256:")[0].split()
     guest = versions.get("guest")
     return f"kernel {package.split('-')[0]} build {build[:8]}" + (f", guest {guest[:8]}" if guest else "")
+
+
+def _processor(run: LoadedRun) -> str:
+    """Return the processor that a run's programs saw; empty for a cell without one, which has the same bytes on all."""
+    versions = run.manifest.versions
+    shown = versions.get(SHOWN_PROCESSOR, "")
+    if shown != HOSTS_PROCESSOR:
+        return shown
+    flags = cache.digest([(FLAGS, versions.get(FLAGS, "").encode())])[:8]
+    return f"{versions.get('processor', 'unknown')} with flags {flags}"
 
 
 def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:

@@ -10,6 +10,7 @@ import pytest
 from sojourn.hardware.lab.lab_file import LABS
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.programs import FURTHER, TOOLS, Tool, version
+from sojourn.hardware.simulation import _PROMISED
 from sojourn.harness.lab import doctor
 from sojourn.harness.lab.needs import needed
 
@@ -62,6 +63,12 @@ def test_slow_clocks_and_stalling_hosts_are_noted() -> None:
     assert doctor.jitter([0.06] * 1000).verdict == "ok"
     stalled = doctor.jitter([0.06] * 980 + [5.0] * 20)
     assert stalled.verdict == "note" and "P99 5.00" in stalled.found and "P50 0.06" in stalled.found
+
+
+def test_a_processor_that_programs_see_is_noted() -> None:
+    bare, hidden = (doctor.shown("AMD EPYC", " ".join(flags)) for flags in (("avx2",), _PROMISED))
+    assert (bare.verdict, hidden.verdict) == ("note", "ok") and "same features only" in bare.fix
+    assert hidden.found == "AMD EPYC, of which programs see x86-64-v3"
 
 
 def test_sleep_overshoots_are_measured() -> None:

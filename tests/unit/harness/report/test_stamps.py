@@ -176,7 +176,13 @@ def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:
     runs: list[Any] = find_runs([series([1, 2])[0].parent])
     for run in runs:
         run.manifest.git = GitState(commit="a" * 40, dirty=False)
-    assert Stamp.of_runs(runs, {}).commit == "a" * 8
+    assert Stamp.of_runs(runs, {}).commit == "a" * 8 and "processor" not in Stamp.of_runs(runs, {}).markdown(TABLE, 2)
+    for run, flags in zip(runs, ("avx2", "avx2 avx512f"), strict=True):
+        run.manifest.versions = {"guest processor": "the host's", "processor": "AMD EPYC", "processor flags": flags}
+    assert Stamp.of_runs(runs, {}).markdown(TABLE, 2).count(", processor AMD EPYC with flags ") == 2
+    for run in runs:
+        run.manifest.versions = {"guest processor": "x86-64-v3", "processor": "another for each run"}
+    assert ", processor x86-64-v3, scores" in Stamp.of_runs(runs, {}).markdown(TABLE, 2)
     runs[1].manifest.git = GitState(commit="f" * 40, dirty=False)
     with refusal(PaperError, "failed", "2 versions"):
         Stamp.of_runs(runs, {})
