@@ -49,8 +49,11 @@ done
 sh ./undo
 [ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"
 """
+# Whether process $watch is a watcher. Not `grep NAME /proc/…/cmdline`: busybox sees the first word alone.
+_WATCHED = f"""tr '\\0' ' ' <"/proc/$watch/cmdline" | grep -q {_LIKE_NAME}"""
 # mkdir is the claim: only one of two concurrent callers succeeds. $1, $2 as above, $3: owner; stdin: the undo script.
 _CLAIM = f"""
+mkdir -p "${{at%/*}}"
 mkdir "$at" && cd "$at" && cat >undo && printf '%s\\n' "$3" >owner && echo claimed >beat || exit
 setsid sh -c "$4" {_NAME} "$1" "$2" </dev/null >/dev/null 2>&1 &
 echo $! >watch
@@ -60,7 +63,7 @@ _RELEASE = f"""
 cd "$at" 2>/dev/null || exit 0
 [ -z "$1" ] || [ "$(cat owner)" = "$1" ] || exit 0
 sh ./undo
-watch=$(cat watch) && grep -q {_NAME} "/proc/$watch/cmdline" && kill -- "-$watch"
+watch=$(cat watch) && {_WATCHED} && kill -- "-$watch"
 [ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"
 true
 """
@@ -70,7 +73,7 @@ _RENEW = f"""
 cd "$at" && watch=$(cat watch) || exit
 while read -r beat; do
     [ . -ef "$at" ] || {{ echo "the claim is gone" >&2; exit 1; }}
-    grep -q {_LIKE_NAME} "/proc/$watch/cmdline" || {{ echo "the watcher of the claim has ended" >&2; exit 1; }}
+    {_WATCHED} || {{ echo "the watcher of the claim has ended" >&2; exit 1; }}
     echo "$beat" >next && mv next beat || exit
     date +%s.%N
 done

@@ -55,7 +55,8 @@ class Router:
         if self.cards:
             speeds = {dev: network_cards.speed_bps(self.place, dev) for dev in (self.lan, self.wan)}
             self.links_bps = {dev: speed for dev, speed in speeds.items() if speed}
-            self._require_links(max(bottleneck.down.rate_bps, bottleneck.up.rate_bps))
+            ways = (bottleneck.down, bottleneck.up)
+            self._require_links(max(min(way.rate_bps, way.qdisc.shapes_bps or way.rate_bps) for way in ways))
         self._take_away()
         if self._masqueraded:
             table = nat.table(self.lan, self.wan, self._masqueraded, self._unmasked)

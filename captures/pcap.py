@@ -13,7 +13,9 @@ from typing import IO
 from sojourn.scoring.packets.pcapng import INTERFACE, PACKET, SECTION, SECTION_BODY, STATISTICS, block, option
 
 _NANOSECONDS = 0xA1B23C4D
-_HEADER, _RECORD = struct.Struct("<IHHiIII"), struct.Struct("<IIII")
+_HEADER, _RECORD = "IHHiIII", "IIII"
+#: The byte order of the machine that captured, by a file's first bytes.
+_ORDERS = {struct.pack(f"{order}I", _NANOSECONDS): order for order in "<>"}
 _TIME_RESOLUTION, _DROPPED_BY_KERNEL = 9, 7  # if_tsresol, isb_osdrop
 
 
@@ -27,15 +29,16 @@ def to_pcapng(pcap: Path, pcapng: Path, dropped: int | None) -> int:
     `dropped` is the count to store, None: unknown. Raises `PcapError`.
     """
     with pcap.open("rb") as source, pcapng.open("wb") as sink:
-        head = source.read(_HEADER.size)
-        if len(head) < _HEADER.size or _HEADER.unpack(head)[0] != _NANOSECONDS:
+        order = _ORDERS.get((head := source.read(struct.calcsize(f"<{_HEADER}")))[:4], "<")
+        header, record = struct.Struct(order + _HEADER), struct.Struct(order + _RECORD)
+        if len(head) < header.size or header.unpack(head)[0] != _NANOSECONDS:
             raise PcapError(f"{pcap} is not a tcpdump capture with nanosecond timestamps")
-        *_, snaplen, link = _HEADER.unpack(head)
+        *_, snaplen, link = header.unpack(head)
         sink.write(block(SECTION, SECTION_BODY))
         nanoseconds = option(_TIME_RESOLUTION, b"\x09")
         sink.write(block(INTERFACE, struct.pack("<HHI", link & 0xFFFF, 0, snaplen) + nanoseconds + bytes(4)))
         packets = 0
-        while packet := _next(source):
+        while packet := _next(source, record):
             sink.write(packet)
             packets += 1
         if dropped is not None:
@@ -44,11 +47,11 @@ def to_pcapng(pcap: Path, pcapng: Path, dropped: int | None) -> int:
     return packets
 
 
-def _next(source: IO[bytes]) -> bytes:
-    record = source.read(_RECORD.size)
-    if len(record) < _RECORD.size:
+def _next(source: IO[bytes], record: struct.Struct) -> bytes:
+    head = source.read(record.size)
+    if len(head) < record.size:
         return b""
-    seconds, nanoseconds, kept, length = _RECORD.unpack(record)
+    seconds, nanoseconds, kept, length = record.unpack(head)
     data = source.read(kept)
     if len(data) < kept:
         return b""

@@ -65,6 +65,21 @@ def set_ecn(contender: Contender, sender: Place, receiver: Place) -> None:
                 )
 
 
+class EcnModes:
+    """The `ECN_FILES` of places as they are now, to be restored: also the victim's next connection would use a change.
+
+    Raises CommandError.
+    """
+
+    def __init__(self, *places: Place) -> None:
+        self._was = [(place, file, place.run(["cat", file]).strip()) for place in places for file in ECN_FILES]
+
+    def restore(self) -> None:
+        """Write them again. Raises CommandError."""
+        for place, file, mode in self._was:
+            place.run(["sh", "-c", f"echo {mode} >{file}"])
+
+
 #: Controls that also respond to Some Congestion Experienced (hardware/kernel/tcp_sce.c), in the virtual nodes' kernel.
 _SCE = ("reno-sce", "dctcp-sce", "cubic-sce")
 #: Further loss-based controls that a kernel may have; the virtual nodes' kernel has them all.

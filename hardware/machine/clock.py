@@ -34,7 +34,8 @@ class Offset:
 def clock_offset(place: Place) -> Offset:
     """Query the clock of `place` a few times; the shortest exchange is the most precise, to half its duration.
 
-    Raises `sojourn.hardware.machine.process.ProcessError`.
+    Raises `sojourn.hardware.machine.process.ProcessError`, also if its `date` has no fractions of a second: packets
+    captured there would be placed by up to 1 s beside those captured here.
     """
     shell = Process.start(place, ["sh", "-c", DATE_LOOP], stdin=True, stdout="pipe")
     try:
@@ -66,6 +67,12 @@ def _sampled_offset(shell: Process) -> Offset:
         stdin.flush()
         answer = stdout.readline() if select.select([stdout], [], [], _SILENCE_S)[0] else b""
         answered = time.time()
+        if answer.strip().removesuffix(b"%N").endswith(b"."):
+            raise ProcessError(
+                f"{shell.place.name}: its `date` prints whole seconds; install one that prints nanoseconds (coreutils; "
+                "for OpenWrt, coreutils-date)",
+                code="missing-program",
+            )
         there = seconds(answer)
     except (OSError, ValueError) as failed:
         raise ProcessError(

@@ -30,5 +30,7 @@ def mark() -> str:
 
 def end_marked() -> str:
     """Return the shell line that kills what this process has started on the host where the line runs."""
-    killed = 'f=${f%/environ}; kill -KILL "${f#/proc/}"'
-    return f"for f in $(grep -lszxF {mark()} /proc/[0-9]*/environ); do {killed}; done"
+    # Not `grep -z`: busybox may have none.
+    is_ours = f"tr '\\0' '\\n' <\"$f\" | grep -qxF {mark()}"
+    kill = 'f=${f%/environ}; kill -KILL "${f#/proc/}"'
+    return f"{{ for f in /proc/[0-9]*/environ; do if {is_ours}; then {kill}; fi; done; }} 2>/dev/null"

@@ -7,7 +7,7 @@ Nothing stays changed: ECN modes are restored, and machines in use are left alon
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address
 
@@ -18,7 +18,7 @@ from sojourn.hardware.lab.console import ConsoleError, answer, open_console
 from sojourn.hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, LabFileError, MachineEntry
 from sojourn.hardware.lab.power import PowerError, switch
 from sojourn.hardware.machine.clock import clock_offset
-from sojourn.hardware.machine.ip import IP_VERSIONS, ip_version
+from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import CommandError, Place
 from sojourn.hardware.machine.programs import install_command
 from sojourn.hardware.machine.scratch import scratch_folder
@@ -31,7 +31,9 @@ from sojourn.harness.lab.machine_checks import (
     addresses_of,
     finding_of,
     matched_route,
+    measured,
     require_free,
+    require_management,
     require_no_offloads,
     route_to,
 )
@@ -43,6 +45,8 @@ from sojourn.traffic.contender import ACCURATE_ECN
 from sojourn.traffic.probes import PROBES
 
 _CLOCK_S = 0.05
+#: Bytes that a flow may have in flight: 1 Gbit/s over 250 ms.
+_TCP_MEMORY = 32 << 20
 _CAP_NET_ADMIN = 12
 _PROBE_S, _CONNECT_MS = 2, 3000
 #: Sender and receiver of every flow in a run.
@@ -72,7 +76,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
             yield finding_of(f"{name}: privileges", _privileges, place, "note" if name == "client" else "missing")
             yield finding_of(f"{name}: clock", _clock, place)
             if place.remote:
-                yield finding_of(f"{name}: ssh", _management, place, _measured(file, name))
+                yield finding_of(f"{name}: ssh", require_management, place, measured(file, name))
         gateways: dict[str, Sequence[str]] = {}
         if file.router and "router" in up:
             yield from check_router(file, file.router, router_of(file.router, file, places), wanted)
@@ -139,28 +143,6 @@ def _clock(place: Place) -> str:
     if abs(offset.seconds) - offset.error > _CLOCK_S:
         raise Wrong(ahead, "runs correct for it; synchronise its clock with chrony", "note")
     return ahead
-
-
-def _measured(file: LabFile, name: str) -> set[str]:
-    """Return what a machine has of the measured path: the router its interfaces, a host its addresses."""
-    if name == "router" and file.router:
-        return {file.router.lan, file.router.wan}
-    return {host.address for host in file.hosts.values()}
-
-
-def _management(place: Place, measured: Collection[str]) -> str:
-    """Check that ssh does not arrive at an interface or address of `measured`: it would share the bottleneck."""
-    words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
-    here = words[2].partition("%")[0] if len(words) > 2 else ""
-    mine = [it for version in IP_VERSIONS for it in addresses_of(place, version).items()]
-    dev = next((dev for dev, held in mine if here in held), "")
-    if {dev, here} & {*measured}:
-        raise Wrong(
-            f"arrives at {here} on {dev}",
-            "name the machine by an address of a management network: commands and captures would wait in the queue "
-            "under test and compete there",
-        )
-    return f"arrives at {dev or 'no measured path'}"
 
 
 def _host(file: LabFile, name: str, place: Place, gateways: Sequence[str] | None) -> Iterator[Finding]:
@@ -234,13 +216,43 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
             yield finding_of(f"{name}: iperf3", iperf3.check, place, fix=install.format("iperf3"))
             yield finding_of(f"{name}: ss", ss.check, place, fix=install.format("iproute2"))
             yield finding_of(f"{name}: TCP", _tcp, place)
+            yield finding_of(f"{name}: TCP memory", _tcp_memory, place, "rmem" if name == "receiver" else "wmem")
         if name in ("client", "server"):
             yield finding_of(f"{name}: irtt", irtt.check, place, fix=install.format("irtt"))
+            if name == "server":
+                yield finding_of("server: ports of the probes", _ports_free, place)
             interface = file.hosts[name].interface
             at = tap(name, file, up).place if interface or "router" in up else place
             yield finding_of(f"{name}: capture at {at.name}", _capture, at, fix=install.format("tcpdump"))
             if interface:
                 yield finding_of(f"{name}: offloads of {interface}", require_no_offloads, place, interface)
+
+
+def _ports_free(place: Place) -> str:
+    """Check that no other program has the ports of the probes' server: Debian's package starts one at once."""
+    require_free(place)
+    wanted = [ports.IRTT, ports.IRTT_ECT1, ports.IRTT_UNSHAPED]
+    taken = place.run(["ss", "-Hulnp", " or ".join(f"sport = :{port}" for port in wanted)]).split("\n")
+    if taken[0]:
+        raise Wrong(f"in use: {' '.join(taken[0].split())}", "as root there: systemctl disable --now irtt")
+    return f"{', '.join(map(str, wanted))} are free"
+
+
+def _tcp_memory(place: Place, kind: str) -> str:
+    """Check that buffers and cached metrics do not limit a flow, as in the virtual lab and in the router's image."""
+    memory, metrics = f"net.ipv4.tcp_{kind}", "net.ipv4.tcp_no_metrics_save"
+    *_, most = place.run(["cat", _proc(memory)]).split()
+    saves = place.run(["cat", _proc(metrics)]).strip() != "1"
+    text = f"{memory} up to {int(most) >> 20} MiB; flows {'learn' if saves else 'do not learn'} from earlier ones"
+    if int(most) < _TCP_MEMORY or saves:
+        small = "4096 131072" if kind == "rmem" else "4096 65536"
+        fix = f"as root there: sysctl -w {memory}='{small} {_TCP_MEMORY}' {metrics}=1; buffers limit a flow otherwise"
+        raise Wrong(text, fix, "note")
+    return text
+
+
+def _proc(name: str) -> str:
+    return f"/proc/sys/{name.replace('.', '/')}"
 
 
 def _capture(place: Place) -> str:

@@ -6,6 +6,7 @@ Nothing stays changed: queues are tried on a temporary interface.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from sojourn.bottleneck import nat
@@ -14,6 +15,7 @@ from sojourn.bottleneck.remedies import modules_of, words_of
 from sojourn.bottleneck.router import LINK_SHARE, Router
 from sojourn.hardware.images import tc_objects
 from sojourn.hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
+from sojourn.hardware.machine import requirements
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.network_cards import speed_bps
 from sojourn.hardware.machine.place import Place
@@ -49,10 +51,11 @@ def check_router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequ
         subject = f"router: {side} {getattr(entry, side)}"
         yield finding_of(subject, _side, file, entry, place, side, names)
     yield finding_of("router: links", _links, place, entry.lan, entry.wan)
+    yield finding_of("router: flow control", _flow_control, place, entry.lan, entry.wan)
     yield finding_of("router: clock source", _clock_source, place)
     yield finding_of("router: forwarding", _forwarding, place, file.ip_version)
     yield finding_of("router: offloads", require_no_offloads, place, entry.lan, entry.wan)
-    yield finding_of("router: tc", place.run, ["tc", "-V"], fix="as root there: apt-get install iproute2")
+    yield finding_of("router: tc", _tc, place, fix="as root there: apt-get install iproute2")
     yield from _queues(place, wanted)
     yield finding_of(
         "router: dead man's timer", place.run, ["sh", "-c", "command -v setsid"],
@@ -90,6 +93,16 @@ def _links(place: Place, *devices: str) -> str:
     return text + (f": rates up to {LINK_SHARE * min(known) / 1e6:g}mbit" if known else "")
 
 
+def _flow_control(place: Place, *devices: str) -> str:
+    """Check that no link pauses: a full queue would then stand in the neighbour, where nobody sees it."""
+    said = {device: place.run(["ethtool", "-a", device], check=False) for device in devices}
+    pausing = [device for device, text in said.items() if re.search(r"^[RT]X:\s+on$", text, re.MULTILINE)]
+    if pausing:
+        commands = (f"ethtool -A {device} autoneg off rx off tx off" for device in pausing)
+        raise Wrong(f"on: {', '.join(pausing)}", f"as root there: {' && '.join(commands)}", "note")
+    return "off" if any(said.values()) else "none"
+
+
 def _clock_source(place: Place) -> str:
     finding = clock(place.run(["cat", str(CLOCK_SOURCE)]).strip())
     if finding.verdict != "ok":
@@ -102,6 +115,14 @@ def _forwarding(place: Place, version: IpVersion) -> str:
     if place.run(["cat", f"/proc/sys/{name.replace('.', '/')}"]).strip() != "1":
         raise Wrong("off", f"as root there: sysctl -w {name}=1; permanently: a file in /etc/sysctl.d/")
     return "on"
+
+
+def _tc(place: Place) -> str:
+    have = requirements.version(place, ["tc", "-V"], r"iproute2-([\d.]+)", "iproute2")
+    requirements.at_least(
+        place, "iproute2", have, (6, 2), "older ones print no classes as JSON; bookworm-backports has one"
+    )
+    return place.run(["tc", "-V"])
 
 
 def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:

@@ -15,13 +15,14 @@ from typing import Any
 from sojourn.apps.base import Service, Stage
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.captures.packets import Captured, PacketCapture, own_traffic
+from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.harness.lab.contract import SIDES, Lab, Side
 from sojourn.harness.lab.responsiveness import identity
 from sojourn.harness.lab.under_test import PathUnderTest
 from sojourn.traffic import irtt, ports
-from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.contender import CONTENDERS, EcnModes
 from sojourn.traffic.iperf3 import BulkFlow
 from sojourn.traffic.irtt import Codepoint, IrttClient
 from sojourn.traffic.load import RPM
@@ -143,16 +144,23 @@ class Instruments:
 
         `stack` calls `ended` with each, which calls `end`. Raises as `BulkFlow.start`.
         """
+        # Where sender and receiver may be the machines of server and client, their ECN mode is the victim's too.
+        modes = EcnModes(self.lab.sender, self.lab.receiver) if self.lab.name in PHYSICAL else None
         # All at once, except flows with a different ECN mode: in a full queue, each would wait.
-        for _, alike in groupby(flows, key=lambda flow: flow.contender.tcp_ecn):
-            begun = []
+        for _, grouped in groupby(flows, key=lambda flow: flow.contender.tcp_ecn):
+            alike = list(grouped)
+            # Of these programs, each connection needs the mode; of iperf3, the one of its data.
+            connect_again = any(isinstance(flow, ProgramFlow | ResponsivenessTest) for flow in alike)
+            if modes and connect_again:
+                stack.callback(modes.restore)
             for flow in alike:
                 flow.launch(seconds + MARGIN_S)
                 stack.callback(ended, flow)
-                begun.append(flow)
-            for flow in begun:
+            for flow in alike:
                 flow.await_data()
                 self.watched[flow_name(flow.sender_port)] = partial(_failure, flow)
+            if modes and not connect_again:
+                modes.restore()
 
     def end(self, flow: BulkFlow) -> dict[str, Any]:
         """Stop a bulk flow and return iperf3's JSON. Raises BulkError."""

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sojourn.bottleneck.lease import owner_of
-from sojourn.hardware.machine.ip import IpVersion
+from sojourn.hardware.lab.lab_file import LabFile
+from sojourn.hardware.machine.ip import IP_VERSIONS, IpVersion
 from sojourn.hardware.machine.offloads import offloads_on
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import Finding, Verdict
@@ -70,6 +71,28 @@ def _json(place: Place, command: Sequence[str]) -> list[dict[str, Any]]:
         return list(json.loads(place.run(command) or "[]"))
     except ValueError as wrong:
         raise Wrong(f"{' '.join(command)} printed no JSON", "as root there: apt-get install iproute2") from wrong
+
+
+def measured(file: LabFile, name: str) -> set[str]:
+    """Return what a machine has of the measured path: the router its interfaces, a host its addresses."""
+    if name == "router" and file.router:
+        return {file.router.lan, file.router.wan}
+    return {host.address for host in file.hosts.values()}
+
+
+def require_management(place: Place, measured: Collection[str]) -> str:
+    """Return where ssh arrives. Raises Wrong if that is one of `measured`: it would share the bottleneck."""
+    words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
+    here = words[2].partition("%")[0] if len(words) > 2 else ""
+    mine = [it for version in IP_VERSIONS for it in addresses_of(place, version).items()]
+    dev = next((dev for dev, held in mine if here in held), "")
+    if {dev, here} & {*measured}:
+        raise Wrong(
+            f"arrives at {here} on {dev}",
+            "name the machine by an address of a management network: commands and captures would wait in the queue "
+            "under test and compete there",
+        )
+    return f"arrives at {dev or 'no measured path'}"
 
 
 def require_no_offloads(place: Place, *devices: str) -> str:

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sojourn.bottleneck.lease import MachineLease, Owner, owner_of, undo_stale
 from sojourn.bottleneck.readback import ReadbackError
@@ -28,7 +29,7 @@ from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import COMMANDS, LOCAL, NETNS, NO_WAY_BACK, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from sojourn.harness.lab.machine_checks import Wrong, require_no_offloads
+from sojourn.harness.lab.machine_checks import Wrong, measured, require_management, require_no_offloads
 from sojourn.traffic.contender import ECN_FILES
 from sojourn.traffic.tso import SWITCH_2020
 from sojourn.traffic.tunnel import TAKE_AWAY
@@ -80,6 +81,9 @@ class PhysicalLab(MadeLab):
                 realtime=cores.realtime(PROBES),
                 on_time=cores.on_time(),
             )
+            for place in places.values():
+                if place.remote:
+                    _refuse(f"{place.name}: ssh", require_management, place, measured(file, place.name))
             if router and entry:
                 self._claim(lab, router.place, partial(_undo_router, router), stack, router)
             self._claim_hosts(lab, places, stack)
@@ -192,12 +196,16 @@ def _require_no_offloads(lab: Lab) -> None:
     router = lab.router
     routed = [Tap(router.place, device) for device in (router.lan, router.wan)] if router else []
     for tap in dict.fromkeys([*routed, lab.client_tap, lab.server_tap]):
-        try:
-            require_no_offloads(tap.place, tap.interface)
-        except Wrong as wrong:
-            if wrong.verdict == "missing":  # otherwise unknown; the captures will show it
-                what = f"{tap.place.name}: offloads of {tap.interface}"
-                raise PhysicalLabError(f"{what}: {wrong}; {wrong.fix}") from wrong
+        _refuse(f"{tap.place.name}: offloads of {tap.interface}", require_no_offloads, tap.place, tap.interface)
+
+
+def _refuse(what: str, check: Callable[..., str], *given: Any) -> None:
+    """Raise PhysicalLabError if a check fails; what is unknown to it passes."""
+    try:
+        check(*given)
+    except Wrong as wrong:
+        if wrong.verdict == "missing":
+            raise PhysicalLabError(f"{what}: {wrong}; {wrong.fix}") from wrong
 
 
 def _addresses(router: Router) -> tuple[str, ...]:

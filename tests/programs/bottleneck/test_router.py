@@ -25,6 +25,7 @@ def test_a_rate_that_the_links_carry_is_not_refused(tmp_path: Path) -> None:
     router = Router(write(tmp_path, SPEEDS), cards=True)
     for attempt in (
         lambda: router.apply(Bottleneck.symmetric(95_000_000, "pfifo")),
+        lambda: router.apply(Bottleneck.symmetric(200_000_000, "cake bandwidth 50mbit")),
         lambda: router.set_rate("lan", 95_000_000),
         lambda: Router(write(tmp_path, SPEEDS)).apply(Bottleneck.symmetric(200_000_000, "pfifo")),
         lambda: Router(write(tmp_path, {"lan": "-1"}), cards=True).set_rate("lan", 10**9),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,19 @@ def test_the_packets_are_the_same(pcap: Path, tmp_path: Path) -> None:
     found = pcapng.read(tmp_path / "b.pcapng")
     assert found.packets.equals(was.packets) and count == was.packets.height + was.other
     assert found.dropped == 7
+
+
+def test_a_capture_of_a_machine_with_the_other_byte_order_is_the_same(pcap: Path, tmp_path: Path) -> None:
+    data, at = pcap.read_bytes(), 24
+    swapped = [struct.pack(">IHHiIII", *struct.unpack("<IHHiIII", data[:at]))]
+    while at < len(data):
+        head = struct.unpack("<IIII", data[at : at + 16])
+        swapped += [struct.pack(">IIII", *head), data[at + 16 : at + 16 + head[2]]]
+        at += 16 + head[2]
+    (tmp_path / "big.pcap").write_bytes(b"".join(swapped))
+    for file, made in ((pcap, "a"), (tmp_path / "big.pcap", "b")):
+        to_pcapng(file, tmp_path / made, 0)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_a_cut_off_capture_keeps_its_whole_packets_and_no_count(pcap: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from sojourn.hardware.machine.place import LOCAL, Place
 from sojourn.hardware.machine.requirements import ToolError
 from sojourn.traffic import iperf3, ss
-from sojourn.traffic.contender import CONTENDERS, ECN_FILES, Contender, ContenderError
+from sojourn.traffic.contender import CONTENDERS, ECN_FILES, Contender, ContenderError, EcnModes
 from sojourn.traffic.iperf3 import BulkError, BulkFlow
 from tests.refusals import refusal
 
@@ -130,6 +130,15 @@ def test_ecn_mode_is_set_and_read_back_at_both_ends(pair: Pair) -> None:
         CONTENDERS[name].prepare(pair.sender, pair.receiver)
         for place in (pair.sender, pair.receiver):
             assert place.run(["cat", *ECN_FILES]).split() == [mode, "0"]
+
+
+def test_ecn_modes_are_restored_at_each_place(pair: Pair) -> None:
+    CONTENDERS["cubic"].prepare(pair.sender, pair.receiver)
+    pair.receiver.run(["sh", "-c", f"echo 2 >{ECN_FILES[0]}"])
+    before = EcnModes(pair.sender, pair.receiver)
+    CONTENDERS["cubic-noecn"].prepare(pair.sender, pair.receiver)
+    before.restore()
+    assert [place.run(["cat", ECN_FILES[0]]).strip() for place in (pair.sender, pair.receiver)] == ["1", "2"]
 
 
 #: Connects and holds the connection until its input ends.

@@ -35,6 +35,12 @@ def test_a_date_without_nanoseconds_is_read() -> None:
     assert seconds(b"1700000000.%N\n") == 1_700_000_000 and seconds(b"5.25\n") == 5.25
 
 
+@pytest.mark.parametrize("said", ["1700000000.%N", "1700000000."])
+def test_an_offset_to_a_clock_of_whole_seconds_is_refused(tmp_path: Path, said: str) -> None:
+    with refusal(ProcessError, "missing-program", "apu: ", "coreutils"):
+        clock_offset(with_date(tmp_path, f"echo {said}"))
+
+
 def test_clocks_that_may_agree_are_left_alone() -> None:
     assert Offset(0.004, 0.005).correction == 0 and Offset(-0.006, 0.005).correction == -0.006
 

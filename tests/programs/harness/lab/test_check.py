@@ -9,9 +9,22 @@ from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab import check_router
-from sojourn.harness.lab.check import _address, _management, _measured, _origin_route, _stand_ins, require_reached
-from sojourn.harness.lab.check_router import _clock_source, _links
-from sojourn.harness.lab.machine_checks import Wrong, finding_of, require_no_offloads
+from sojourn.harness.lab.check import (
+    _address,
+    _origin_route,
+    _ports_free,
+    _stand_ins,
+    _tcp_memory,
+    require_reached,
+)
+from sojourn.harness.lab.check_router import _clock_source, _flow_control, _links, _tc
+from sojourn.harness.lab.machine_checks import (
+    Wrong,
+    finding_of,
+    measured,
+    require_management,
+    require_no_offloads,
+)
 from tests.programs.hardware.machine.cards import write
 from tests.refusals import refusal
 
@@ -36,12 +49,12 @@ def test_a_server_on_another_machine_is_said_to_serve_no_stand_in(tmp_path: Path
 def test_ssh_that_shares_the_measured_path_is_a_fault() -> None:
     apu = read_lab_file(EXAMPLE.with_name("one-pc-two-apus.toml"))
     by = Place("here", ("env", "SSH_CONNECTION=192.0.2.1 50000 127.0.0.1 22"))
-    assert _measured(apu, "router") == {"enp2s0", "enp3s0"}
-    assert _measured(apu, "sender") == {"10.42.1.10", "10.42.1.20", "10.42.2.10", "10.42.2.20"}
-    assert _management(by, {"enp2s0", "10.42.2.20"}) == "arrives at lo"
-    for measured in ("lo", "127.0.0.1"):
+    assert measured(apu, "router") == {"enp2s0", "enp3s0"}
+    assert measured(apu, "sender") == {"10.42.1.10", "10.42.1.20", "10.42.2.10", "10.42.2.20"}
+    assert require_management(by, {"enp2s0", "10.42.2.20"}) == "arrives at lo"
+    for shared in ("lo", "127.0.0.1"):
         with pytest.raises(Wrong, match=r"^arrives at 127\.0\.0\.1 on lo$") as wrong:
-            _management(by, {measured})
+            require_management(by, {shared})
         assert wrong.value.verdict == "missing" and "management network" in wrong.value.fix
 
 
@@ -84,3 +97,43 @@ def test_an_interface_that_is_not_there_is_named_with_those_that_are() -> None:
         assert "lo" in wrong.value.fix
     with pytest.raises(Wrong, match=r"^no interface has 192\.0\.2\.77$"):
         _address("192.0.2.77", None, Place("here"))
+
+
+def with_programs(folder: Path, **scripts: str) -> Place:
+    """A place with these programs of its own."""
+    for name, script in scripts.items():
+        (program := folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return Place("here", ("env", f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin"))
+
+
+def test_a_service_on_the_ports_of_the_probes_is_named_with_its_fix(tmp_path: Path) -> None:
+    assert _ports_free(with_programs(tmp_path, ss="true")) == "2112, 2114, 2113 are free"
+    theirs = 'UNCONN 0 0   *:2112   *:*   users:(("irtt",pid=77,fd=6))'
+    finding = finding_of("server", _ports_free, with_programs(tmp_path, ss=f"echo '{theirs}'"))
+    assert finding.verdict == "missing" and '"irtt"' in finding.found and "disable --now irtt" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("most", "saves", "verdict"), [(33554432, 1, "ok"), (6291456, 1, "note"), (33554432, 0, "note")]
+)
+def test_buffers_and_metrics_that_would_limit_a_flow_are_noted(
+    tmp_path: Path, most: int, saves: int, verdict: str
+) -> None:
+    cat = f"case $1 in */tcp_rmem) echo 4096 131072 {most} ;; */tcp_no_metrics_save) echo {saves} ;; esac"
+    finding = finding_of("receiver", _tcp_memory, with_programs(tmp_path, cat=cat), "rmem")
+    assert finding.verdict == verdict
+    assert verdict == "ok" or "net.ipv4.tcp_rmem='4096 131072 33554432' net.ipv4.tcp_no_metrics_save=1" in finding.fix
+
+
+def test_links_that_pause_are_noted_and_tc_must_print_classes(tmp_path: Path) -> None:
+    said = "Pause parameters for $2:\nAutonegotiate:\ton\nRX:\t\t$RX\nTX:\t\toff\n"
+    ethtool = f'RX=off; [ "$2" = wan ] && RX=on; printf "{said}"'
+    place = with_programs(tmp_path, ethtool=ethtool, tc="echo tc utility, iproute2-6.1.0, libbpf 1.1.0")
+    finding = finding_of("router", _flow_control, place, "lan", "wan")
+    assert (finding.verdict, finding.found) == ("note", "on: wan") and "ethtool -A wan autoneg off" in finding.fix
+    assert _flow_control(place, "lan") == "off"
+    old = finding_of("router", _tc, place)
+    assert old.verdict == "missing" and "iproute2 6.1.0 is too old; 6.2 or newer is required" in old.found
+    newer = with_programs(tmp_path, tc="echo tc utility, iproute2-6.15.0")
+    assert finding_of("router", _tc, newer).found == "tc utility, iproute2-6.15.0"

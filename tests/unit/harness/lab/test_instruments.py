@@ -13,8 +13,12 @@ import pytest
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.captures.packets import PacketCapture
 from sojourn.hardware.machine.place import Place
+from sojourn.harness.lab import instruments
 from sojourn.harness.lab.contract import SIDES, Tap
 from sojourn.harness.lab.instruments import TICK_S, Instruments, PartEndedError, first_failure
+from sojourn.traffic.contender import CONTENDERS
+from sojourn.traffic.iperf3 import BulkFlow
+from sojourn.traffic.program_flow import ProgramFlow
 
 
 class Clock:
@@ -95,3 +99,39 @@ def test_the_first_failure_is_the_one_that_is_raised() -> None:
         raise ValueError("first")
     with pytest.raises(OSError, match="either"), first_failure() as stack:
         stack.callback(stop)
+
+
+class Flow(BulkFlow):
+    """A flow that notes what was done with it."""
+
+    def __init__(self, name: str, done: list[Any]) -> None:
+        self.contender, self.sender_port, self._done = CONTENDERS[name], 40000, done
+
+    def launch(self, duration_s: float = 3600) -> None:
+        self._done.append(f"launch {self.contender.name}")
+
+    def await_data(self) -> None:
+        self._done.append(f"data {self.contender.name}")
+
+
+class Program(Flow, ProgramFlow):
+    """A program's, which may connect again."""
+
+
+@pytest.mark.parametrize(("lab", "programs"), [("sim", False), ("apu", False), ("black-box", True)])
+def test_the_victims_next_connection_has_no_contenders_ecn_mode(
+    parts: Instruments, done: list[Any], monkeypatch: pytest.MonkeyPatch, lab: str, programs: bool
+) -> None:
+    parts.lab.name, parts.lab.sender, parts.lab.receiver = lab, Place("s"), Place("r")  # type: ignore[misc]
+    modes = SimpleNamespace(restore=lambda: done.append("restore"))
+    monkeypatch.setattr(instruments, "EcnModes", lambda *places: modes)
+    kind = Program if programs else Flow
+    with ExitStack() as stack:
+        parts.send([kind(name, done) for name in ("cubic", "reno", "bbr")], 10, stack, lambda _: done.append("end"))
+    both = ["launch cubic", "launch reno", "data cubic", "data reno"]
+    last = ["launch bbr", "data bbr"]
+    restored = ["restore"] * (lab != "sim")
+    if programs:
+        assert done == [*both, *last, "end", "restore", "end", "end", "restore"]
+    else:
+        assert done == [*both, *restored, *last, *restored, "end", "end", "end"]
