@@ -37,7 +37,20 @@ def tap_clocks(clocks: Sequence[Mapping[str, Mapping[str, float]]], limits: Limi
 
     `clocks` has the offset of every end's clock to this host's, `seconds` ± `error`, at the start and at the end.
     """
-    code, name = "capture-clocks", "clocks of both captures"
+    return _drifted("capture-clocks", "clocks of both captures", clocks, limits)
+
+
+def probe_clock(offsets: Sequence[Mapping[str, float]], limits: Limits) -> Gate:
+    """The clock of the probes' server, on another machine, did not drift: one-way delays are corrected by one offset.
+
+    `offsets` are those of its clock to this host's, `seconds` ± `error`, at the start and at the end.
+    """
+    here = {"seconds": 0.0, "error": 0.0}
+    clocks = [{"client": here, "server": offset} for offset in offsets]
+    return _drifted("probe-clock", "clock of the probes' server", clocks, limits)
+
+
+def _drifted(code: str, name: str, clocks: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Gate:
     limit = f"drifted by at most {limits.tap_clocks_ms:g} ms, error included"
     if len(clocks) < 2:
         return gate(code, name, False, "not measured at start and end", limit)

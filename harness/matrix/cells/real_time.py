@@ -17,7 +17,7 @@ from sojourn.apps.call import BrowserCall as Browsers
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
-from sojourn.hardware.machine.clock import clock_offsets
+from sojourn.hardware.machine.clock import clock_offset, clock_offsets
 from sojourn.hardware.machine.command_log import command_log
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.periodic import PeriodicSampler
@@ -41,7 +41,7 @@ from sojourn.harness.matrix.cells.real_call import (
     tones,
 )
 from sojourn.scoring.gates.base import covers
-from sojourn.scoring.gates.capture_clocks import tap_clocks
+from sojourn.scoring.gates.capture_clocks import probe_clock, tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven, program_proven
 from sojourn.scoring.gates.router import no_drops
@@ -115,8 +115,8 @@ def run_cell(
         "started_s": [round(flow.start_s - run.began, 3) for flow in run.flows],
         "gates": [gate.model_dump() for gate in verdict.gates],
     }
-    if cell.probes and run.probe_clock:
-        made["probe_clock"] = asdict(run.probe_clock)
+    if cell.probes and run.probe_clocks:
+        made["probe_clock"] = asdict(run.probe_clocks[0])
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
     if not verdict.valid:
         raise RealTimeError(f"cell {cell.name}: invalid: {'; '.join(verdict.reasons)}", code="invalid-run")
@@ -160,8 +160,8 @@ class _Run:
         sides = {side: lab.tap(side).place for side in SIDES}
         clocks = clock_offsets([*sides.values(), *([lab.server] if lab.server.remote else [])])
         self.ahead_ns = {side: round(clocks[place].correction * 1e9) for side, place in sides.items()}
-        #: The clock of the probes' server; None: the client's.
-        self.probe_clock = clocks[lab.server] if lab.server.remote else None
+        #: The clock of the probes' server at the start, then also at the end; empty: it is the client's.
+        self.probe_clocks = [clocks[lab.server]] if lab.server.remote else []
         self.began = 0.0
         self.counted: dict[str, dict[str, int]] = {}
         self.clocks: dict[str, Any] = {}
@@ -182,6 +182,8 @@ class _Run:
             self._traffic(parts)
             self._drain()
             parts.check()
+            if self.cell.probes and self.probe_clocks:
+                self.probe_clocks.append(clock_offset(self.lab.server))
             self.clocks, self.lost = self.path.tap_clocks(self.clocks), self.path.lost()
         self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
         router = self.router
@@ -301,7 +303,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
 
 def _probed(run: _Run) -> pl.DataFrame:
     """Return the delay of each of the cell's probes, by this machine's clock."""
-    ahead_s = run.probe_clock.correction if run.probe_clock else 0
+    ahead_s = run.probe_clocks[0].correction if run.probe_clocks else 0
     delays = []
     for n, probe in enumerate(run.cell.probes):
         file = run.evidence / _probe_file(n)
@@ -343,6 +345,8 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     gates.append(offloads(max(max(table["ip_bytes"].to_list(), default=0) for table in seen.values())))
     if run.clocks:
         gates.append(tap_clocks(run.clocks["tap_clocks"], limits))
+    if cell.probes and run.probe_clocks:
+        gates.append(probe_clock([asdict(offset) for offset in run.probe_clocks], limits))
     if run.lost:
         gates.append(no_drops(run.lost["router_drops"]))
     gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))

@@ -8,7 +8,7 @@ import pytest
 from sojourn.scoring.gates.base import covers, gate
 from sojourn.scoring.gates.baseline import undisturbed
 from sojourn.scoring.gates.calls import call_path
-from sojourn.scoring.gates.capture_clocks import tap_clocks
+from sojourn.scoring.gates.capture_clocks import probe_clock, tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import (
     contender_proven,
@@ -326,6 +326,13 @@ def test_clocks_on_both_sides_of_a_box_may_be_apart_but_not_drift() -> None:
     assert (drifted.ok, drifted.measured) == (False, "drifted by 6.00 ms, give or take 0.00 ms")
     assert not tap_clocks([told(0, 0.003), told(0, 0.003)], LIMITS).ok, "nobody knows"
     assert not tap_clocks([told(0)], LIMITS).ok and not tap_clocks([], LIMITS).ok
+
+
+def test_the_clock_of_a_probes_server_may_be_wrong_but_not_drift() -> None:
+    offsets = [[{"seconds": 300 + drift, "error": 0.001} for drift in (0, end)] for end in (0.002, -0.004)]
+    assert [probe_clock(both, LIMITS).ok for both in offsets] == [True, False]
+    assert probe_clock(offsets[1], LIMITS).measured == "drifted by 4.00 ms, give or take 2.00 ms"
+    assert not probe_clock(offsets[0][:1], LIMITS).ok
 
 
 def test_of_a_queue_that_nobody_knows_no_mark_is_demanded() -> None:
