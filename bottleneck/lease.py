@@ -29,8 +29,6 @@ from sojourn.hardware.machine.scratch import scratch_file
 FOLDER = "/run/sojourn"
 """The claim on a machine; a network namespace of this host has one of its own, with its name added."""
 _NAME = "sojourn-dead-man"
-#: Matches the watcher's command line, but not the command line of the program that searches for it.
-_LIKE_NAME = "sojourn.dead.man"
 _TICKS = 10
 _POLL_S = 0.5
 
@@ -50,7 +48,7 @@ sh ./undo
 [ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"
 """
 # Whether process $watch is a watcher. Not `grep NAME /proc/…/cmdline`: busybox sees the first word alone.
-_WATCHED = f"""tr '\\0' ' ' <"/proc/$watch/cmdline" | grep -q {_LIKE_NAME}"""
+_WATCHED = f"""tr '\\0' ' ' <"/proc/$watch/cmdline" | grep -q {_NAME}"""
 # mkdir is the claim: only one of two concurrent callers succeeds. $1, $2 as above, $3: owner; stdin: the undo script.
 _CLAIM = f"""
 mkdir -p "${{at%/*}}"

@@ -84,7 +84,9 @@ class PacketCapture:
         Raises ProcessError if dumpcap ended early or printed no count.
         """
         if self.process.alive():
-            self._await_last_packets(_PATIENCE_S if real_time else 0)
+            time.sleep(_HANDOVER_S)
+            if real_time:
+                self._await_written()
         self.process.stop()
         log = self.log.read_text(errors="replace")
         if self.raw.suffix == _TCPDUMP:
@@ -96,11 +98,10 @@ class PacketCapture:
         self.log.unlink()
         return Captured(packed, int(counts[1]), int(counts[2]))
 
-    def _await_last_packets(self, patience_s: float) -> None:
-        """Wait until the kernel has delivered its ring and the file no longer grows: a capture that ends drops both."""
-        deadline, size = time.monotonic() + patience_s, -1
-        time.sleep(_HANDOVER_S)
-        while time.monotonic() < deadline and size != (size := self.raw.stat().st_size):
+    def _await_written(self) -> None:
+        """Wait until the file no longer grows: a capture that ends drops what it has not written."""
+        deadline, size = time.monotonic() + _PATIENCE_S, -1
+        while size != (size := self.raw.stat().st_size) and time.monotonic() < deadline:
             time.sleep(_HANDOVER_S)
 
     def _converted(self, log: str) -> Captured:

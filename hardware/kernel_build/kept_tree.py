@@ -18,7 +18,7 @@ FOLDER = "kernel-tree"
 """Its place in the cache: 3 GB for each kernel of Sojourn's that is extended."""
 #: Files that say how far a tree is: its source is complete; everything is compiled, with a profile.
 _PREPARED, _COMPILED = "prepared", "compiled"
-#: Says that a compilation is under way, or was interrupted.
+#: Says that a compilation is under way, or did not end.
 _COMPILING = "compiling"
 
 
@@ -61,17 +61,24 @@ def compiled_with(
 
 
 def _remove_unfinished(mark: Path, objects: Path) -> None:
-    """Begin a compilation, and first remove the objects of one that was interrupted.
+    """Begin a compilation, and first remove what one that did not end may have left half-written.
 
-    Half an object is newer than its source, so make takes it for a whole one.
+    make takes half an object for a whole one, because it is newer than its source, if the command of an earlier one is
+    noted (`.NAME.cmd`). Objects without one are compiled again anyway, and what this compilation has finished stays: it
+    notes the command last.
     """
     if mark.exists():
         begun = mark.stat().st_mtime_ns
         for path in objects.rglob("*"):
             linked = path.suffix in (".o", ".a") or path.name == "linux" or path.name.startswith("vmlinux")
-            if linked and path.is_file() and path.stat().st_mtime_ns >= begun:
+            noted = path.with_name(f".{path.name}.cmd")
+            if linked and path.is_file() and path.stat().st_mtime_ns >= begun and _time_of(noted) < begun:
                 path.unlink()
     mark.touch()
+
+
+def _time_of(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def _prepared(recipe: Recipe, folder: Path, log: Path, report: Progress) -> Prepared:

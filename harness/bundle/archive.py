@@ -280,7 +280,7 @@ def _locked_scratch(results: Path) -> tuple[Path, int]:
         with suppress(FileNotFoundError):
             held = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
             with suppress(OSError):
-                lock(held)
+                lock(held, wait=True)
             if scratch.exists():
                 return scratch, held
             os.close(held)

@@ -95,8 +95,9 @@ def remove_runs(
         print(printable(f"{named}: {count_of(counts[place], 'run')}, {size_words(sizes[place])}"))
     if not yes:
         _ask(f"Delete {count_of(sum(counts.values()), 'run')}, {size_words(sum(sizes.values()))}?")
+        for place in chosen:  # a process may have begun in one while the question stood
+            removable(place)
     for place in chosen:
-        removable(place)  # a process may have begun in it while the question stood
         remove(place)
     for results in {place.parent for place in chosen}:
         _renew_index(results)

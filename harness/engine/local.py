@@ -29,6 +29,8 @@ from sojourn.harness.engine.job import Channel, Digest, EngineError, Event, Job,
 
 #: A job that is ended ends its machine first, and hashes what was recorded, s.
 _GRACE_S = 30.0
+#: What a worker reports instead of beginning its first job.
+_REFUSED = "refused"
 
 
 def capacity(processors: int, fitting: int, requested: int | None = None) -> int:
@@ -57,11 +59,11 @@ class LocalEngine:
         """Create an engine for jobs that need up to `memory_bytes` each, their workers included.
 
         `tries`: how often a job begins whose worker dies (out of memory, killed); the last time with no other job next
-        to it. A job fails in a worker in which `digest()` is not `inputs`: a worker begins when there is room for it,
-        and the code may have changed since. Raises EngineError if the memory does not suffice for one job.
+        to it. `events` raises EngineError if `digest()` is not `inputs` in a worker: it begins when there is room for
+        it, and the code may have changed since. Raises EngineError if the memory does not suffice for one job.
         """
         self._memory_bytes, self._tries = memory_bytes, tries
-        self._check = partial(_check_unchanged, inputs, digest)
+        self._refusal = partial(_refusal, inputs, digest)
         if (free := free_bytes(memory_bytes)) < memory_bytes:
             need, have = memory_bytes >> 20, free >> 20
             raise EngineError(
@@ -85,7 +87,7 @@ class LocalEngine:
     def _begin(self, task: _Task) -> None:
         task.begun += 1
         with deferred_signals():  # until the worker is known to __exit__
-            worker = self._idle.pop() if self._idle else _Worker(self._check)
+            worker = self._idle.pop() if self._idle else _Worker(self._refusal)
             self._busy[worker.connection] = worker
             worker.begin(task)
 
@@ -98,6 +100,8 @@ class LocalEngine:
             if (heard := worker.hear()) is None:
                 events += self._lost(worker)
                 continue
+            if heard[0] == _REFUSED:
+                raise EngineError(heard[1], code="other-version")
             events.append(Event(worker.task.folder, *heard))
             if events[-1].kind == "ended":
                 self._idle.append(self._busy.pop(worker.connection))
@@ -131,11 +135,11 @@ class _Worker:
 
     task: _Task
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    def __init__(self, refusal: Callable[[], str]) -> None:
         # Not forked: polars' threads do not survive it, and a fork would hold our locks.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_work, args=(theirs, check))
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs, refusal))
         with _ctrl_c_blocked():
             self.process.start()
         theirs.close()
@@ -174,16 +178,18 @@ def _ctrl_c_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _check_unchanged(inputs: str, digest: Digest) -> None:
-    """Raise EngineError if this worker, which has just begun, would give other results than were asked for."""
-    if digest() != inputs:
-        text = "the code, kernel or guest has changed since this command began; give the command again"
-        raise EngineError(text, code="other-version")
+def _refusal(inputs: str, digest: Digest) -> str:
+    """Return why this worker, which has just begun, would give other results; empty if it would not."""
+    try:
+        changed = digest() != inputs
+    except (RuntimeError, OSError) as error:
+        return failure(error)
+    return "the code, kernel or guest has changed since this command began; give the command again" if changed else ""
 
 
-def _work(connection: Connection, check: Callable[[], None]) -> None:
-    """Run the jobs that come, in turn, until no more can come; `check` raises where none may run here."""
-    check = cache(check)
+def _work(connection: Connection, refusal: Callable[[], str]) -> None:
+    """Run the jobs that come, in turn, until no more can come."""
+    refusal = cache(refusal)
 
     def send(kind: str, what: Any) -> None:
         with suppress(BrokenPipeError):  # nobody listens any more: we are ended for that
@@ -197,17 +203,19 @@ def _work(connection: Connection, check: Callable[[], None]) -> None:
             _end_with_parent()
             while True:
                 job, folder = connection.recv()
-                send("ended", _outcome(check, job, folder, Channel(send)))
+                if why := refusal():
+                    send(_REFUSED, why)
+                else:
+                    send("ended", _outcome(job, folder, Channel(send)))
     except (EOFError, ConnectionResetError):
         return
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGTERM)
 
 
-def _outcome(check: Callable[[], None], job: Job, folder: Path, channel: Channel) -> str:
+def _outcome(job: Job, folder: Path, channel: Channel) -> str:
     """Run a job and return why it failed; empty if it did not."""
     try:
-        check()
         job(folder, channel)
     except Exception as error:
         if not isinstance(error, RuntimeError | OSError):

@@ -157,8 +157,8 @@ def finish_run(run: RunDirectory, options: Options, scores: Scores) -> Result:
     """
     with deferred_signals():  # a series keeps a run that is committed, and does not complete it later
         result = _commit(run, scores, retain=options.video != RETAIN_ON_FAILURE)
-        if options.sign:
-            replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
+    if options.sign:
+        replace_file(result.path / SIGNATURE, sign((result.path / MANIFEST).read_bytes(), options.sign))
     return result
 
 

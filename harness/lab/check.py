@@ -234,7 +234,8 @@ def _ports_free(place: Place) -> str:
     wanted = [ports.IRTT, ports.IRTT_ECT1, ports.IRTT_UNSHAPED]
     taken = place.run(["ss", "-Hulnp", " or ".join(f"sport = :{port}" for port in wanted)]).split("\n")
     if taken[0]:
-        raise Wrong(f"in use: {' '.join(taken[0].split())}", "as root there: systemctl disable --now irtt")
+        fix = "as root there: systemctl disable --now irtt" if '"irtt"' in taken[0] else "end that program"
+        raise Wrong(f"in use: {' '.join(taken[0].split())}", fix)
     return f"{', '.join(map(str, wanted))} are free"
 
 

@@ -15,7 +15,6 @@ from sojourn.bottleneck.remedies import modules_of, words_of
 from sojourn.bottleneck.router import LINK_SHARE, Router
 from sojourn.hardware.images import tc_objects
 from sojourn.hardware.lab.lab_file import FAR, NEAR, LabFile, RouterEntry
-from sojourn.hardware.machine import requirements
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.network_cards import speed_bps
 from sojourn.hardware.machine.place import Place
@@ -40,6 +39,8 @@ _NEEDED = {
     "flower": f"tc qdisc add dev {_TRY} ingress && tc filter add dev {_TRY} parent ffff: protocol ip prio 1 flower "
     f"src_ip 192.0.2.1 && tc filter add dev {_TRY} parent ffff: protocol ipv6 prio 2 flower ip_proto udp dst_port 9",
 }
+#: The first that prints classes as JSON.
+_IPROUTE2 = 6, 2
 #: Queues that tc does not accept without parameters.
 _SMALLEST = {"red": "red limit 150000 avpkt 1000"}
 
@@ -118,11 +119,15 @@ def _forwarding(place: Place, version: IpVersion) -> str:
 
 
 def _tc(place: Place) -> str:
-    have = requirements.version(place, ["tc", "-V"], r"iproute2-([\d.]+)", "iproute2")
-    requirements.at_least(
-        place, "iproute2", have, (6, 2), "older ones print no classes as JSON; bookworm-backports has one"
-    )
-    return place.run(["tc", "-V"])
+    said = place.run(["tc", "-V"])
+    have = tuple(int(part) for part in re.findall(r"\d+", "".join(re.findall(r"iproute2-v?([\d.]+)", said))))
+    if have < _IPROUTE2:
+        need = ".".join(map(str, _IPROUTE2))
+        fix = (
+            f"install iproute2 {need} or newer there (Debian 12: from bookworm-backports), which prints classes as JSON"
+        )
+        raise Wrong(said.strip(), fix)
+    return said
 
 
 def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:

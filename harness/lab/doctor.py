@@ -25,6 +25,7 @@ from sojourn.hardware.simulation import (
     SimulationError,
     check_memory,
     check_open_files,
+    lacking,
     memory_bytes,
     shown_processor,
 )
@@ -146,7 +147,8 @@ def shown(model: str, flags: str) -> Finding:
     """Judge whether programs of a simulated machine see the same of every host's processor."""
     if (seen := shown_processor(flags)) != HOSTS_PROCESSOR:
         return Finding("processor", "ok", f"{model}, of which programs see {seen}")
-    fix = "a run has the same bytes on a host with the same features only: this one does not hide its own (cpuid_fault)"
+    lacks = ", ".join(lacking(flags))
+    fix = f"a run has the same bytes only on a host with the same features; hiding them needs {lacks}"
     return Finding("processor", "note", f"{model}, which programs see", fix)
 
 

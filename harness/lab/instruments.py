@@ -144,11 +144,11 @@ class Instruments:
 
         `stack` calls `ended` with each, which calls `end`. Raises as `BulkFlow.start`.
         """
-        # Where sender and receiver may be the machines of server and client, their ECN mode is the victim's too.
-        modes = EcnModes(self.lab.sender, self.lab.receiver) if self.lab.name in PHYSICAL else None
         # All at once, except flows with a different ECN mode: in a full queue, each would wait.
         for _, grouped in groupby(flows, key=lambda flow: flow.contender.tcp_ecn):
             alike = list(grouped)
+            # Where sender and receiver may be the machines of server and client, their ECN mode is the victim's too.
+            modes = EcnModes(self.lab.sender, self.lab.receiver) if self.lab.name in PHYSICAL else None
             # Of these programs, each connection needs the mode; of iperf3, the one of its data.
             connect_again = any(isinstance(flow, ProgramFlow | ResponsivenessTest) for flow in alike)
             if modes and connect_again:

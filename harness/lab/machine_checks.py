@@ -80,13 +80,15 @@ def measured(file: LabFile, name: str) -> set[str]:
     return {host.address for host in file.hosts.values()}
 
 
-def require_management(place: Place, measured: Collection[str]) -> str:
-    """Return where ssh arrives. Raises Wrong if that is one of `measured`: it would share the bottleneck."""
+def require_management(place: Place, path: Collection[str]) -> str:
+    """Return where ssh arrives. Raises Wrong if that is one of `path`: it would share the bottleneck."""
     words = place.run(["sh", "-c", 'echo "$SSH_CONNECTION"']).split()
-    here = words[2].partition("%")[0] if len(words) > 2 else ""
+    if len(words) < 3:
+        return "arrives at no measured path"
+    here = words[2].partition("%")[0]
     mine = [it for version in IP_VERSIONS for it in addresses_of(place, version).items()]
     dev = next((dev for dev, held in mine if here in held), "")
-    if {dev, here} & {*measured}:
+    if {dev, here} & {*path}:
         raise Wrong(
             f"arrives at {here} on {dev}",
             "name the machine by an address of a management network: commands and captures would wait in the queue "

@@ -29,7 +29,7 @@ from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import COMMANDS, LOCAL, NETNS, NO_WAY_BACK, CommandError, Place
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from sojourn.harness.lab.machine_checks import Wrong, measured, require_management, require_no_offloads
+from sojourn.harness.lab.machine_checks import finding_of, measured, require_management, require_no_offloads
 from sojourn.traffic.contender import ECN_FILES
 from sojourn.traffic.tso import SWITCH_2020
 from sojourn.traffic.tunnel import TAKE_AWAY
@@ -200,12 +200,10 @@ def _require_no_offloads(lab: Lab) -> None:
 
 
 def _refuse(what: str, check: Callable[..., str], *given: Any) -> None:
-    """Raise PhysicalLabError if a check fails; what is unknown to it passes."""
-    try:
-        check(*given)
-    except Wrong as wrong:
-        if wrong.verdict == "missing":
-            raise PhysicalLabError(f"{what}: {wrong}; {wrong.fix}") from wrong
+    """Raise PhysicalLabError if a check fails; what it only notes passes."""
+    finding = finding_of(what, check, *given)
+    if finding.verdict == "missing":
+        raise PhysicalLabError(f"{what}: {finding.found}; {finding.fix}")
 
 
 def _addresses(router: Router) -> tuple[str, ...]:

@@ -92,8 +92,8 @@ class Experiment:
 
     @property
     def scorer(self) -> str:
-        """The version of the scorer of all runs."""
-        return self.runs[0].definition["scorer"] or "an unknown one"
+        """The version of the scorer of all runs; for cells, the first digits of its digest."""
+        return str(self.runs[0].definition["scorer"])[:12] or "an unknown one"
 
     @property
     def base(self) -> str:
@@ -206,7 +206,7 @@ def experiments(runs: Sequence[LoadedRun], relevance: Relevance = DEFAULT) -> li
 
 
 def by_options(runs: Sequence[LoadedRun], place: Path) -> dict[str, Experiment]:
-    """Return the experiments in a folder by their options, whatever the scorer.
+    """Return the experiments in a folder by their options.
 
     Raises ReportError if two scorers have scored runs with the same options.
     """

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from sojourn.harness.report.experiments import Experiment, by_options, by_rig, two_scorers
+from sojourn.harness.report.experiments import Experiment, by_options, by_rig, experiments, two_scorers
 from sojourn.harness.report.grids import Grid, Row, by_numbers, number
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, read_folder, void_runs
@@ -249,8 +249,9 @@ def _is_matrix(folder: Path) -> bool:
 
 def _version(name: str, folder: Path) -> Version:
     runs, left = read_folder(folder, whole=True)
-    groups = by_options(runs, folder)
-    return Version(name, folder, groups, (*void_runs([*groups.values()]), *left))
+    # As in `compare`: an invalid run, which has no figure, may be of an older scorer.
+    groups = by_options([run for run in runs if not run.reasons], folder)
+    return Version(name, folder, groups, (*void_runs(experiments(runs)), *left))
 
 
 def _require_one_scorer(every: Mapping[str, Experiment]) -> None:

@@ -375,7 +375,7 @@ def _write_table(finished: Results, path: Path) -> None:
                     theirs = [f"{pair.theirs:g}", ratio, agrees]
                 figures = [f"{x:.6g}" for x in (fmean(values), min(values), max(values))]
                 out.writerow([cell.name, column.metric, len(values), *figures, *theirs])
-    replace_file(path, file.getvalue().encode())
+    replace_file(path, file.getvalue().encode(), mode=0o644)
 
 
 def _all_columns(matrix: Matrix) -> Sequence[Column]:

@@ -58,7 +58,7 @@ def test_a_flow_stopped_early_keeps_its_whole_json(pair: Pair, tmp_path: Path) -
     assert 0 < entry["end"] - entry["start"] < 15
     assert not flow.alive()
 
-    assert sampler.error is None and max(live) > 0
+    assert sampler.error is None and sum(one > 0 for one in live) > len(live) / 2
     rows = [json.loads(line) for line in (tmp_path / "ss.jsonl").read_text().splitlines()]
     data = [row for row in rows if row["flow"] == "10.9.0.1:40101>10.9.0.2:5201"]
     assert len(data) >= 5

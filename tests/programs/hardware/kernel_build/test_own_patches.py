@@ -148,12 +148,14 @@ def test_objects_of_an_interrupted_compilation_are_made_again(tmp_path: Path) ->
     """Half of one is newer than its source: make would link it."""
     mark, objects = tmp_path / "compiling", tmp_path / "objects"
     objects.mkdir()
-    whole, half, source = (objects / name for name in ("whole.o", "half.o", "half.c"))
+    whole, half, source, finished = (objects / name for name in ("whole.o", "half.o", "half.c", "finished.o"))
     whole.touch()
     kept_tree._remove_unfinished(mark, objects)
     assert whole.exists() and mark.exists()
-    for path in (half, source):
+    for path in (half, source, finished, finished.with_name(".finished.o.cmd")):
         path.write_text("h")
-    os.utime(whole, ns=(0, 0))
+    half.with_name(".half.o.cmd").write_text("of an earlier one")
+    for path in (whole, half.with_name(".half.o.cmd")):
+        os.utime(path, ns=(0, 0))
     kept_tree._remove_unfinished(mark, objects)
-    assert whole.exists() and source.exists() and not half.exists()
+    assert whole.exists() and source.exists() and finished.exists() and not half.exists()

@@ -134,6 +134,10 @@ def test_links_that_pause_are_noted_and_tc_must_print_classes(tmp_path: Path) ->
     assert (finding.verdict, finding.found) == ("note", "on: wan") and "ethtool -A wan autoneg off" in finding.fix
     assert _flow_control(place, "lan") == "off"
     old = finding_of("router", _tc, place)
-    assert old.verdict == "missing" and "iproute2 6.1.0 is too old; 6.2 or newer is required" in old.found
-    newer = with_programs(tmp_path, tc="echo tc utility, iproute2-6.15.0")
-    assert finding_of("router", _tc, newer).found == "tc utility, iproute2-6.15.0"
+    assert old.verdict == "missing" and "iproute2-6.1.0" in old.found and "bookworm-backports" in old.fix
+    for text, verdict in (
+        ("iproute2-6.15.0", "ok"),
+        ("iproute2-v6.2.0-3-gabc", "ok"),
+        ("iproute2-ss190107", "missing"),
+    ):
+        assert finding_of("router", _tc, with_programs(tmp_path, tc=f"echo tc utility, {text}")).verdict == verdict

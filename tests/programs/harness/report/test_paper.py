@@ -7,8 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
+
+from tests.processes import outliving
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGKILL])
@@ -23,6 +24,4 @@ def test_a_command_ends_with_a_killed_paper(tmp_path: Path, ended_by: signal.Sig
             time.sleep(0.05)
         made.send_signal(ended_by)
         assert made.wait(60)
-        while psutil.pid_exists(int(pid.read_text())):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    assert not outliving([int(pid.read_text())])

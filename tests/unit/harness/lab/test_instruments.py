@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -135,3 +136,19 @@ def test_the_victims_next_connection_has_no_contenders_ecn_mode(
         assert done == [*both, *last, "end", "restore", "end", "end", "restore"]
     else:
         assert done == [*both, *restored, *last, *restored, "end", "end", "end"]
+
+
+def test_a_program_keeps_its_ecn_mode_while_other_flows_connect(
+    parts: Instruments, done: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts.lab.name, parts.lab.sender, parts.lab.receiver = "apu", Place("s"), Place("r")  # type: ignore[misc]
+    made = iter("ab")
+    monkeypatch.setattr(
+        instruments, "EcnModes", lambda *_: SimpleNamespace(restore=partial(done.append, f"as before {next(made)}"))
+    )
+    with ExitStack() as stack:
+        parts.send(
+            [Program("cubic", done), Flow("bbr", done)], 10, stack, lambda flow: done.append(flow.contender.name)
+        )
+    begun = ["launch cubic", "data cubic", "launch bbr", "data bbr"]
+    assert done == [*begun, "as before b", "bbr", "cubic", "as before a"]
