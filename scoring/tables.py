@@ -177,32 +177,28 @@ def _probes(run: Path, setting: Setting) -> pl.DataFrame | None:
 
 
 def _player(run: Path, _: Setting) -> pl.DataFrame | None:
-    file = run / "player.jsonl"
-    if not file.exists():
-        return None
-    rows = [row for row in records.read_lines(file, records.PLAYER) if row.get("event") != "frame"]
+    lines = _player_lines(run)
+    rows = [line for line in lines or () if line.get("event") != "frame"]
     for row in rows:
         if "detail" in row:
             row["detail"] = json.dumps(row["detail"])
-    return from_rows(rows, TABLES["player"].columns)
+    return None if lines is None else from_rows(rows, TABLES["player"].columns)
 
 
-def _decisions(run: Path, _: Setting) -> pl.DataFrame | None:
+def _noted(table: str, event: str, moment: str) -> Callable[[Path, Setting], pl.DataFrame | None]:
+    """Return what reads the events of one kind in the player's log: their details, and the column of their time."""
+
+    def read(run: Path, _: Setting) -> pl.DataFrame | None:
+        lines = _player_lines(run) or ()
+        rows = [{moment: line["t"], **line["detail"]} for line in lines if line.get("event") == event]
+        return from_rows(rows, TABLES[table].columns) if rows else None
+
+    return read
+
+
+def _player_lines(run: Path) -> list[Any] | None:
     file = run / "player.jsonl"
-    if not file.exists():
-        return None
-    lines = records.read_lines(file, records.PLAYER)
-    rows = [{"t": line["t"], **line["detail"]} for line in lines if line.get("event") == "decision"]
-    return from_rows(rows, TABLES["decisions"].columns) if rows else None
-
-
-def _loads(run: Path, _: Setting) -> pl.DataFrame | None:
-    file = run / "player.jsonl"
-    if not file.exists():
-        return None
-    lines = records.read_lines(file, records.PLAYER)
-    rows = [{"start": line["t"], **line["detail"]} for line in lines if line.get("event") == "load"]
-    return from_rows(rows, TABLES["loads"].columns) if rows else None
+    return records.read_lines(file, records.PLAYER) if file.exists() else None
 
 
 def _queue(run: Path, _: Setting) -> pl.DataFrame | None:
@@ -420,13 +416,13 @@ TABLES: Mapping[str, Table] = {
         "a segment that the player requested, with `--player`",
         Columns({"t": _PLAYER["t"], **columns_of(records.Decision)}),
         (*_SETTING, "player.jsonl"),
-        _of_victim(_decisions),
+        _of_victim(_noted("decisions", "decision", "t")),
     ),
     "loads": Table(
         "a load of a web page, from the start of its navigation",
         Columns({"start": TableColumn(pl.Float64, "Unix s"), **columns_of(records.LoadRecord)}),
         (*_SETTING, "player.jsonl"),
-        _of_victim(_loads),
+        _of_victim(_noted("loads", "load", "start")),
     ),
     "queue": Table(
         "a qdisc of the router in a sample of `tc -s`, ten per second",
