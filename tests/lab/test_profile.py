@@ -53,9 +53,10 @@ def test_a_profile_of_a_stand_in_is_requested_as_the_stand_in_was(seed: int, tmp
     played = valid_run(tmp_path / "played", "--service=profile", f"--url={profile}", *same)
     assert json.loads((played / "lab.json").read_text())["profile"]["larger_segments"] == 0
     was, now = [*segments(recorded)], [*segments(played)]
+    # The end of a run may cut its last segment off, before it is requested or while it is sent.
     both_ran = min(len(was), len(now))
-    assert was[:both_ran] == now[:both_ran]
-    assert max(len(was), len(now)) - both_ran <= 1  # one that the end of a run cut off
+    assert was[: both_ran - 1] == now[: both_ran - 1] and was[both_ran - 1][0] == now[both_ran - 1][0]
+    assert max(len(was), len(now)) - both_ran <= 1
     before, after = heights(recorded), heights(played)
     both = before.keys() & after.keys()
     assert len(both) > 25
