@@ -35,7 +35,7 @@ def clock_offset(place: Place) -> Offset:
     """Query the clock of `place` a few times; the shortest exchange is the most precise, to half its duration.
 
     Raises `sojourn.hardware.machine.process.ProcessError`, also if its `date` has no fractions of a second: packets
-    captured there would be placed by up to 1 s beside those captured here.
+    captured there would be up to 1 s from where they belong among those captured here.
     """
     shell = Process.start(place, ["sh", "-c", DATE_LOOP], stdin=True, stdout="pipe")
     try:
