@@ -32,9 +32,11 @@ _NAME = "sojourn-dead-man"
 _TICKS = 10
 _POLL_S = 0.5
 
+# At once for who renews it: a beat that came between two steps of `rm` would leave a claim that nobody can release.
+_REMOVE = '[ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"'
 # $at: the claim's folder, as in all scripts. $1: seconds per tick, $2: ticks without a new beat before everything is
 # undone.
-_WATCH = """
+_WATCH = f"""
 cd "$at" || exit
 last= left=$2
 while [ "$left" -gt 0 ]; do
@@ -45,7 +47,7 @@ while [ "$left" -gt 0 ]; do
 done
 [ . -ef "$at" ] || exit
 sh ./undo
-[ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"
+{_REMOVE}
 """
 # Whether process $watch is a watcher. Not `grep NAME /proc/…/cmdline`: busybox sees the first word alone.
 _WATCHED = f"""tr '\\0' ' ' <"/proc/$watch/cmdline" | grep -q {_NAME}"""
@@ -62,7 +64,7 @@ cd "$at" 2>/dev/null || exit 0
 [ -z "$1" ] || [ "$(cat owner)" = "$1" ] || exit 0
 sh ./undo
 watch=$(cat watch) && {_WATCHED} && kill -- "-$watch"
-[ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"
+{_REMOVE}
 true
 """
 # A beat is answered only while the claim exists and its watcher runs. It replaces the last one: a reader in between

@@ -29,11 +29,12 @@ def to_pcapng(pcap: Path, pcapng: Path, dropped: int | None) -> int:
     `dropped` is the count to store, None: unknown. Raises `PcapError`.
     """
     with pcap.open("rb") as source, pcapng.open("wb") as sink:
-        order = _ORDERS.get((head := source.read(struct.calcsize(f"<{_HEADER}")))[:4], "<")
-        header, record = struct.Struct(order + _HEADER), struct.Struct(order + _RECORD)
-        if len(head) < header.size or header.unpack(head)[0] != _NANOSECONDS:
+        head = source.read(struct.calcsize(f"<{_HEADER}"))
+        order = _ORDERS.get(head[:4])
+        if order is None or len(head) < struct.calcsize(f"<{_HEADER}"):
             raise PcapError(f"{pcap} is not a tcpdump capture with nanosecond timestamps")
-        *_, snaplen, link = header.unpack(head)
+        *_, snaplen, link = struct.unpack(order + _HEADER, head)
+        record = struct.Struct(order + _RECORD)
         sink.write(block(SECTION, SECTION_BODY))
         nanoseconds = option(_TIME_RESOLUTION, b"\x09")
         sink.write(block(INTERFACE, struct.pack("<HHI", link & 0xFFFF, 0, snaplen) + nanoseconds + bytes(4)))

@@ -174,10 +174,10 @@ def shown_processor(flags: str) -> str:
 
     It is the same on all hosts with the features of ONE_PROCESSOR whose cpuid can fault; otherwise it is the host's.
     """
-    return HOSTS_PROCESSOR if lacking(flags) else ONE_PROCESSOR
+    return HOSTS_PROCESSOR if missing_features(flags) else ONE_PROCESSOR
 
 
-def lacking(flags: str) -> list[str]:
+def missing_features(flags: str) -> list[str]:
     """Return the features of ONE_PROCESSOR that a host with these flags lacks, sorted."""
     return sorted(_PROMISED.difference(flags.split()))
 

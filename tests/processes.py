@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,19 +36,19 @@ def _runs(process: psutil.Process) -> bool:
 
 def of_name(processes: Iterable[psutil.Process], *names: str) -> list[psutil.Process]:
     """Return those of the processes that have one of the names, without those that end as they are looked at."""
-    found = []
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            found += [process] if process.name() in names else []
-    return found
+    return _those(processes, lambda process: process.name() in names)
 
 
 def of_command(processes: Iterable[psutil.Process], word: str) -> list[psutil.Process]:
     """Return those of the processes with this word in their command, without those that end as they are looked at."""
+    return _those(processes, lambda process: word in process.cmdline())
+
+
+def _those(processes: Iterable[psutil.Process], wanted: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
     found = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            found += [process] if word in process.cmdline() else []
+            found += [process] if wanted(process) else []
     return found
 
 

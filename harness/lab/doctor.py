@@ -25,8 +25,8 @@ from sojourn.hardware.simulation import (
     SimulationError,
     check_memory,
     check_open_files,
-    lacking,
     memory_bytes,
+    missing_features,
     shown_processor,
 )
 from sojourn.harness.lab.machine import MEMORY
@@ -147,8 +147,8 @@ def shown(model: str, flags: str) -> Finding:
     """Judge whether programs of a simulated machine see the same of every host's processor."""
     if (seen := shown_processor(flags)) != HOSTS_PROCESSOR:
         return Finding("processor", "ok", f"{model}, of which programs see {seen}")
-    lacks = ", ".join(lacking(flags))
-    fix = f"a run has the same bytes only on a host with the same features; hiding them needs {lacks}"
+    needed = ", ".join(missing_features(flags))
+    fix = f"a run has the same bytes only on a host with the same features; hiding them needs {needed}"
     return Finding("processor", "note", f"{model}, which programs see", fix)
 
 

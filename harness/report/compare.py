@@ -17,7 +17,7 @@ from sojourn.harness.report.grids import (
     interval,
     labelled,
 )
-from sojourn.harness.report.index import Left, read_folder
+from sojourn.harness.report.index import Left, invalid_runs, read_folder
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import is_run
@@ -226,16 +226,12 @@ def _side_at(name: str, place: Path) -> Side:
     return side_of(name, place, runs, left)
 
 
-def side_of(name: str, place: Path, runs: Iterable[LoadedRun], left: list[Left]) -> Side:
+def side_of(name: str, place: Path, runs: Iterable[LoadedRun], left: Iterable[Left]) -> Side:
     """Return A or B by its runs, valid and invalid, and the excluded ones."""
-    valid = []
-    for run in runs:
-        if run.reasons:
-            left.append(Left(run.path, "invalid", "; ".join(run.reasons)))
-        else:
-            # Two runs with the same name must stay separate.
-            valid.append(replace(run, path=run.path.resolve()))
-    return Side(name, place, tuple(valid), tuple(left))
+    every = list(runs)
+    # Two runs with the same name must stay separate.
+    valid = (replace(run, path=run.path.resolve()) for run in every if not run.reasons)
+    return Side(name, place, tuple(valid), (*left, *invalid_runs(every)))
 
 
 def _corrected(one: Experiment, other: Experiment, relevance: Relevance) -> list[Compared]:

@@ -23,7 +23,7 @@ from sojourn.harness.report.experiments import (
     varying,
     without_copies,
 )
-from sojourn.harness.report.index import Left, read_folder
+from sojourn.harness.report.index import Left, invalid_runs, read_folder
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run, valid
 from sojourn.harness.store.manifest import MANIFEST, is_run, run_folders
@@ -120,7 +120,7 @@ def of_folder(folder: Path, *, void: bool = False) -> pl.DataFrame:
     runs, left = read_folder(folder)
     left += [Left(path, "unreadable", f"{MANIFEST} is missing") for path in _without_manifest(folder)]
     if not void:
-        left += [Left(run.path, "invalid", "; ".join(run.reasons)) for run in runs if run.reasons]
+        left += invalid_runs(runs)
     figures: dict[Path, list[LongRow]] = {}
     for run in (run for run in runs if void or not run.reasons):
         try:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,13 +82,14 @@ def _unfinished(run: Path) -> Left:
     return Left(run, *unfinished_state(run))
 
 
-def void_runs(groups: Sequence[Experiment]) -> list[Left]:
-    """Return the invalid runs of experiments, which are excluded from all figures."""
-    return [Left(path, "invalid", "; ".join(reasons)) for one in groups for path, reasons in one.void.items()]
+def invalid_runs(runs: Iterable[LoadedRun]) -> list[Left]:
+    """Return the invalid ones of these runs, with their reasons."""
+    return [Left(run.path, "invalid", "; ".join(run.reasons)) for run in runs if run.reasons]
 
 
 def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
-    out = [*void_runs(groups), *left]
+    void = (it for one in groups for it in one.void.items())
+    out = [*(Left(path, "invalid", "; ".join(reasons)) for path, reasons in void), *left]
     states = Counter(run_left.state for run_left in out)
     valid = sum(len(one.summary.valid) for one in groups)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}

@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from sojourn.harness.report.experiments import Experiment, by_options, by_rig, experiments, two_scorers
+from sojourn.harness.report.experiments import Experiment, by_options, by_rig, two_scorers
 from sojourn.harness.report.grids import Grid, Row, by_numbers, number
 from sojourn.harness.report.html import write_page
-from sojourn.harness.report.index import Left, read_folder, void_runs
+from sojourn.harness.report.index import Left, invalid_runs, read_folder
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.manifest import run_folders
@@ -32,7 +32,7 @@ _COLOURS = ("who-other-1", "who-other-2 hollow")
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the device: its name, its finished runs by experiment, and the excluded runs."""
+    """A version of the device: its name, its valid runs by experiment, and the excluded runs."""
 
     name: str
     place: Path
@@ -250,8 +250,8 @@ def _is_matrix(folder: Path) -> bool:
 def _version(name: str, folder: Path) -> Version:
     runs, left = read_folder(folder, whole=True)
     # As in `compare`: an invalid run, which has no figure, may be of an older scorer.
-    groups = by_options([run for run in runs if not run.reasons], folder)
-    return Version(name, folder, groups, (*void_runs(experiments(runs)), *left))
+    valid = by_options([run for run in runs if not run.reasons], folder)
+    return Version(name, folder, valid, (*invalid_runs(runs), *left))
 
 
 def _require_one_scorer(every: Mapping[str, Experiment]) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,8 @@ def test_a_flow_stopped_early_keeps_its_whole_json(pair: Pair, tmp_path: Path) -
     rows = [json.loads(line) for line in (tmp_path / "ss.jsonl").read_text().splitlines()]
     data = [row for row in rows if row["flow"] == "10.9.0.1:40101>10.9.0.2:5201"]
     assert len(data) >= 5
+    spans = [8 * (b["bytes_acked"] - a["bytes_acked"]) / (b["t"] - a["t"]) for a, b in pairwise(data)]
+    assert live == pytest.approx(spans, rel=1e-3)
     assert {row["cc"] for row in data} == {"reno"}
     assert all(row["cwnd"] > 0 and row["rtt_ms"] > 0 for row in data)
     assert data[-1]["bytes_acked"] > data[0]["bytes_acked"]
