@@ -407,7 +407,7 @@ def _watched(outcome: VictimOutcome, service: str) -> str:
     from sojourn.apps import SERVICES
 
     if outcome.primary == PRIMARY["call"]:
-        return "Call"
+        return "Room" if service == "room" else "Call"
     return SERVICES[service].watched if service in SERVICES else "Video"
 
 

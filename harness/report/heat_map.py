@@ -15,7 +15,6 @@ from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.experiments import Experiment, differing
 from sojourn.harness.report.grids import DEMAND_MET, between, by_numbers, figure_text, labelled, queue, two_decimals
-from sojourn.harness.report.option_words import option_words
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH
@@ -31,6 +30,7 @@ _DEEPEST = 0.55
 _UNITS: Mapping[str, Callable[[Any], str]] = {
     "rate_down_bps": format_rate,
     "rate_up_bps": format_rate,
+    "rate_steps": lambda steps: ",".join(f"{step['at_s']:g}s:{format_rate(step['rate_bps'])}" for step in steps),
     "rtt_us": format_time,
     "programs": lambda programs: ", ".join(
         f"{it.name} {it.digest[:8]}" for it in map(UserProgram.model_validate, programs)
@@ -202,7 +202,7 @@ def _row(one: Experiment) -> dict[str, Any]:
     row = {name: value for name, value in {**path, **one.runs[0].definition}.items() if name not in _COLUMNS}
     for rate, steps in (("rate_down_bps", "rate_steps"), ("rate_up_bps", "rate_up_steps")):
         if changes := row.pop(steps, None):
-            row[rate] = ", ".join(option_words(name, it)[1] for name, it in ((rate, row.get(rate)), (steps, changes)))
+            row[rate] = ",".join([_value(rate, row.get(rate)), _value("rate_steps", changes)])
     if row.get("rate_up_bps") == row.get("rate_down_bps"):
         row.pop("rate_up_bps", None)
     phases = (phase.partition(" ") for phase in one.runs[0].definition["timeline"].split(", ") if phase)
@@ -252,7 +252,7 @@ def _value(name: str, value: Any) -> str:
     if value is None:
         return "default"
     option = _OPTIONS.get(name)
-    with suppress(TypeError, ValueError):  # a stored value of another form is shown as it is
+    with suppress(TypeError, ValueError, LookupError):  # a stored value of another form is shown as it is
         if unit := _UNITS.get(name):
             return unit(value)
         if option and not option.second:

@@ -52,6 +52,8 @@ TOLD: list[tuple[str, dict[str, Any], str, str | None]] = [
     ("call", CALL | {"value": 0.91, "harm": 0.08, "freezes": 1, "fps": 28.6},
      "Call with prague: 91 % of frames within 0.4 s, 99 % alone; 29 frames/s; 1 freeze, no stalls; resolution kept.",
      "some"),
+    ("room", CALL | {"value": 0.91, "harm": 0.08},
+     "Room with prague: 91 % of frames within 0.4 s, 99 % alone; 31 frames/s; no freezes; resolution kept.", "some"),
     # The call of a picture that is sharp and late: the resolution is the last that is said of it.
     ("skype", CALL | {"value": 0.79, "harm": 0.21, "freezes": 4, "fps": 24.2},
      "Call with prague: 79 % of frames within 0.4 s, 99 % alone; 24 frames/s; 4 freezes, no stalls; resolution kept.",

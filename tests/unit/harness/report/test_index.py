@@ -222,8 +222,8 @@ def test_changes_of_the_rate_are_a_swept_value(series: Series) -> None:
     series([1, 2], **path, rate_steps=[], rate_up_steps=[])
     (table,) = tables(folder, "played_height")
     assert [head for head, _ in table.rows] == [
-        "o2tv, 8 Mbit/s, 1 Mbit/s from 10 s on, 8 Mbit/s from 40 s on, 20ms",
-        "o2tv, 8 Mbit/s, 2 Mbit/s from 10 s on, 8 Mbit/s from 40 s on, 20ms",
         "o2tv, 8mbit, 20ms",
+        "o2tv, 8mbit,10s:1mbit,40s:8mbit, 20ms",
+        "o2tv, 8mbit,10s:2mbit,40s:8mbit, 20ms",
     ]
     assert write_index(folder).exists()
