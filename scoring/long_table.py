@@ -108,7 +108,7 @@ def _of_harm(harms: Iterable[Harm], path: str = "") -> Iterator[LongRow]:
 
 
 def _of_parties(scores: Scores) -> Iterator[LongRow]:
-    """Yield the figures of every party of a room; a step of the rate is in the phase in which it was."""
+    """Yield the figures of every party of a room; a step of the rate is in the phase that had begun last."""
     for one in scores.parties:
         path = f"parties.{one.party}."
         for phase in one.phases:
@@ -116,8 +116,8 @@ def _of_parties(scores: Scores) -> Iterator[LongRow]:
             yield from (LongRow(phase.name, phase.contender, f"{path}{name}", value) for name, value in figures)
         yield from _of_harm(one.harm, path)
         for number, step in enumerate(one.steps):
-            of = next((phase for phase in one.phases if phase.start <= step.t < phase.end), None)
-            for name in ("first_drop_s", "lowest_height", "recovery_s"):
+            of = next((phase for phase in reversed(one.phases) if phase.start <= step.t), None)
+            for name in ("mbps", "seconds", "before_height", "first_drop_s", "lowest_height", "recovery_s"):
                 if of and (value := getattr(step, name)) is not None:
                     yield LongRow(of.name, of.contender, f"{path}steps.{number}.{name}", value)
 

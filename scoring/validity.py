@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from sojourn.hardware.machine.messages import printable
 
@@ -73,15 +73,21 @@ class Gate(BaseModel):
 
 
 class Validity(BaseModel):
-    """All gates of a run. The run is valid if every gate is ok."""
+    """All gates of a run. The run is valid if every gate is ok; scores from elsewhere may also say that it is not."""
 
     valid: bool
     gates: list[Gate]
 
+    @model_validator(mode="after")
+    def _valid_only_by_all_gates(self) -> Self:
+        self.valid = self.valid and all(gate.ok for gate in self.gates)
+        return self
+
     @property
     def reasons(self) -> list[str]:
-        """Return one reason per failed gate; empty for a valid run."""
-        return [gate.reason for gate in self.gates if not gate.ok]
+        """Return one reason per failed gate; empty for a valid run, never for an invalid one."""
+        failed = [gate.reason or gate.name for gate in self.gates if not gate.ok]
+        return failed or ([] if self.valid else ["no gate says why"])
 
     @property
     def failed(self) -> list[str]:

@@ -8,7 +8,7 @@ from math import inf, isinf
 from statistics import median, median_high
 
 from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.grids import interval, number
+from sojourn.harness.report.grids import height_text, interval, number
 from sojourn.harness.report.markdown import markdown_table
 from sojourn.scoring.long_table import ALONE, label_of
 from sojourn.scoring.recovery import unseen_s
@@ -91,7 +91,7 @@ def dip_table(groups: Sequence[Experiment]) -> str:
         texts.append(
             [
                 who, way, f"{mbps:g}", f"{seconds:g}", ", ".join(f"{lines}p" for lines in before) or "–",
-                (f"{min(heights)}p" if min(heights) else "none") if heights else "–", str(len(times)),
+                height_text(min(heights, default=None)), str(len(times)),
                 str(sum(not isinf(time) for time, _ in times)),
                 _bounded(times, median, median_high), _bounded(times, min, min), _bounded(times, max, max),
             ]

@@ -84,7 +84,8 @@ def verdict(pair: Pair) -> str:
     )
     if decided:
         first, rest = decided[0], len(decided) - 1
-        word = "different" if first.shown == "differs" else first.shown
+        clear = first.primary or len({metric.shown for metric in decided}) == 1
+        word = first.shown if clear and first.shown != "differs" else "different"
         more = f"; {rest} further metric{'s' * (rest > 1)} differ{'s' * (rest == 1)}" if rest else ""
         return f"B is {word}: {_both(pair, first)}{more}."
     counts = [len(one.runs) for one in (pair.a, pair.b)]

@@ -105,12 +105,6 @@ class Experiment:
         return labelled(label, *(run.scores for run in self.victims))
 
     @property
-    def void(self) -> dict[Path, list[str]]:
-        """The reasons of invalid runs, by path."""
-        void = self.summary.void
-        return {run.path: void[name] for run, name in zip(self.runs, self.names, strict=True) if name in void}
-
-    @property
     def service(self) -> str:
         """The victim's service; empty if unknown."""
         return self.runs[0].service
@@ -348,20 +342,30 @@ def _in_all(had: Sequence[tuple[str, VictimOutcome]]) -> str:
     return f"{', '.join(said)}{total}" + (f" ({'but' if by_name else 'of these,'} {but})" if but else "")
 
 
+def headline_rate(scores: Mapping[str, Any]) -> tuple[str, str]:
+    """Return label and field of a flow's rate: D_SS, or the goodput of flows that take turns and share no window."""
+    begin, end = scores.get("window_s", (0, 1))  # scores from elsewhere may have none
+    return ("D_SS", "d_ss_mbps") if begin < end else ("Goodput", "goodput_mbps")
+
+
 def cell_headline(runs: Sequence[LoadedRun]) -> str:
-    """Return D_SS of each flow of a cell, the mean over its valid runs, and how sure that is; empty without any."""
+    """Return `headline_rate` of each flow of a cell, the mean over its valid runs, and how sure that is.
+
+    Empty without any.
+    """
     valid = [run for run in runs if isinstance(run, CellRun) and not run.reasons]
     if not valid:
         return ""
     rates: dict[str, list[float]] = {}
     for row in (row for run in valid for row in run.figures):
         rates.setdefault(row.metric, []).append(row.value)
+    label, metric = headline_rate(valid[0].scores)
     text = [
         f"{printable(name)} {number(fmean(given))}"
         for n, name in enumerate(valid[0].senders)
-        if (given := rates.get(f"flows.{n}.d_ss_mbps"))
+        if (given := rates.get(f"flows.{n}.{metric}"))
     ]
-    return (f"D_SS in Mbit/s: {', '.join(text)}. " if text else "") + sureness(len(valid), None)
+    return (f"{label} in Mbit/s: {', '.join(text)}. " if text else "") + sureness(len(valid), None)
 
 
 def _json(file: Path) -> Any:

@@ -172,6 +172,13 @@ def _of(phase: PhaseScores, metric: str) -> str:
 
 
 _PhaseRow = tuple[str, str, Callable[[PhaseScores], str]]
+
+
+def height_text(lines: int | None) -> str:
+    """Return the height of a picture; none where it was taken away."""
+    return "–" if lines is None else f"{lines}p" if lines else "none"
+
+
 #: Group, name and figure of a phase.
 _PHASE_ROWS: list[_PhaseRow] = [
     ("", "duration s", lambda p: number(p.seconds)),
@@ -191,8 +198,8 @@ _PHASE_ROWS: list[_PhaseRow] = [
     ("Game", "delay of inputs (up) P50 ms", lambda p: _of(p, "input_p50_ms")),
     ("Game", "delay of inputs (up) P99 ms", lambda p: _of(p, "input_p99_ms")),
     ("Game", "jitter of inputs ms", lambda p: number(p.input_jitter_ms)),
-    ("Picture", "mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
-    ("Picture", "lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
+    ("Picture", "mostly", lambda p: height_text(p.dominant_height)),
+    ("Picture", "lowest", lambda p: height_text(p.lowest_height)),
     ("Picture", "drops of resolution", lambda p: number(p.drops)),
     ("Picture", "frames/s", lambda p: number(p.fps)),
     ("Picture", "stalls", lambda p: number(p.stalls)),
@@ -253,7 +260,7 @@ _OTHER_ROWS: list[_PhaseRow] = [
     ("", "unfinished", lambda p: number(p.web_unfinished)),
     ("", "FCT P50 s", lambda p: _of(p, "web_fct_p50_s")),
     ("", "FCT P95 s", lambda p: _of(p, "web_fct_p95_s")),
-    ("", "second video, mostly", lambda p: f"{p.second_height}p" if p.second_height else "–"),
+    ("", "second video, mostly", lambda p: height_text(p.second_height)),
     ("", "second video stalled s", lambda p: number(p.second_stall_s)),
     ("", "call down: lost", lambda p: _percent(p.call_down_loss)),
     ("", "call down: P99 ms", lambda p: _of(p, "call_down_p99_ms")),
@@ -287,7 +294,8 @@ def phase_table(scores: Scores) -> Grid:
 
 def far_table(scores: Scores) -> Grid:
     """Return what the other end of a call saw; no rows without one."""
-    return _phase_table("The call as seen at the other end (upward direction).", scores, scores.far)
+    seen = "The client as party 2 sees it" if scores.parties else "The call as seen at the other end"
+    return _phase_table(f"{seen} (upward direction).", scores, scores.far)
 
 
 MEMBERS = {"victim": "victim", WEB: "web user", CALL: "call", GAME: "game", VIDEO: "second video"}
@@ -321,8 +329,8 @@ def home_table(scores: Scores) -> Grid:
 _PARTY_COLUMNS: list[tuple[str, Callable[[PhaseScores], str]]] = [
     ("phase", lambda p: p.name),
     ("Mbit/s", lambda p: number(p.victim_mbps)),
-    ("mostly", lambda p: f"{p.dominant_height}p" if p.dominant_height else "–"),
-    ("lowest", lambda p: f"{p.lowest_height}p" if p.lowest_height else "–"),
+    ("mostly", lambda p: height_text(p.dominant_height)),
+    ("lowest", lambda p: height_text(p.lowest_height)),
     ("mean lines", lambda p: number(p.mean_height)),
     ("drops", lambda p: number(p.drops)),
     ("frames/s", lambda p: number(p.fps)),
@@ -433,7 +441,7 @@ def layer_steps_table(scores: Scores) -> Grid:
     steps = sorted(((step, one.party) for one in scores.parties for step in one.steps), key=lambda it: (it[0].t, it[1]))
     for step, party in steps:
         to = f"{step.t:.1f} s: {step.direction} {step.mbps:g} Mbit/s"
-        lowest, before = (f"{lines}p" if lines else "–" for lines in (step.lowest_height, step.before_height))
+        lowest, before = map(height_text, (step.lowest_height, step.before_height))
         recovery = number(step.recovery_s, f"> {unseen_s(step.seconds):.1f}")
         grid.rows.append(Row([to, party_name(party), number(step.first_drop_s), lowest, before, recovery]))
     return grid

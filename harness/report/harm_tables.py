@@ -72,7 +72,7 @@ def _by_queue(table: HeatTable, texts: Sequence[str]) -> str:
 def overview_table(groups: Sequence[Experiment]) -> str:
     """Return what each contender does to the victim in each queue as a Markdown table, the worst first."""
     heads = ["queue", "contender", "severity", "harm (95 % interval)", "picture"]
-    heads += ["P99 of the round-trip times, ms", "stalls per run"]
+    heads += ["P99 of the answered probes, ms", "stalls per phase"]
     rows = []
     for row in overview(HarmField(groups), CHECKOUT):
         cells = (" ".join([it.text, *(f"({note})" for note in it.notes)]) for it in (row.harm, row.delay, row.stalls))

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from math import isinf
 from typing import Any
 
@@ -231,7 +230,7 @@ def _values(name: str, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Return an option's values, in order."""
     values = {_key(row.get(name)): row.get(name) for row in rows}
     every = list(values.values())
-    return sorted(every, key=(lambda value: value) if all(map(_has_order, every)) else partial(_value, name))
+    return sorted(every) if all(map(_has_order, every)) else sorted(every, key=lambda it: by_numbers(_value(name, it)))
 
 
 def _has_order(value: Any) -> bool:

@@ -88,8 +88,7 @@ def invalid_runs(runs: Iterable[LoadedRun]) -> list[Left]:
 
 
 def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
-    void = (it for one in groups for it in one.void.items())
-    out = [*(Left(path, "invalid", "; ".join(reasons)) for path, reasons in void), *left]
+    out = [*invalid_runs(run for one in groups for run in one.runs), *left]
     states = Counter(run_left.state for run_left in out)
     valid = sum(len(one.summary.valid) for one in groups)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}

@@ -17,12 +17,11 @@ from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.signals import ended_by_signals
-from sojourn.harness.report import call_table, live_table, timeline
+from sojourn.harness.report import call_table, live_table, media_table, timeline
 from sojourn.harness.report.experiments import experiments, find_runs, grouped
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.harm_tables import harm_table, map_table, overview_table
 from sojourn.harness.report.markdown import with_marks, write_between
-from sojourn.harness.report.media_table import media_table
 from sojourn.harness.report.picture import write_picture
 from sojourn.harness.report.rate_tables import rigs_table, shares_table
 from sojourn.harness.report.stamps import OF_MATRICES, Form, PaperError, PaperTable, Stamp, digests
@@ -36,12 +35,12 @@ from sojourn.scoring.schema.scores import SCORES
 _RESUMING = frozenset({*OF_MATRICES, "map", "overview", "calls", "dips", "live"})
 #: What only a table needs: a change repeats no run.
 _OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
-#: What a cell's flow has in the file of RUNS.
-_RATE = "d_ss_mbps"
-_RATE_OF_FORM: Mapping[Form, str] = {"media": "goodput_mbps"}  # where flows take turns, none has a window
+#: What a cell has in the file of RUNS, by the table's form.
+_OF_CELL = r"flows\.\d+\.d_ss_mbps"
+_OF_CELL_BY_FORM: Mapping[Form, str] = {"media": rf"media\.\d+\.({'|'.join(media_table.FIGURES)})"}
 #: What a victim's run has there in addition to its primary metric: the figures that its table shows.
 _FIGURES_OF_FORM: Mapping[Form, Sequence[str]] = {"calls": call_table.FIGURES, "live": live_table.FIGURES}
-_OF_DIPS = r"parties\.\d+\.steps\.\d+\.(first_drop_s|lowest_height|recovery_s)"
+_OF_DIPS = r"parties\.\d+\.steps\.\d+\.(mbps|seconds|before_height|first_drop_s|lowest_height|recovery_s)"
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 
@@ -136,7 +135,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "harm": lambda: harm_table(groups[0]),
         "map": lambda: map_table(groups),
         "overview": lambda: overview_table(groups),
-        "media": lambda: media_table(runs),
+        "media": lambda: media_table.media_table(runs),
         "calls": lambda: call_table.call_table(groups),
         "dips": lambda: call_table.dip_table(groups),
         "live": lambda: live_table.live_table(groups),
@@ -150,12 +149,11 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
 def figures_of_runs(table: PaperTable, runs: Sequence[LoadedRun]) -> str:
     """Return the figures of a table's runs as CSV, in the columns of the long table, with a digest of a run's scores.
 
-    A victim's run has its primary metric, the harm in it and most of what its table shows, a cell's has the rate of
-    each flow. `scores` has the first 16 digits of the SHA-256 of `scores.json`: a repetition in simulated time has
-    the same.
+    A victim's run has its primary metric, the harm in it and most of what its table shows; a cell's has the rate of
+    each flow, or what media gets. `scores` has the first 16 digits of the SHA-256 of `scores.json`: a repetition in
+    simulated time has the same.
     """
-    of_flows = rf"flows\.\d+\.{_RATE_OF_FORM.get(table.table, _RATE)}"
-    wanted = re.compile(_OF_DIPS if table.table == "dips" else of_flows)
+    wanted = re.compile(_OF_DIPS if table.table == "dips" else _OF_CELL_BY_FORM.get(table.table, _OF_CELL))
     shown = _FIGURES_OF_FORM.get(table.table, ())
 
     def figures(run: LoadedRun) -> Iterator[LongRow]:

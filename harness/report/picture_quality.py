@@ -75,12 +75,13 @@ def measure(run: Path, every_s: float | None, progress: Callable[[float], None])
 
 def summary(scores: pl.DataFrame) -> pl.DataFrame:
     """Return, by phase and height: n, mean and 5th percentile of ssim, mean and 5th percentile of vmaf."""
-    figures = [
-        of(pl.col(name)).alias(f"{name}_{what}")
-        for name in ("ssim", "vmaf")
-        for what, of in (("mean", pl.Expr.mean), ("p5", lambda column: column.quantile(0.05)))
+    rows = [
+        (*group, of.height, *judged.mean_and_p5(of["ssim"]), *judged.mean_and_p5(of["vmaf"]))
+        for group, of in scores.group_by("phase", "height", maintain_order=True)
     ]
-    return scores.group_by("phase", "height", maintain_order=True).agg(pl.len().alias("n"), *figures)
+    figures = [(f"{name}_{what}", pl.Float64) for name in ("ssim", "vmaf") for what in ("mean", "p5")]
+    columns = [("phase", pl.String), ("height", judged.COLUMNS["height"]), ("n", pl.UInt32), *figures]
+    return pl.DataFrame(rows, schema=columns, orient="row")
 
 
 def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:

@@ -45,6 +45,7 @@ from sojourn.harness.store.loaded import VictimRun
 from sojourn.scoring.long_table import named
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
+from sojourn.traffic.load import CALL, GAME, parse_load
 
 TABLE = "summary.csv"
 INDEX = "index.html"
@@ -185,14 +186,26 @@ def lines(one: Experiment) -> list[str]:
             if names:
                 sentences.append(f"Shown {word} with {contender} than with {summary.reference}: {'; '.join(names)}.")
     victim = summary.figure("victim_mbps")
-    if (share := summary.fair_share_mbps) and victim and victim.contended:
+    if (share := summary.fair_share_mbps) and victim:
         goodputs = [
             f"{number(estimate.value)} with {name}" + (f" ({DEMAND_MET})" if victim.unlimited(name) else "")
             for name, estimate in victim.contended.items()
+            if _one_download(name)
         ]
         solo = f"alone it takes {interval(victim.alone)}; " if victim.alone else ""
-        sentences.append(f"Fair share of the victim: {interval(share)} Mbit/s; {solo}it gets {', '.join(goodputs)}.")
+        if goodputs:
+            against = f"Fair share of the victim against one flow: {interval(share)} Mbit/s"
+            sentences.append(f"{against}; {solo}it gets {', '.join(goodputs)}.")
     return sentences
+
+
+def _one_download(contender: str) -> bool:
+    """Whether a load is one bulk flow to the client; False for one that this version does not know."""
+    try:
+        load = parse_load(contender)
+    except ValueError:
+        return False
+    return [(it.one_flow, it.up) for it in load] == [(True, False)]
 
 
 def _about_order(one: Experiment) -> Iterator[str]:
@@ -219,12 +232,13 @@ def _about_bar(summary: ExperimentSummary) -> Iterator[str]:
     own, harm = summary.own_kind, summary.primary_harm
     if own is None or harm is None:
         return
+    kind = "a contender of the victim's own kind" if own in (CALL, GAME) else "the victim's own congestion control"
     if own not in summary.contenders:
-        yield f"No bar: {own}, the victim's own congestion control, did not compete."
+        yield f"No bar: {own}, {kind}, did not compete."
         return
     beyond = [f"{name} {interval(less)}" for name, less in harm.beyond.items()]
     label, _ = named(harm.metric)
-    bar = f"Bar, the harm by {own}, the victim's own congestion control ({label}): {interval(harm.contended.get(own))}"
+    bar = f"Bar, the harm by {own}, {kind} ({label}): {interval(harm.contended.get(own))}"
     yield bar + (f"; harm minus the bar: {', '.join(beyond)}." if beyond else ".")
 
 
@@ -237,7 +251,7 @@ def method() -> str:
         f"number in the table, per contender (Holm 1979); at most {1 - LEVEL:.2g} where worse or better is shown. "
         "Detectable: the smallest true mean difference that this test would detect with power "
         f"{POWER:g} (alpha {1 - LEVEL:.2g}, uncorrected). Relevant: the least difference that is called worse or "
-        "better, whatever its p."
+        "better, whatever its p. The interval of a difference with the order as a factor is that of this t-test."
     )
 
 

@@ -135,8 +135,7 @@ class VictimRun(LoadedRun):
 
     @property
     def reasons(self) -> list[str]:
-        validity = self.scores.validity
-        return validity.reasons or ([] if validity.valid else ["no gate says why"])
+        return self.scores.validity.reasons
 
     @property
     def figures(self) -> list[LongRow]:
@@ -289,15 +288,13 @@ def judged(scores: Scores, manifest: Manifest) -> Scores:
     """Return the scores to present: invalid and without harm if the manifest does not say that the run is valid."""
     if manifest.status == "valid":
         return scores
-    known = scores.validity.reasons
+    gates = scores.validity.gates
+    known = {gate.reason for gate in gates if not gate.ok}
     further = [reason.text for reason in manifest.reasons if reason.text not in known]
     if not further and not known:
         further = [f"the manifest calls the run {manifest.state}"]
-    gates = [
-        Gate(name="run", code="manifest", ok=False, measured=reason, limit="", reason=reason) for reason in further
-    ]
-    verdict = Validity.of([*scores.validity.gates, *gates])
-    return scores.model_copy(update={"validity": verdict, "harm": []})
+    more = [Gate(name="run", code="manifest", ok=False, measured=why, limit="", reason=why) for why in further]
+    return scores.model_copy(update={"validity": Validity.of([*gates, *more]), "harm": []})
 
 
 def check_seal(path: Path, name: str, manifest: Manifest) -> None:

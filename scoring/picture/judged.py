@@ -93,7 +93,7 @@ def rows_of(judged: pl.DataFrame, scores: Scores) -> Iterator[LongRow]:
 
 def _of(name: str, contender: str | None, judged: pl.DataFrame, baseline: PhaseQuality | None) -> PhaseQuality:
     """Return the figures of the pictures in `judged`."""
-    ssim, vmaf = (_mean_and_p5(judged[metric]) for metric in ("ssim", "vmaf"))
+    ssim, vmaf = (mean_and_p5(judged[metric]) for metric in ("ssim", "vmaf"))
     harms = {}
     for metric, (value, _) in zip(HARMED, (ssim, vmaf), strict=True):
         solo = getattr(baseline, metric, None)
@@ -102,7 +102,7 @@ def _of(name: str, contender: str | None, judged: pl.DataFrame, baseline: PhaseQ
     return PhaseQuality(name, contender, judged.height, *ssim, *vmaf, harm=harms)
 
 
-def _mean_and_p5(values: pl.Series) -> tuple[float | None, float | None]:
+def mean_and_p5(values: pl.Series) -> tuple[float | None, float | None]:
     """Return mean and nearest-rank 5th percentile; None without values."""
     known = values.drop_nulls().to_numpy()
     return (float(known.mean()), nearest_rank(known, 5)) if known.size else (None, None)

@@ -20,6 +20,7 @@ from sojourn.hardware.machine.messages import first_wrong, printable
 from sojourn.harness.matrix.cells.counters import COUNTERS, shown
 from sojourn.harness.matrix.results import figure_text, seeds_text
 from sojourn.harness.report.contender_names import display_name
+from sojourn.harness.report.experiments import headline_rate
 from sojourn.harness.report.headline import sureness
 from sojourn.harness.report.html import render
 from sojourn.harness.report.palette import looks
@@ -89,17 +90,20 @@ def _headline(cell: Cell, runs: Mapping[int, Mapping[str, Any]]) -> str:
         every = [scores.get(part) or [] for scores in runs.values()]
         return [float(value) for rows in every if n < len(rows) and (value := rows[n].get(metric)) is not None]
 
+    if not runs:
+        return ""
+    label, rate = headline_rate(next(iter(runs.values())))
     rates = [
         f"{display_name(flow.contender)} {figure_text(fmean(given), 2)}"
         for n, flow in enumerate(cell.flows)
-        if n < _NAMED and (given := of("flows", n, "d_ss_mbps"))
+        if n < _NAMED and (given := of("flows", n, rate))
     ]
     delays = [
         f"{_codepoint(probe.ecn)} {figure_text(fmean(given), 2)}"
         for n, probe in enumerate(cell.probes)
         if n < _NAMED and (given := of("probes", n, "p99_ms"))
     ]
-    said = [f"D_SS in Mbit/s: {', '.join(rates)}"] if rates else []
+    said = [f"{label} in Mbit/s: {', '.join(rates)}"] if rates else []
     said += [f"P99 of the probes in ms: {', '.join(delays)}"] if delays else []
     return f"{'; '.join(said)}. {sureness(len(runs), None)}" if said else ""
 

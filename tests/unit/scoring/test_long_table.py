@@ -45,6 +45,8 @@ def test_a_room_has_rows_of_every_party(scores: Scores) -> None:
     found = {(row.phase, row.metric): (row.value, row.unit) for row in rows if row.metric.startswith("parties.3.")}
     first = scores.phases[0]
     assert found[first.name, "parties.3.victim_mbps"] == (first.victim_mbps, "Mbit/s")
+    steps = {name: found[first.name, f"parties.3.steps.0.{name}"] for name in ("mbps", "seconds", "before_height")}
+    assert steps == {"mbps": (8, "Mbit/s"), "seconds": (9, "s"), "before_height": (720, "lines")}
     assert found[first.name, "parties.3.steps.0.recovery_s"] == (inf, "s")
     assert found[scores.harm[0].phase, f"parties.3.harm.{scores.harm[0].metric}"] == (scores.harm[0].harm, "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.cli import app
 from sojourn.harness.report.compare import Comparison, compare
-from sojourn.harness.report.comparison_page import grids, lines, setup_grid, title, write_comparison
+from sojourn.harness.report.comparison_page import grids, lines, setup_grid, title, verdict, write_comparison
 from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_comparison
@@ -38,6 +39,17 @@ def two_folders(series: Series, a: dict[str, object], b: dict[str, object]) -> t
     first = series(**a)[0].parent
     first = first.rename(first.with_name("a"))
     return first, series(**b)[0].parent
+
+
+def test_without_the_primary_metric_b_is_better_or_worse_only_if_all_rows_agree(series: Series) -> None:
+    a, b = two_folders(series, {"stalled": [1, 2, 3, 2, 1]}, {"stalled": [16, 17, 18, 17, 16]})
+    (pair,) = compare(a, b).pairs
+    assert verdict(pair).startswith("B is worse: effective resolution")
+    one, other, *_ = [metric for metric in pair.compared if metric.shown == "worse" and not metric.primary]
+    assert verdict(replace(pair, compared=(one, other))).startswith("B is worse: ")
+    opposite = replace(other, better="more" if other.better == "less" else "less")
+    assert opposite.shown == "better"
+    assert verdict(replace(pair, compared=(opposite, one))).startswith("B is different: ")
 
 
 def test_goodput_that_is_the_victims_own_choice_is_not_compared(series: Series) -> None:
