@@ -2,7 +2,7 @@
 # make harm   sets up what is missing, then measures the harm to a video (ARGS="--qdisc=dualpi2" is passed on)
 # make check  lint, types and the unit tests, which start no program: 1 minute
 # make test   sets up, then checks and runs all tests but the nightly ones: 10 minutes; `pytest -m nightly` runs those
-# make paper  sets up, then makes the runs of the tables in README and docs, and writes these: about 2 hours
+# make paper  sets up, then makes the runs of the tables in README and docs, and writes these: more than a day on two cores
 # make setup  packages, Python environment, virtual APU, clip and player; warm: a moment
 # make release  writes wheel, source archive, prebuilt parts, bill of materials and checksums to dist/ (SIGN=KEY signs)
 # make lock   renews requirements.txt from pyproject.toml

@@ -368,7 +368,7 @@ class ServiceOptions(BaseModel):
         Option(
             "recording", "how",
             "Program that records the screen; none: a screening run, whose picture is the player's log of frames, for "
-            "a third of the processor time (stand-in videos in sim; docs/measurement.md)",
+            "60 % of the processor time (stand-in videos, profiles and web pages in sim; docs/measurement.md)",
             "ffmpeg", choices=(*RECORDERS, SCREENING),
         ),
     ]  # fmt: skip

@@ -188,8 +188,8 @@ class Options(ServiceOptions):
         Path | None,
         Option(
             "lab", "who",
-            "Linux for the simulated or virtual APU: a tar file, a folder or a git tree (default: Debian's newest 7.x);"
-            " or a folder with your sch_*.c or tcp_*.c, which are built into it (docs/your-qdisc.md)",
+            "Linux for the machines of the labs sim and virtual: a tar file, a folder or a git tree (default: Debian's "
+            "newest 7.x); or a folder with your sch_*.c or tcp_*.c, which are built into it (docs/your-qdisc.md)",
             parse=lambda text: kernel_source.checked(expanded(text)), guest=False,
         ),
     ] = None  # fmt: skip
@@ -198,8 +198,8 @@ class Options(ServiceOptions):
         Field(exclude_if=lambda folder: folder is None),  # as in the records of earlier versions
         Option(
             "lab", "who",
-            "tc for the simulated or virtual APU: an iproute2 tree, or a folder with a q_NAME.c for each of your qdiscs"
-            " (default: the q_*.c next to your sch_*.c)",
+            "tc for the machines of the labs sim and virtual: an iproute2 tree, or a folder with a q_NAME.c for each "
+            "of your qdiscs (default: the q_*.c next to your sch_*.c)",
             parse=lambda text: own_tc.checked(expanded(text)), guest=False,
         ),
     ] = None  # fmt: skip
@@ -210,7 +210,7 @@ class Options(ServiceOptions):
         bool,
         Option(
             "path", "what",
-            "Run exactly the given RTT, without the rig that a seed otherwise draws: RTT within 5%, bunched packets "
+            "Run exactly the given RTT, without the rig that a seed otherwise samples: RTT within 5%, bunched packets "
             "(docs/measurement.md)",
         ),
     ] = False  # fmt: skip
@@ -218,8 +218,8 @@ class Options(ServiceOptions):
         int | None,
         Option(
             "evidence", "how",
-            "Number of valid runs, with seeds from --seed on and the contenders in random order; at most 2 further "
-            "attempts (default: 1 run; matrices: runs per cell, default from the matrix)",
+            "Number of valid runs, with seeds from --seed on and the contenders in balanced random order; at most 2 "
+            "further attempts (default: 1 run; matrices: runs per cell, default from the matrix)",
             parse=parsing.run_count, guest=False,
         ),
     ] = None  # fmt: skip
