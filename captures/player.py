@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from pydantic import BaseModel, ConfigDict
 
@@ -31,6 +31,8 @@ DRAIN = "() => window.__sojourn ? window.__sojourn.drain() : []"
 _MISSES = 3  # consecutive calls without an answer after which the page counts as lost
 #: Longer than any pause of a live page, s.
 _SILENT_S = 8.0
+#: For the last samples, s.
+_LAST_S = 10.0
 _LOG = logging.getLogger("sojourn.player")
 
 
@@ -101,27 +103,36 @@ class PlayerRecorder:
         return self._failure
 
     def _run(self) -> None:
-        with self._path.open("a", buffering=1) as file:
-            misses = 0
-            while True:
-                last = self._ending.wait(self._period)
-                try:
-                    lines = self._page.evaluate(DRAIN)
-                    misses, self._drained = 0, time.monotonic()
-                except Exception as error:  # a crashed page must not lose recorded samples
-                    lines = []
-                    misses += 1  # a single miss: the page navigated during the call
-                    if misses == _MISSES:
-                        self._failure = str(error).splitlines()[0]
-                        _LOG.warning("the page no longer responds: %s", self._failure)
-                        return
-                for line in lines:
-                    if line.get("event") == "heard":
-                        self._append(line["detail"].pop("pcm"))
-                    file.write(json.dumps(line) + "\n")
-                    self._note(line)
-                if last:
-                    return
+        try:
+            with self._path.open("a", buffering=1) as file:
+                self._record(file)
+        except Exception as error:  # of the page, the disk or a sample; recorded samples are kept
+            self._fail(str(error).splitlines()[0] if str(error) else type(error).__name__)
+
+    def _record(self, file: TextIO) -> None:
+        """Append samples until the end. Raises the page's error when it has not answered _MISSES calls in a row."""
+        misses = 0
+        while True:
+            last = self._ending.wait(self._period)
+            try:
+                lines = self._page.evaluate(DRAIN)
+            except Exception:
+                misses += 1  # a single miss: the page navigated during the call
+                if misses == _MISSES:
+                    raise
+                continue
+            misses, self._drained = 0, time.monotonic()
+            for line in lines:
+                if line.get("event") == "heard":
+                    self._append(line["detail"].pop("pcm"))
+                file.write(json.dumps(line) + "\n")
+                self._note(line)
+            if last:
+                return
+
+    def _fail(self, why: str) -> None:
+        self._failure = why
+        _LOG.warning("no more samples of the player: %s", why)
 
     def _append(self, samples: str) -> None:
         with self._path.with_name(SOUND_PCM).open("ab") as file:
@@ -142,4 +153,6 @@ class PlayerRecorder:
         """Fetch the remaining samples and close the file."""
         self._ending.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=10)
+            self._thread.join(_LAST_S)
+            if self._thread.is_alive():
+                self._fail(f"the page did not answer for {_LAST_S:g} s")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from sojourn.captures.player import DRAIN, SCRIPT, PlayerRecorder, PlayerSample
+from sojourn.captures import player
+from sojourn.captures.player import DRAIN, SCRIPT, SOUND_PCM, PlayerRecorder, PlayerSample
 
 PAGE = """
 <style>body { margin: 0 } video { position: absolute; left: 100px; top: 50px; width: 400px; height: 301px }</style>
@@ -119,3 +121,52 @@ def test_recorder_keeps_all_lines_counts_stalls_and_survives_a_crash(tmp_path: P
     assert recorder.latest.t == 2.25
     lines = [json.loads(line) for line in (tmp_path / "player.jsonl").read_text().splitlines()]
     assert lines == first + second
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ({"event": "heard", "detail": {"pcm": ""}}, "Is a directory"),
+        ({"t": "soon"}, "PlayerSample"),
+    ],
+)
+def test_recorder_reports_a_sample_that_it_cannot_keep(tmp_path: Path, line: dict[str, object], why: str) -> None:
+    (tmp_path / SOUND_PCM).mkdir()
+    recorder = PlayerRecorder(Replay([SAMPLE], [line]), tmp_path / "player.jsonl", period=0.01)
+    recorder.start()
+    recorder._thread.join(5)
+    assert why in (recorder.failure or "")
+    recorder.stop()
+
+
+def test_recorder_repeats_the_last_fetch_that_a_navigation_interrupts(tmp_path: Path) -> None:
+    class Navigates(Replay):
+        calls = 0
+
+        def evaluate(self, script: str) -> list[dict[str, object]]:
+            self.calls += 1
+            if self.calls < 3:
+                raise RuntimeError("Execution context was destroyed")
+            return super().evaluate(script)
+
+    recorder = PlayerRecorder(Navigates([SAMPLE]), tmp_path / "player.jsonl", period=60)
+    recorder.start()
+    recorder.stop()
+    assert recorder.failure is None and recorder.latest is not None
+
+
+def test_recorder_reports_a_page_that_keeps_its_last_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player, "_LAST_S", 0.05)
+    ends = threading.Event()
+
+    class Hangs(Replay):
+        def evaluate(self, script: str) -> list[dict[str, object]]:
+            ends.wait()
+            return super().evaluate(script)
+
+    recorder = PlayerRecorder(Hangs([]), tmp_path / "player.jsonl", period=60)
+    recorder.start()
+    recorder.stop()
+    assert recorder.failure == "the page did not answer for 0.05 s"
+    ends.set()
+    recorder._thread.join()
