@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -211,8 +212,9 @@ def side_by_side(
                         yield ended[planned]
     except BaseException as stop:
         why = KeyboardInterrupt() if isinstance(stop, GeneratorExit) else stop
-        for _, run in running.values():
-            run.__exit__(type(why), why, None)
+        with ExitStack() as every:  # one that raises, on a full disk, does not keep the others open
+            for _, run in running.values():
+                every.callback(run.__exit__, type(why), why, None)
         raise
     for planned in begun[given:]:
         if planned in ended:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -24,8 +25,10 @@ from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.manifest import PARTIAL, read_manifest
 from sojourn.harness.store.reasons import Reason
+from sojourn.harness.store.runs import StoreError
 from sojourn.scoring.schema.scores import Scores
 from tests.programs.harness.experiment.seed_runs import asked, jobs
+from tests.refusals import refusal
 
 
 def test_one_by_one_a_void_run_is_not_made_again_with_its_seed(scores: Scores, tmp_path: Path) -> None:
@@ -112,6 +115,22 @@ def test_leaving_the_iteration_ends_what_runs(scores: Scores, tmp_path: Path) ->
     assert begun == {path.name.removeprefix("undone-") for path in tmp_path.glob("undone-*")}
     stopped = [Reason.of("stopped", "stopped by Ctrl-C")]
     assert all(read_manifest(run).reasons == stopped for run in tmp_path.glob(f"results/*{PARTIAL}"))
+
+
+def test_a_full_disk_ends_every_run(scores: Scores, tmp_path: Path) -> None:
+    job = jobs(tmp_path, scores, slow={1: "begun-3"}, endless=(2, 3))
+    create = partial(new_run, "t", command_line=())
+    series = SeriesOfRuns({"": asked(tmp_path / "results", 3)})
+    runs = side_by_side(series, LocalEngine(1, 3), job, create, Console(file=StringIO()))
+    next(runs)
+    left = list((tmp_path / "results").glob(f"*{PARTIAL}"))
+    for run in left:
+        (run / "evidence").touch()
+    with refusal(StoreError, "disk-full"):
+        runs.throw(OSError(errno.ENOSPC, "No space left on device"))
+    ended = [read_manifest(run) for run in left]
+    assert len(ended) == 2 and {manifest.status for manifest in ended} == {"interrupted"}
+    assert {reason.code for manifest in ended for reason in manifest.reasons} == {"disk-full"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
