@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
 from pathlib import Path
 
+from sojourn.hardware import build_tool
 from sojourn.hardware.machine.cache import BuildError
-from sojourn.hardware.machine.place import ENVIRONMENT
 
 SECTOR = 512
 PARTITION = 2048 * SECTOR
@@ -70,9 +69,7 @@ rm -r "$2"
     enter = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--map-auto"]
     root = disk.with_name(f"{disk.name}.root")
     kilobytes = (disk.stat().st_size - offset) >> 10
-    done = subprocess.run(
-        [*enter, "sh", "-c", script, "sh", str(tar), str(root), str(disk), str(offset), str(kilobytes)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"},
-    )  # fmt: skip
+    command = [*enter, "sh", "-c", script, "sh", str(tar), str(root), str(disk), str(offset), str(kilobytes)]
+    done = build_tool.ended(command)
     if done.returncode:
         raise BuildError(f"{disk}: cannot create the file system: {done.stderr.strip()[-300:]}")
