@@ -220,6 +220,11 @@ class Matrix(_Frozen):
         """Return the length of the window of D_SS of a cell, and where it ends before the end of the run, s."""
         return self.windows.get(cell.name, self.window_s), self.tail_s
 
+    def sources(self, cell: str) -> set[str]:
+        """Return the names of the other cells that figures of `cell` are derived from."""
+        sides = {side for one in self.differences if one.cell == cell for side in (one.more, one.less)}
+        return (sides | {self.solo.get(cell, cell)}) - {cell}
+
     @cached_property
     def runnable(self) -> tuple[Cell, ...]:
         """The cells that need nothing beyond mainline."""

@@ -178,10 +178,13 @@ class Results:
 
     def broken(self) -> list[str]:
         """Return the expectations that runs do not meet, one line each."""
+        return [line for cell in self.cells for line in self.broken_by(cell)]
+
+    def broken_by(self, cell: Cell) -> list[str]:
+        """Return the expectations that the runs of a cell do not meet, one line each."""
         return [
             f"{cell.name}, seed {seed}: {why}"
-            for cell in self.cells
-            for seed, scores in self.runs[cell.name].items()
+            for seed, scores in self.runs.get(cell.name, {}).items()
             for expected in self.matrix.expectations
             if (why := expected.broken(cell, scores))
         ]

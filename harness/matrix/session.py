@@ -11,6 +11,7 @@ from typing import Any
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.harness.engine.job import EngineError
+from sojourn.harness.matrix.capabilities import missing_capability
 from sojourn.harness.matrix.complete import JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix, MatrixError, figure
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare, seeds
@@ -41,10 +42,14 @@ class MatrixSession:
     def measure(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell]) -> list[str]:
         """Run `cell` with all its seeds, print its figures, return what it does not meet.
 
-        Raises as `outcomes` does.
+        Waits for the selected cells that its figures are derived from, too. Raises as `outcomes` does.
         """
-        outcomes = self.outcomes(matrix, cell, selected, self.lab(matrix))
-        return [broken for outcome in outcomes for broken in judged(matrix, outcome)]
+        lab = self.lab(matrix)
+        outcomes = self.outcomes(matrix, cell, selected, lab)
+        for other in self._plans[matrix.name, lab].cells:
+            if other.name in matrix.sources(cell.name) and not missing_capability(other, lab):
+                outcomes += self.outcomes(matrix, other, selected, lab)
+        return judged(matrix, cell, outcomes)
 
     def outcomes(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell], lab: str) -> list[JobOutcome]:
         """Run `cell` in `lab` and return the outcomes of its runs, by seed.
@@ -126,16 +131,25 @@ def scores(outcomes: Sequence[JobOutcome]) -> list[dict[str, Any]]:
     return [json.loads((outcome.folder / SCORES).read_text()) for outcome in outcomes]
 
 
-def judged(matrix: Matrix, outcome: JobOutcome) -> list[str]:
-    """Print the figures of a run and return what it does not meet, one line each."""
-    cell, seed = outcome.job.cell, outcome.job.seed
-    if outcome.status == "failed":
-        return [f"seed {seed}: {outcome.error}; see {outcome.folder}"]
-    scores = json.loads((outcome.folder / SCORES).read_text())
-    with_values = ((column, figure(scores, column.metric)) for column in matrix.columns)
-    figures = ", ".join(
-        f"{column.head} {'–' if value is None else f'{value:.{column.digits}f}'}" for column, value in with_values
-    )
-    print(f"{cell.name}, seed {seed}: {figures}")
-    broken = (expectation.broken(cell, scores) for expectation in matrix.expectations)
-    return [f"seed {seed}: {why}" for why in broken if why]
+def judged(matrix: Matrix, cell: Cell, outcomes: Sequence[JobOutcome]) -> list[str]:
+    """Print the figures of a cell's runs and return what they do not meet, one line each.
+
+    `outcomes` are its own and those of the cells that its figures are derived from.
+    """
+    from sojourn.harness.matrix.results import Results
+
+    gathered, failed = Results(matrix, Path()), []
+    for outcome in outcomes:
+        job = outcome.job
+        if outcome.status != "failed":
+            gathered.take(job.cell, job.seed, outcome.folder, json.loads((outcome.folder / SCORES).read_bytes()))
+        elif job.cell == cell:
+            failed.append(f"{cell.name}, seed {job.seed}: {outcome.error}; see {outcome.folder}")
+    gathered.derive()
+    for seed, scores in gathered.runs.get(cell.name, {}).items():
+        with_values = ((column, figure(scores, column.metric)) for column in matrix.columns)
+        figures = ", ".join(
+            f"{column.head} {'–' if value is None else f'{value:.{column.digits}f}'}" for column, value in with_values
+        )
+        print(f"{cell.name}, seed {seed}: {figures}")
+    return [*failed, *gathered.broken_by(cell)]

@@ -15,9 +15,19 @@ from sojourn.bottleneck.spec import Direction, Hop
 from sojourn.hardware.lab.lab_file import LabFileError
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.matrix.complete import JobOutcome
-from sojourn.harness.matrix.matrix import Column, Expectation, Matrix, MatrixError, Reference, figure, matrices, named
+from sojourn.harness.matrix.matrix import (
+    Column,
+    Difference,
+    Expectation,
+    Matrix,
+    MatrixError,
+    Reference,
+    figure,
+    matrices,
+    named,
+)
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
-from sojourn.harness.matrix.results import finished, run_folder
+from sojourn.harness.matrix.results import Results, finished, run_folder
 from sojourn.harness.matrix.session import judged
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.rust import missing_tools
@@ -149,11 +159,32 @@ def test_a_run_is_judged_by_what_is_expected_of_its_cell(tmp_path: Path, capsys:
     )
     whole = matrix(expectations=expected, columns=(Column(head="n : 1", metric="ratio", digits=1),))
     (tmp_path / SCORES).write_text(json.dumps({"ratio": 9.96}))
-    broken = judged(whole, JobOutcome(job("a", 7), tmp_path, "ran"))
-    assert broken == ["seed 7: ratio is 9.96, not 10 to 80", "seed 7: nothing is missing, not -inf to inf"]
+    it = whole.cells[0]
+    broken = judged(whole, it, [JobOutcome(job("a", 7), tmp_path, "ran")])
+    assert broken == ["a, seed 7: ratio is 9.96, not 10 to 80", "a, seed 7: nothing is missing, not -inf to inf"]
     assert capsys.readouterr().out == "a, seed 7: n : 1 10.0\n"
-    failed = judged(whole, JobOutcome(job("a", 7), tmp_path, "failed", "it fell over"))
-    assert failed == [f"seed 7: it fell over; see {tmp_path}"]
+    failed = judged(whole, it, [JobOutcome(job("a", 7), tmp_path, "failed", "it fell over")])
+    assert failed == [f"a, seed 7: it fell over; see {tmp_path}"]
+
+
+def test_a_figure_over_two_runs_is_judged_by_pytest_as_by_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    difference = Difference(cell="b 2", metric="gain", of="ratio", more="b 2", less="a")
+    expected = Expectation(metric="gain", high=1, cells="^b"), Expectation(metric="ratio", high=1, cells="^a")
+    column = Column(head="gain", metric="gain", digits=1)
+    whole = matrix(differences=(difference,), expectations=expected, columns=(column,))
+    gathered, outcomes = Results(whole, tmp_path), []
+    for number, one in enumerate(whole.cells):
+        (folder := tmp_path / str(number)).mkdir()
+        (folder / SCORES).write_text(json.dumps(scores := {"ratio": 2 + 3 * number}))
+        gathered.take(one, 1, folder, scores)
+        outcomes.append(JobOutcome(job(one.name), folder, "ran"))
+    gathered.derive()
+    assert whole.sources("b 2") == {"a"} and not whole.sources("a")
+    broken = [line for one in whole.cells for line in judged(whole, one, outcomes)]
+    assert broken == gathered.broken() and len(broken) == 2 and "gain is 3," in broken[1]
+    assert capsys.readouterr().out.endswith("b 2, seed 1: gain 3.0\n")
 
 
 def test_finished_runs_come_in_order_of_cells_and_seeds(tmp_path: Path) -> None:
