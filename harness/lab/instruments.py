@@ -145,13 +145,14 @@ class Instruments:
         `stack` calls `ended` with each, which calls `end`. Raises as `BulkFlow.start`.
         """
         # All at once, except flows with a different ECN mode: in a full queue, each would wait.
-        for _, grouped in groupby(flows, key=lambda flow: flow.contender.tcp_ecn):
+        # Of these programs, each connection needs the mode; of iperf3, the one of its data. They start last: it stays.
+        again = {flow.contender.tcp_ecn for flow in flows if isinstance(flow, ProgramFlow | ResponsivenessTest)}
+        ordered = sorted(flows, key=lambda flow: flow.contender.tcp_ecn in again)
+        for mode, grouped in groupby(ordered, key=lambda flow: flow.contender.tcp_ecn):
             alike = list(grouped)
             # Where sender and receiver may be the machines of server and client, their ECN mode is the victim's too.
             modes = EcnModes(self.lab.sender, self.lab.receiver) if self.lab.name in PHYSICAL else None
-            # Of these programs, each connection needs the mode; of iperf3, the one of its data.
-            connect_again = any(isinstance(flow, ProgramFlow | ResponsivenessTest) for flow in alike)
-            if modes and connect_again:
+            if modes and mode in again:
                 stack.callback(modes.restore)
             for flow in alike:
                 flow.launch(seconds + MARGIN_S)
@@ -159,7 +160,7 @@ class Instruments:
             for flow in alike:
                 flow.await_data()
                 self.watched[flow_name(flow.sender_port)] = partial(_failure, flow)
-            if modes and not connect_again:
+            if modes and mode not in again:
                 modes.restore()
 
     def end(self, flow: BulkFlow) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from sojourn.harness.options.model import BY_NAME, ELSEWHERE, NO_VIDEO, OPTIONS,
 from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
-from sojourn.traffic.load import GAME, parse_load
+from sojourn.traffic.load import GAME, RPM, parse_load
+from sojourn.traffic.rpm_flow import CONTROL
 from sojourn.traffic.user_program import OPTION, UserProgram, UserProgramError, defined, read_user_program
 
 T = TypeVar("T")
@@ -471,6 +472,14 @@ def _programs(raw: RawOptions, phases: Iterable[Phase], programs: Iterable[UserP
         raise raw.refused(_of_loads(raw), why, BadValue("unsupported", why))
     if found and raw.raw["engine"] != LOCAL:
         raise raw.refused(_of_loads(raw), "the workers of a cluster do not have your program; use --engine=local")
+    # Others connect once; the ends' mode stays that of the last flows that start.
+    modes = {program.name: program.tcp_ecn for program in found} | {RPM: CONTROL.tcp_ecn}
+    for phase in phases:
+        connecting = {flow.contender: mode for flow in phase.load if (mode := modes.get(flow.contender)) is not None}
+        if len(set(connecting.values())) > 1:
+            each = ", ".join(f"{name}: {mode}" for name, mode in connecting.items())
+            why = f"these connect repeatedly, each with its own net.ipv4.tcp_ecn ({each}); give each its own phase"
+            raise raw.refused(_of_loads(raw), why, BadValue("unsupported", why))
     return found
 
 

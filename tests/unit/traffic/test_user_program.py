@@ -186,6 +186,7 @@ def test_a_record_does_not_start_what_never_ran_here(tmp_path: Path) -> None:
     [
         ({"contenders": "program:{file}", "lab": "black-box"}, "unsupported", "--lab=sim"),
         ({"contenders": "program:{file}", "engine": "tls://host:8786"}, "conflict", "--engine=local"),
+        ({"contenders": "cubic+rpm+program:{file}"}, "unsupported", "rpm: 1"),
         ({"contenders": "program:nothing.toml"}, "unreadable-file", "nothing.toml"),
         ({"contenders": "program_mine"}, "unknown-value", "program:mine.toml"),
         ({"timeline": "solo:5,program_mine:5"}, "unknown-value", "program:mine.toml"),

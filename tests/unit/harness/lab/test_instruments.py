@@ -138,17 +138,20 @@ def test_the_victims_next_connection_has_no_contenders_ecn_mode(
         assert done == [*both, *restored, *last, *restored, "end", "end", "end"]
 
 
-def test_a_program_keeps_its_ecn_mode_while_other_flows_connect(
-    parts: Instruments, done: list[Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lab", ["sim", "apu"])
+def test_a_program_starts_last_so_that_its_ecn_mode_stays(
+    parts: Instruments, done: list[Any], monkeypatch: pytest.MonkeyPatch, lab: str
 ) -> None:
-    parts.lab.name, parts.lab.sender, parts.lab.receiver = "apu", Place("s"), Place("r")  # type: ignore[misc]
+    parts.lab.name, parts.lab.sender, parts.lab.receiver = lab, Place("s"), Place("r")  # type: ignore[misc]
     made = iter("ab")
     monkeypatch.setattr(
         instruments, "EcnModes", lambda *_: SimpleNamespace(restore=partial(done.append, f"as before {next(made)}"))
     )
+    flows = [Program("cubic", done), Flow("bbr", done), Flow("reno", done)]
     with ExitStack() as stack:
-        parts.send(
-            [Program("cubic", done), Flow("bbr", done)], 10, stack, lambda flow: done.append(flow.contender.name)
-        )
-    begun = ["launch cubic", "data cubic", "launch bbr", "data bbr"]
-    assert done == [*begun, "as before b", "bbr", "cubic", "as before a"]
+        parts.send(flows, 10, stack, lambda flow: done.append(flow.contender.name))
+    restored = [["as before a"], ["as before b"]] if lab == "apu" else [[], []]
+    first = ["launch bbr", "data bbr", *restored[0]]
+    assert done == [
+        *first, "launch cubic", "launch reno", "data cubic", "data reno", "reno", "cubic", *restored[1], "bbr",
+    ]  # fmt: skip
