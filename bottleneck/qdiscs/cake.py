@@ -175,6 +175,10 @@ class Cake(Qdisc):
     def shapes_bps(self) -> int | None:
         return self.bandwidth
 
+    def not_compared(self) -> frozenset[str]:
+        # With autorate-ingress, CAKE sets its bandwidth from the rate at which packets arrive.
+        return frozenset({"bandwidth", "unlimited"} if self.autorate else ())
+
     def validate_together(self) -> None:
         if self.bandwidth is not None and self.unlimited is not None:
             raise ValueError("bandwidth and unlimited are mutually exclusive; give one")

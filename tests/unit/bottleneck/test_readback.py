@@ -112,6 +112,14 @@ def test_a_number_agrees_as_tc_shows_it(asked: str, key: str, shown: float, othe
     assert not lines[0] and len(lines[1]) == 1 and "requested" in lines[1][0]
 
 
+@pytest.mark.parametrize("words", ["bandwidth 9mbit", "unlimited"])
+def test_a_bandwidth_that_cake_sets_itself_is_no_difference(words: str) -> None:
+    own = {"bandwidth": 1_034_567, "autorate": True}
+    assert parse_qdisc(f"cake {words}").differences(own)
+    own["autorate"] = "autorate-ingress"
+    assert parse_qdisc(f"cake {words} autorate-ingress").differences(own) == []
+
+
 def test_each_change_of_the_router_is_one_line(found: readback.State) -> None:
     options(found, "lan", "htb")["default"] = "0x20"
     options(found, "wan", "fq_codel")["flows"] = 1024
