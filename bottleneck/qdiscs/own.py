@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, Self
 
-from sojourn.bottleneck.parameters import Parameter
+from sojourn.bottleneck import units
+from sojourn.bottleneck.parameters import Parameter, codel_time, exact, jiffies, psched_time
 from sojourn.bottleneck.qdiscs.base import Qdisc, QdiscError
 
 PREFIX = "sch_"
@@ -16,6 +18,15 @@ PREFIX = "sch_"
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_-]{0,14}")
 _WORD = re.compile(r"[A-Za-z0-9_.:/%+-]{1,64}")
 _MOST_WORDS = 64
+#: Computes delays from its `rate` (hardware/kernel/queue_protection); a shaper sets the link's.
+_OF_ITS_LINK = "dualpi2_qprot"
+#: What tc may show of a number with a unit: bytes per second, bytes, µs as the kernel keeps them, ns.
+_READINGS: tuple[tuple[Callable[[str], int], Callable[[int], set[int]]], ...] = (
+    (units.parse_rate, lambda bps: {bps // 8}),
+    (units.parse_size, exact),
+    *((units.parse_time, kept) for kept in (exact, codel_time, psched_time, jiffies)),
+    (units.parse_time_ns, exact),
+)
 
 
 class OwnQdisc(Qdisc):
@@ -54,16 +65,44 @@ class OwnQdisc(Qdisc):
     def __str__(self) -> str:
         return " ".join((f"{PREFIX}{self.name}", *self.words))
 
-    def differences(self, actual: Mapping[str, Any]) -> list[str]:
-        """Compare numbers without a unit with what tc shows by the word before them; other words are not compared.
+    @property
+    def shared_rate_bps(self) -> int | None:
+        """The rate (bit/s) that must be its link's, 0 if it is not given; None for a qdisc without such a rate."""
+        if self.name != _OF_ITS_LINK:
+            return None
+        given = dict(zip(self.words, self.words[1:], strict=False)).get("rate", "")
+        try:
+            return units.parse_rate(given)
+        except units.UnitError:
+            return 0
 
-        Of a rate, given in bit/s, tc shows the bytes.
+    def differences(self, actual: Mapping[str, Any]) -> list[str]:
+        """Compare what tc shows by a word: a whole number with the next word, `true` or `false` with `X` or `no_X`.
+
+        Other words are not compared. Of a rate, given in bit/s, tc shows the bytes.
         """
         pairs = zip(self.words, self.words[1:], strict=False)
-        return [
-            f"{word}: requested {value}, found {actual[word]}"
+        wrong = [
+            f"{word}: requested {value}, found {found}"
             for word, value in pairs
-            if value.isdecimal()
-            and isinstance(actual.get(word), int)
-            and actual[word] not in (int(value), *[int(value) // 8] * ("rate" in word))
+            if type(found := actual.get(word)) is int and (known := _shown(word, value)) and found not in known
         ]
+        flags = ((word.removeprefix("no_"), not word.startswith("no_")) for word in self.words)
+        return wrong + [
+            f"{word}: requested {value}, found {found}"
+            for word, value in flags
+            if type(found := actual.get(word)) is bool and found is not value
+        ]
+
+
+def _shown(word: str, value: str) -> set[int]:
+    """Return what tc may show of a number, empty for another word."""
+    if value.isdecimal():
+        return {int(value), *[int(value) // 8] * ("rate" in word)}
+    if not value[-1].isalpha():
+        return set()
+    known = set()
+    for parse, kept in _READINGS:
+        with suppress(units.UnitError):
+            known |= kept(parse(value))
+    return known

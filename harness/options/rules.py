@@ -16,8 +16,9 @@ from sojourn.apps.base import Mode
 from sojourn.apps.credentials import account_variables
 from sojourn.apps.options import LOW_LATENCY_PLAYERS, SCREENING, BadValue, Option, existing
 from sojourn.apps.standins.origin import QUIC_CONTROLS
+from sojourn.bottleneck.qdiscs.own import OwnQdisc
 from sojourn.bottleneck.shaper import RateStep
-from sojourn.bottleneck.units import format_time
+from sojourn.bottleneck.units import format_rate, format_time
 from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.messages import did_you_mean
@@ -534,6 +535,7 @@ def _dependent(raw: RawOptions, fields: Mapping[str, Any], seconds: float) -> di
             late = f"a step at {steps[len(changed[field])].at_s:g} s"
             why = f"{late}; give ascending times within the timeline's {seconds:g} s"
             raise raw.refused(name, why, BadValue("out-of-range", why))
+    _require_shared_rates(raw, {**fields, **changed})
     half_us = (fields.get("rtt_us") or 0) // 2
     if fields.get("jitter_us", 0) > half_us:
         why = f"{str(raw.raw['jitter'])!r} is out of range; give at most {format_time(half_us)}, half of --rtt"
@@ -541,6 +543,21 @@ def _dependent(raw: RawOptions, fields: Mapping[str, Any], seconds: float) -> di
     if raw.mode == "own":
         changed["url"] = str(raw.parsed("url", existing("file", "a page or playlist in its own folder, or https://…")))
     return changed
+
+
+def _require_shared_rates(raw: RawOptions, fields: Mapping[str, Any]) -> None:
+    """Raise OptionsError for a qdisc whose rate must be its link's and is not, or not for the whole run."""
+    for name, rate in zip(("qdisc", "qdisc-up"), _STATED, strict=True):
+        qdisc, link_bps = fields.get(BY_NAME[name].field), fields.get(BY_NAME[rate].field)
+        if not isinstance(qdisc, OwnQdisc) or qdisc.shared_rate_bps is None or not link_bps:
+            continue
+        if qdisc.shared_rate_bps != link_bps:
+            why = f"its rate is not the link's; give {qdisc.name} rate {format_rate(link_bps)}"
+        elif fields[BY_NAME[rate].second]:
+            why = f"its rate is fixed, but --{rate} has steps; omit them, or use another qdisc"
+        else:
+            continue
+        raise raw.refused(name, why, BadValue("conflict", why))
 
 
 def _without_effect(name: str, raw: RawOptions) -> str:

@@ -104,9 +104,16 @@ def test_a_time_agrees_as_far_as_six_digits_show_it(found: readback.State) -> No
         ("dualpi2 alpha 0.1601", "alpha", 0.160156, 0.167969),
         ("sch_mine rate 50000000 limit 8000", "rate", 6_250_000, 6_250_001),
         ("sch_mine rate 50000000 limit 8000", "limit", 8000, 1000),
+        ("sch_mine rate 50mbit limit 8000", "rate", 6_250_000, 6_250_001),
+        ("sch_mine target 5ms", "target", 5000, 6000),
+        ("sch_mine target 5ms", "target", 4999, 4998),
+        ("sch_mine target 5ms", "target", 5_000_000, 5),
+        ("sch_mine memory 4mb", "memory", 4 << 20, 4_000_000),
+        ("sch_mine rate 50mbit protect", "protect", True, False),
+        ("sch_mine no_protect limit 8000", "protect", False, True),
     ],
 )
-def test_a_number_agrees_as_tc_shows_it(asked: str, key: str, shown: float, other: float) -> None:
+def test_a_value_agrees_as_tc_shows_it(asked: str, key: str, shown: float, other: float) -> None:
     qdisc = parse_qdisc(asked)
     lines = [[line for line in qdisc.differences({key: found}) if line.startswith(key)] for found in (shown, other)]
     assert not lines[0] and len(lines[1]) == 1 and "requested" in lines[1][0]

@@ -10,6 +10,7 @@ import pytest
 
 from sojourn.bottleneck.qdiscs import QdiscError, marks, parse_qdisc
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
 from sojourn.harness.options.own_names import OwnNames, own_names
@@ -55,6 +56,25 @@ def test_a_record_is_read_without_the_folder_and_gives_the_same_options() -> Non
 def test_what_the_kernel_does_not_have_is_refused(given: dict[str, str], option: str, named: str) -> None:
     with refusal(OptionsError, "unknown-value", f"--{option}: ", named):
         parsed(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "named"),
+    [
+        ({"rate": "10mbit"}, "qdisc", "dualpi2_qprot rate 10mbit"),
+        ({"rate": "20mbit", "rate-up": "5mbit"}, "qdisc-up", "dualpi2_qprot rate 5mbit"),
+        ({"rate": "20mbit,10s:10mbit"}, "qdisc", "--rate "),
+        ({"qdisc": "dualpi2_qprot limit 100"}, "qdisc", "dualpi2_qprot rate 20mbit"),
+    ],
+)
+def test_queue_protection_has_the_rate_of_its_link(given: dict[str, str], option: str, named: str) -> None:
+    whole = {
+        "kernel-source": str(CHECKOUT / "hardware/kernel/queue_protection"),
+        "qdisc": "dualpi2_qprot rate 20mbit no_protect", "rate": "20mbit", "timeline": "solo:20,cubic:20",
+    }  # fmt: skip
+    assert str(parsed(whole).qdisc_up) == "sch_dualpi2_qprot rate 20mbit no_protect"
+    with refusal(OptionsError, "conflict", f"--{option}: ", named):
+        parsed(whole | given)
 
 
 def test_a_router_may_have_any(tmp_path: Path) -> None:
