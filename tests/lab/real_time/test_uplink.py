@@ -314,10 +314,7 @@ def test_a_congestion_control_that_is_not_there_is_told(tmp_path: Path, here: st
         pass
 
 
-@pytest.mark.parametrize(("program", "package"), [("pasta", "passt"), ("nft", "nftables")])
-def test_a_missing_program_is_named_with_its_package(
-    program: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uplink, "find", lambda name: None if name == program else name)
-    with refusal(ToolError, "missing-program", "--lab=virtual: ", f" {program}", "apt-get install ", f" {package}"):
+def test_a_device_that_cannot_be_opened_is_named_with_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uplink, "_TUN", tun := tmp_path / "tun")
+    with refusal(ToolError, "not-writable", "--lab=virtual: ", f" {tun}", "modprobe tun"):
         uplink.check()
