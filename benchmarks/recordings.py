@@ -35,7 +35,6 @@ CODECS = ("h264", "vp9", "av1")
 NOISES = (0.0, 1.0, 2.5, 5.0)  # standard deviation of the camera's noise in levels
 DISPLAYS = ((1280, 720), (960, 540), (854, 480))
 LENGTHS = (0.1, 0.15, 0.25, 0.35, 0.45, 0.6, 0.8, 1.2, 2.0, 3.5, 6.0, 10.0)
-WHERE = ("motion", "cut", "still", "start", "end")
 _ENCODERS = {
     "h264": ["-c:v", "libx264", "-preset", "medium", "-g", "60", "-sc_threshold", "0"],
     "vp9": ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "6", "-row-mt", "1", "-g", "150"],

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MEMORY = "128M"
@@ -30,7 +30,6 @@ def node_command(
     name: str,
     interfaces: Sequence[Interface],
     gateway: str | None = None,
-    routes: Mapping[str, str] | None = None,
     forward: bool = False,
     memory: str = MEMORY,
     untrusted: bool = False,
@@ -45,7 +44,6 @@ def node_command(
 
     Args:
         gateway: gateway of the default route.
-        routes: destination (prefix) to gateway, for more routes.
         forward: whether it forwards IP, as a router does.
         memory: value of `mem=`.
         untrusted: whether programs in it may attack its kernel. With `seccomp=on`, each of them can change all
@@ -56,13 +54,12 @@ def node_command(
     Raises:
         ValueError: a value holds a blank or a comma, which the kernel command line cannot carry.
     """
-    table = {**({"default": gateway} if gateway else {}), **(routes or {})}
     settings = {
         "name": name,
         "if": ",".join(
             f"vec{index}:{interface.name}:{interface.address}" for index, interface in enumerate(interfaces)
         ),
-        "route": ",".join(f"{destination}:{via}" for destination, via in table.items()),
+        "route": f"default:{gateway}" if gateway else "",
         "forward": str(int(forward)),
     }
     words = [

@@ -28,7 +28,6 @@ from sojourn.scoring.schema.scores import Jitter, PageLoad
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.sound.ear import SOUND, Sound, ear, tapped
 from sojourn.scoring.sound.neteq import neteq_log
-from sojourn.scoring.validity import Limits
 from sojourn.traffic.probes import PROBES, probe_of
 from sojourn.traffic.rpm_programs import PROBES_FILE
 
@@ -50,10 +49,10 @@ class RecordedProbe:
 class RunEvidence:
     """A run's raw files as tables and records, read on first use."""
 
-    def __init__(self, folder: Path, *, limits: Limits | None = None) -> None:
-        """`limits` are those of `sojourn.scoring.score.score_run`. Raises RecordError as that does."""
+    def __init__(self, folder: Path) -> None:
+        """Raises RecordError as `sojourn.scoring.score.score_run` does."""
         self.files, self.setting = RawFiles(folder), Setting.read(folder)
-        self.limits = limits or limits_of(self.files, self.setting.real_time)
+        self.limits = limits_of(self.files, self.setting.real_time)
 
     @cached_property
     def picture(self) -> Picture:

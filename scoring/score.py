@@ -30,7 +30,7 @@ from sojourn.scoring.schema.scores import Host, Metrics, PhaseScores, Scores
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.statistics.harm import PRIMARY
 from sojourn.scoring.transport import applications, demand
-from sojourn.scoring.validity import Limits, Validity
+from sojourn.scoring.validity import Validity
 from sojourn.traffic.load import CALL, GAME, TESTS, parse_load
 from sojourn.traffic.probes import PROBES
 from sojourn.traffic.user_program import PREFIX
@@ -40,13 +40,13 @@ _NOT_ECT, _ECT1 = PROBES
 _LAB = ("name", "rate_down_bps", "rate_up_bps", "rtt_ms", "qdisc_down", "qdisc_up")
 
 
-def score_run(run: Path, *, limits: Limits | None = None) -> Scores:
+def score_run(run: Path) -> Scores:
     """Score the run directory `run` from its raw files.
 
-    `limits` default to those of the run's options. Missing, damaged or truncated records fail their gate, and their
-    metrics are None. Raises RecordError if timeline.json or lab.json is missing or damaged.
+    Missing, damaged or truncated records fail their gate, and their metrics are None. Raises RecordError if
+    timeline.json or lab.json is missing or damaged.
     """
-    inputs = RunEvidence(run, limits=limits)
+    inputs = RunEvidence(run)
     setting, evidence, measured, shown = inputs.setting, inputs.evidence, inputs.measured, inputs.picture
     lab, span, t0 = setting.lab, setting.span, setting.span[0]
     # The client side is after the downlink bottleneck, the server side before it.

@@ -63,7 +63,6 @@ class IrttClient:
         port: int = ports.IRTT,
         interval_ms: float = 10,
         codepoint: Codepoint = "not-ect",
-        length: int = _LENGTH,
         wrap: Sequence[str] = (),
     ) -> None:
         self._wrap = tuple(wrap)
@@ -72,7 +71,7 @@ class IrttClient:
             "-i",
             f"{round(interval_ms * 1000)}us",
             "-l",
-            str(length),
+            str(_LENGTH),
             f"--dscp={TOS[codepoint]}",
         ]
         # irtt 0.9.0 writes nothing with "-o -"; on an ssh host, its file is fetched after the probe.

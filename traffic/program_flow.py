@@ -30,6 +30,7 @@ _OPEN_S, _DATA_S = 10.0, 10.0
 _GRACE_S = 3.0
 _CHUNK = 1 << 16
 """Bytes of the end that are kept."""
+_LAST_LINES = 3
 #: The first line of its output, of the shell that becomes the program: the process group that ends it.
 _GROUP = re.compile(rb"\Asojourn-group (\d+)\n")
 _BEGIN = 'echo "sojourn-group $$"; cd "$0" && exec "$@" 2>&1'
@@ -75,10 +76,10 @@ class _Output:
                 out.write(b"\n[%d bytes are not kept; the last %d:]\n" % (dropped - len(end), len(end)) + end)
         self.begun.set()
 
-    def last_lines(self, lines: int = 3) -> str:
+    def last_lines(self) -> str:
         """Return the last lines, on one."""
         said = self._last.decode(errors="replace").splitlines()
-        return " | ".join([line for line in said if line.strip()][-lines:]) or "no output"
+        return " | ".join([line for line in said if line.strip()][-_LAST_LINES:]) or "no output"
 
     def close(self) -> None:
         """Wait until all is written; what another process group still holds open is abandoned."""

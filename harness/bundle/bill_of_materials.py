@@ -55,7 +55,6 @@ def document(
     players: Mapping[str, str],
     when: datetime,
     release: str,
-    machine: str = "amd64",
 ) -> str:
     """Return the document of a `release` as JSON in CycloneDX 1.6.
 
@@ -64,7 +63,6 @@ def document(
         lock: text of requirements.txt.
         players: versions of the packages of npm, by name.
         when: date of the release.
-        machine: Debian's name of the guest's architecture.
     """
     own = Component(
         name="sojourn", version=release, type=ComponentType.APPLICATION, bom_ref="sojourn",
@@ -86,7 +84,7 @@ def document(
     )  # fmt: skip
     guest = Component(
         name="guest with browser", version=desktop.digest, type=ComponentType.OPERATING_SYSTEM, bom_ref="guest",
-        components=_guest(desktop.versions, machine),
+        components=_guest(desktop.versions),
         properties=[Property(name=f"sojourn:{name}", value=text) for name, text in _dates(desktop.versions)],
     )  # fmt: skip
     scripts = [
@@ -117,13 +115,13 @@ def _python(name: str, text: str, prefix: str = "", scope: ComponentScope = Comp
     return Component(name=name, version=text, bom_ref=f"{prefix}pypi/{name}", purl=purl, scope=scope)
 
 
-def _guest(versions: Mapping[str, str], machine: str) -> Iterable[Component]:
+def _guest(versions: Mapping[str, str]) -> Iterable[Component]:
     """Yield the packages and distributions of a guest."""
     for name, text in versions.items():
         if name.startswith("python "):
             yield _python(name.removeprefix("python "), text, "guest/")
         elif not name.startswith("archive of "):
-            where = {"arch": machine, "distro": SUITE}
+            where = {"arch": "amd64", "distro": SUITE}
             purl = PackageURL("deb", "debian", name, text, where)
             yield Component(name=name, version=text, bom_ref=f"guest/deb/{name}", purl=purl)
 

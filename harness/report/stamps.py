@@ -220,17 +220,17 @@ def _processor(run: LoadedRun) -> str:
     return f"{versions.get('processor', 'unknown')} with flags {flags}"
 
 
-def paper_tables(checkout: Path = CHECKOUT) -> list[PaperTable]:
+def paper_tables() -> list[PaperTable]:
     """Return the tables of README and docs. Raises PaperError."""
     try:
-        return _Paper.model_validate(toml_file.read_toml(checkout / FILE)).result
+        return _Paper.model_validate(toml_file.read_toml(CHECKOUT / FILE)).result
     except OSError as missing:
         raise PaperError(
-            f"{checkout / FILE}: {missing.strerror}; it is in a checkout", code="unreadable-file"
+            f"{CHECKOUT / FILE}: {missing.strerror}; it is in a checkout", code="unreadable-file"
         ) from missing
     except (toml_file.TomlError, ValidationError) as wrong:
         why = first_wrong(wrong) if isinstance(wrong, ValidationError) else wrong
-        raise PaperError(f"{checkout / FILE}: {why}", code="damaged") from wrong
+        raise PaperError(f"{CHECKOUT / FILE}: {why}", code="damaged") from wrong
 
 
 def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:

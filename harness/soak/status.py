@@ -72,11 +72,11 @@ def saved_plan(folder: NightDirectory) -> PlanFile:
     return read_file(folder.path / PLAN)[1]
 
 
-def status(folder: NightDirectory, now: float | None = None) -> Status:
+def status(folder: NightDirectory) -> Status:
     """Return the state of a batch. Raises StateError, PlanError."""
     night, attempts = folder.night, folder.attempts()
     plan = saved_plan(folder)
-    now = time.time() if now is None else now
+    now = time.time()
     ended = [attempt for attempt in attempts if attempt.outcome != "running"]
     over = night.ended is not None
     return Status(

@@ -41,8 +41,6 @@ class EcnFlow:
     """`AccECN`, `ECN` or `none`, from the SYN of the connection."""
     negotiated: str | None
     """The same, from its SYN/ACK."""
-    syn_codepoint: int | None
-    """ECN codepoint of the SYN."""
     ect1: int
     ect0: int
     not_ect: int
@@ -109,7 +107,6 @@ def _one_way(sent: pl.DataFrame, came: pl.DataFrame, back: pl.DataFrame) -> list
                 packets=row["packets"],
                 offered=hello.offered,
                 negotiated=hello.negotiated,
-                syn_codepoint=hello.codepoint,
                 **{name: row[name] for name in ("ect1", "ect0", "not_ect")},
                 arrived=arrived.get("packets", 0),
                 marked=max(0, arrived.get("ce", 0) - row["ce"]),
@@ -145,7 +142,6 @@ def _counts(packets: pl.DataFrame) -> list[dict[str, Any]]:
 class _Handshake:
     offered: str | None = None
     negotiated: str | None = None
-    codepoint: int | None = None
 
 
 def _handshakes(packets: pl.DataFrame) -> dict[tuple[int, ...], _Handshake]:
@@ -158,9 +154,9 @@ def _handshakes(packets: pl.DataFrame) -> dict[tuple[int, ...], _Handshake]:
         field, known = row["flags"] & _FIELD, found.get(key, _Handshake())
         if not row["flags"] & ACK:
             # The last SYN counts: a repeated one may offer less.
-            found[key] = _Handshake(_offer(field), known.negotiated, row["ecn"])
+            found[key] = _Handshake(_offer(field), known.negotiated)
         else:
-            found[key] = _Handshake(known.offered, _accepted(known.offered, field), known.codepoint)
+            found[key] = _Handshake(known.offered, _accepted(known.offered, field))
     return found
 
 

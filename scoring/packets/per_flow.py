@@ -16,6 +16,8 @@ from sojourn.traffic import ports
 
 FLOW = ["src", "sport", "dst", "dport", "proto"]
 _HALF, _WRAP = 1 << 31, 1 << 32
+#: Before the end of a contender, in which it stops.
+_TAIL_S = 2.0
 
 
 def address(text: str) -> int:
@@ -98,9 +100,9 @@ def goodput_series(advanced: pl.DataFrame, t0: float, t1: float, step: float) ->
     return np.bincount(index[kept], advanced["advance"].to_numpy()[kept], bins) * 8 / step
 
 
-def window_goodput_bps(advanced: pl.DataFrame, end: float, window: float = 60.0, tail: float = 2.0) -> float:
-    """Steady-state goodput: payload bit/s over the `window` s that end `tail` s before `end` (Unix s)."""
-    return goodput_bps(advanced, end - tail - window, end - tail)
+def window_goodput_bps(advanced: pl.DataFrame, end: float, window: float) -> float:
+    """Steady-state goodput: payload bit/s over the `window` s that end _TAIL_S before `end` (Unix s)."""
+    return goodput_bps(advanced, end - _TAIL_S - window, end - _TAIL_S)
 
 
 def esce(packets: pl.DataFrame, flow: Mapping[str, int]) -> int:

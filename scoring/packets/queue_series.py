@@ -13,6 +13,7 @@ from sojourn.scoring.packets.queue_delay import carrier, class_delays
 from sojourn.scoring.schema import records
 
 Points = list[tuple[float, float | None]]
+_STEP_S = 0.5
 
 
 @dataclass
@@ -27,8 +28,8 @@ class QueueSeries:
     drops_per_s: Points = field(default_factory=list)
 
 
-def read_queue(file: Path, device: str, rate_bps: Callable[[float], float], step: float = 0.5) -> QueueSeries:
-    """Return the series of the qdisc that carries the traffic of `device`, one point per `step` s.
+def read_queue(file: Path, device: str, rate_bps: Callable[[float], float]) -> QueueSeries:
+    """Return the series of the qdisc that carries the traffic of `device`, one point per _STEP_S.
 
     `rate_bps`, the shaper's rate at a time in Unix s, turns the backlog into ms. Counters that restart (the
     qdisc was replaced) interrupt the series. A missing file gives empty series; an incomplete last line is skipped.
@@ -44,7 +45,7 @@ def read_queue(file: Path, device: str, rate_bps: Callable[[float], float], step
         if now is None:
             continue
         worst = max(worst, float(now.get("backlog", 0)))
-        if before and t - before[0] < step:
+        if before and t - before[0] < _STEP_S:
             continue
         series.kind = now["kind"]
         # The worst of the samples between two points is drawn: a spike must not hide between them.

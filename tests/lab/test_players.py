@@ -32,11 +32,6 @@ def valid_run(results: Path, *options: str) -> Path:
     return run
 
 
-def recorded_heights(run: Path, within: pl.Expr) -> list[int]:
-    """Return the heights of the rendition of every frame in the strip, in order."""
-    return TABLES["frames"].of(run).filter(within).drop_nulls("height")["height"].to_list()
-
-
 @pytest.mark.parametrize("player", first(1, ["shaka", *(name for name in PLAYERS if name != "shaka")]))
 def test_the_log_of_frames_has_the_heights_of_the_strip(player: str, tmp_path: Path) -> None:
     run = valid_run(tmp_path, f"--player={player}", "--buffer=6")

@@ -64,7 +64,6 @@ class CellJob:
     rig: Rig = EXACT
     """The laboratory that its seed stands for."""
     endpoints: Endpoints = "bulk"
-    timeout_s: float = 300
     pcap: bool = False
     """Whether to capture at both ends; the run is the same with and without."""
     sources: Sources = OURS
@@ -141,11 +140,11 @@ def perform(job: CellJob, folder: Path) -> None:
     """
     from sojourn.harness.matrix.cells.simulated import run_cell
 
-    run = job.run or run_cell
+    run: Callable[..., None] = job.run or run_cell
     empty(folder)
     created = time.time()
     run(
-        job.rig.applied(job.cell), folder, seed=job.seed, endpoints=job.endpoints, timeout_s=job.timeout_s,
+        job.rig.applied(job.cell), folder, seed=job.seed, endpoints=job.endpoints,
         pcap=job.pcap, sources=job.sources, **({"programs": _own(job)} if job.programs else {}),
     )  # fmt: skip
     made = _write_specification(job, folder, job.rig)

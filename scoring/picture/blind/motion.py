@@ -12,7 +12,6 @@ and captions:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,11 +59,11 @@ def locate(video: Path) -> place.PictureArea | None:
     return place.find(list(looks))
 
 
-def watch(video: Path, at: place.PictureArea, ladder: Sequence[int] = resolution.LADDER) -> Motion:
+def watch(video: Path, at: place.PictureArea) -> Motion:
     """Read the whole recording. Raises RecordingError if ffmpeg cannot read it."""
     listed = frame_list(video)
     times, keys = np.array([t for t, _ in listed]), np.array([key for _, key in listed])
-    heights = resolution.classes(ladder, resolution.video_lines(at.height, at.width))
+    heights = resolution.classes(resolution.LADDER, resolution.video_lines(at.height, at.width))
     kept = _kept(at)
     most = max(1, int(kept.sum()) // 100)
     moved, touched = np.zeros(len(times)), np.zeros(len(times))

@@ -31,9 +31,9 @@ _SWITCH = 0.2  # minimum gain in correlation of a change of rendition, summed ov
 Picture = npt.NDArray[np.uint8]
 
 
-def video_lines(rows: int, columns: int, aspect: float = ASPECT) -> int:
+def video_lines(rows: int, columns: int) -> int:
     """Return the lines of the video with this picture: more than the picture's if black bars were excluded."""
-    return round(max(rows, columns / aspect))
+    return round(max(rows, columns / ASPECT))
 
 
 def classes(ladder: Sequence[int], lines: int) -> list[int]:
@@ -42,19 +42,19 @@ def classes(ladder: Sequence[int], lines: int) -> list[int]:
     return below + sorted(h for h in set(ladder) if h >= _WHOLE * lines)[:1]
 
 
-def mirrors(picture: Picture, heights: Sequence[int], aspect: float = ASPECT) -> npt.NDArray[np.float64]:
+def mirrors(picture: Picture, heights: Sequence[int]) -> npt.NDArray[np.float64]:
     """Return the correlation around every height's mirror, -1 to 1; 0 for heights not below the video's.
 
-    `picture` holds (rows, columns), `heights` rise; `aspect` is that of the video. It is the mean of both directions,
+    `picture` holds (rows, columns), `heights` rise. It is the mean of both directions,
     or one direction if black bars were excluded in the other: there, the picture may begin within a line.
     """
     rows, columns = picture.shape
-    whole = video_lines(rows, columns, aspect)
+    whole = video_lines(rows, columns)
     below = [height for height in heights if height < _WHOLE * whole]
     used, half = _lines(rows, [height / whole for height in below]), middle(rows, columns)
     grey = picture[:used].astype(np.float32)
     sums = np.zeros((len(heights), 2))
-    masks = [rows >= _WHOLE * whole, columns >= _WHOLE * whole * aspect]
+    masks = [rows >= _WHOLE * whole, columns >= _WHOLE * whole * ASPECT]
     # Every other line of the averaged direction is as good in half the time.
     if masks[0]:
         sides = grey[:, np.abs(np.arange(columns) - columns // 2) >= half]
@@ -64,7 +64,7 @@ def mirrors(picture: Picture, heights: Sequence[int], aspect: float = ASPECT) ->
         clear = grey[np.abs(np.arange(used) - rows // 2) >= half]
         spectrum, noise = _spectrum(clear[::2].T)
         # An encoder's width is even.
-        wide = [2 * round(height * aspect / 2) / columns for height in below]
+        wide = [2 * round(height * ASPECT / 2) / columns for height in below]
         sums[: len(below), 1] = [_mirror(spectrum, noise, share) for share in wide]
     return np.asarray(sums[:, masks].mean(axis=1))
 

@@ -36,9 +36,7 @@ class Seen:
     heights: dict[int, int]
 
 
-def watch(
-    video: Path, start: float, lines: Sequence[Mapping[str, Any]] = (), ladder: Sequence[int] = resolution.LADDER
-) -> Seen:
+def watch(video: Path, start: float, lines: Sequence[Mapping[str, Any]] = ()) -> Seen:
     """Score a recording whose first frame was at `start` (Unix s); `lines` are those of player.jsonl.
 
     Raises RecordingError if ffmpeg cannot read it, or if nothing in it moves like a video.
@@ -47,7 +45,7 @@ def watch(
     if seen is None:
         raise RecordingError(f"recording {video}: no video moves on it")
     place = reported_area((line["place"] for line in lines if line.get("place")), seen, picture_size(video))
-    watched = motion.watch(video, place, ladder)
+    watched = motion.watch(video, place)
     still = stills.stills(watched, start, lines)
     frozen = [s for s in still if s.frozen]
     changes = freezes.displayed(
