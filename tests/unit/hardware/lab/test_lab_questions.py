@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Sequence
 from ipaddress import ip_interface
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from sojourn.hardware.lab.lab_file import read_lab_file
-from sojourn.hardware.lab.lab_questions import Port, ask_lab, written
-from sojourn.hardware.machine.place import CommandError
+from sojourn.hardware.lab.lab_questions import Port, ask_lab, ports_of, written
+from sojourn.hardware.machine.place import CommandError, Place
 
 MACHINES = {
     "root@apu": [
@@ -106,3 +110,26 @@ def test_who_gives_the_client_an_ipv6_address_is_proposed_such_ones(tmp_path: Pa
     assert [host.address for host in read_lab_file(file).hosts.values()] == [
         "fd42:1::10", "fd42:1::20", "fd42:2::10", "fd42:2::10",
     ]  # fmt: skip
+
+
+def test_the_ports_of_a_machine_are_those_with_an_address_that_others_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry(local: str, bits: int, scope: str) -> dict[str, Any]:
+        return {"local": local, "prefixlen": bits, "scope": scope}
+
+    # As iproute2 6.15 prints it, without what is not read; it prints nothing where there is no route.
+    links = [
+        {"ifname": "lo", "addr_info": [entry("127.0.0.1", 8, "host"), entry("::1", 128, "host")]},
+        {"ifname": "enp1s0", "addr_info": [entry("192.168.1.7", 24, "global"), entry("fe80::20d", 64, "link")]},
+        {"ifname": "enp2s0", "addr_info": [entry("fd00::7", 64, "global")]},
+        {"ifname": "enp3s0"},
+    ]
+    answers = {
+        ("-4", "route", "show", "default"): json.dumps([{"dst": "default", "gateway": "192.168.1.1", "dev": "enp1s0"}]),
+        ("-6", "route", "show", "default"): "",
+        ("address",): json.dumps(links),
+    }
+    monkeypatch.setattr(Place, "run", lambda _, command, **__: answers[tuple(command[2:])])
+    assert ports_of("") == [
+        Port("enp1s0", ip_interface("192.168.1.7/24"), away=True),
+        Port("enp2s0", ip_interface("fd00::7/64"), away=False),
+    ]
