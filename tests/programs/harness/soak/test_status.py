@@ -6,8 +6,6 @@ from __future__ import annotations
 import errno
 import http.client
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +17,6 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sojourn.hardware.machine.errors import Code
-from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.cli import app
 from sojourn.harness.soak import loop, run_plan
 from sojourn.harness.soak.loop import SoakExit
@@ -285,14 +282,6 @@ def test_a_batch_that_is_stopped_says_that_the_same_command_resumes_it(
     assert run_plan.run_plan(plan, 1, page="off") == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("sojourn: stopped by SIGINT; ") and "the same command resumes the batch" in line
-
-
-def test_pytest_takes_a_plan_and_has_the_exit_codes_of_a_soak(tmp_path: Path) -> None:
-    (plan := tmp_path / "plan.toml").write_text('[cells.a]\nrate = "12"\n')
-    command = [sys.executable, "-m", "pytest", f"--soak={plan}", "--soak-hours=1"]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f'sojourn: {plan}: [cells.a] rate: "12" has no unit; write 12mbit\n'
 
 
 def test_the_words_of_status_and_summary(soak_place: Path, golden: Callable[..., None]) -> None:
