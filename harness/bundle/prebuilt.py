@@ -64,7 +64,19 @@ class _Index(BaseModel):
     version: Literal[1] = 1
     compiler: str
     """Of the programs: what names them where this machine has another compiler, or none."""
-    entries: dict[Annotated[str, Field(pattern=rf"^({'|'.join(KINDS)})/[0-9a-f]{{16,24}}$")], dict[str, _PackedFile]]
+    entries: dict[
+        Annotated[str, Field(pattern=rf"^({'|'.join(KINDS)})/(players-)?[0-9a-f]{{16,24}}$")], dict[str, _PackedFile]
+    ]
+
+
+def check_output(output: Path, key: Path | None = None) -> None:
+    """Raise PrebuiltError or SignatureError if `pack` cannot write this archive, or not sign it by this ssh key."""
+    if output.exists():
+        raise PrebuiltError(f"{output}: exists; give another file", code="exists")
+    if not output.parent.is_dir():
+        raise PrebuiltError(f"--pack: {output.parent}: no such folder; create it", code="missing")
+    if key:
+        sign(b"", key)
 
 
 def pack(
@@ -75,8 +87,7 @@ def pack(
     The same entries give the same bytes: members are sorted and have no times and no owners. Raises PrebuiltError if
     `output` exists or an entry must not be in an archive; SignatureError, OSError.
     """
-    if output.exists():
-        raise PrebuiltError(f"{output}: exists; give another file", code="exists")
+    check_output(output)
     named = {f"{entry.parent.name}/{entry.name}": entry for entry in sorted(entries)}
     try:
         index = _Index(

@@ -86,6 +86,8 @@ def build(
         raise OptionsError(f"--{option}: nothing is taken; add --from=FILE", code="no-effect")
     if key and not packed:
         raise OptionsError("--sign: nothing is packed; add --pack=FILE", code="no-effect")
+    if packed:
+        prebuilt.check_output(packed, key)
     if iproute2_source:
         checked(iproute2_source)
     with steps() as step:

@@ -92,6 +92,14 @@ def test_what_was_packed_is_taken_by_its_digest(
         build_tool.digest_of_build(lambda known: f"{known} of another program")
 
 
+def test_the_page_of_players_is_packed(entry: Path, tmp_path: Path) -> None:
+    players = cache.build_once(
+        entry.parents[1] / "web" / "players-0123456789abcdef", lambda folder: (folder / "a").touch()
+    )
+    prebuilt.pack([entry, players], archive := tmp_path / "a.tar.zst")
+    assert f"web/{players.name}/a" in members(archive)
+
+
 def test_a_signature_by_a_known_key_is_enough(entry: Path, cached: Callable[[str], Path], tmp_path: Path) -> None:
     for name in ("key", "other"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
@@ -186,6 +194,9 @@ def test_only_what_holds_no_secret_can_be_packed(entry: Path, tmp_path: Path) ->
         (["--from=http://a.example/x", "--sha256=00"], "give an https:// address"),
         (["--sha256=00"], "--sha256: nothing is taken"),
         (["--sign=key"], "--sign: nothing is packed"),
+        (["--pack=/no/such/a.tar.zst"], "--pack: /no/such: no such folder"),
+        (["--pack=/tmp"], "/tmp: exists"),
+        (["--pack=/tmp/.none.tar.zst", "--sign=/no/key"], "--sign /no/key: no such file"),
     ],
 )
 def test_what_has_no_effect_or_is_not_safe_is_refused(
