@@ -108,14 +108,23 @@ def rtt_option(text: str) -> int:
     return _option(text, "ms", parse_time, RTT_RANGE, format_time)
 
 
-def _option(
-    text: str, unit: str, parse: Callable[[str], int], limits: tuple[int, int], write: Callable[[int], str]
-) -> int:
+def time_option(text: str, unit: str = "ms") -> int:
+    """Parse an option's time: µs, unit required except for 0. Raises `UnitError`, which suggests `unit`."""
+    return _with_unit(text, unit, parse_time)
+
+
+def _with_unit(text: str, unit: str, parse: Callable[[str], int]) -> int:
     match = _VALUE.fullmatch(text.strip())
     if match and not match[2] and float(match[1]):
         # tc would read bit/s or µs, which nobody means here.
         raise UnitError(f'"{text}" has no unit; write {text.strip()}{unit}')
-    value = parse(text)
+    return parse(text)
+
+
+def _option(
+    text: str, unit: str, parse: Callable[[str], int], limits: tuple[int, int], write: Callable[[int], str]
+) -> int:
+    value = _with_unit(text, unit, parse)
     low, high = limits
     if not low <= value <= high:
         # Zero is written without a unit.

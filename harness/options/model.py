@@ -16,7 +16,7 @@ from sojourn.bottleneck.qdiscs import KINDS, Qdisc
 from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Bottleneck, Direction
-from sojourn.bottleneck.units import format_rate, format_time, parse_time, rtt_option
+from sojourn.bottleneck.units import format_rate, format_time, rtt_option
 from sojourn.hardware.images import own_tc
 from sojourn.hardware.kernel_build import kernel_source
 from sojourn.hardware.kernel_build.sources import Sources
@@ -169,7 +169,7 @@ class Options(ServiceOptions):
             "recording", "how",
             "Maximum P99 jitter that the lab may add to an unshaped probe, else the run is invalid (default: 50us in "
             "sim, 2ms in other labs)",
-            name="jitter-gate", parse=lambda text: parse_time(text) / 1000, word="{!r}ms".format,
+            name="jitter-gate", parse=parsing.jitter_gate_ms, word="{!r}ms".format,
         ),
     ] = None  # fmt: skip
     rpm: Annotated[

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from sojourn.apps.options import BadValue
 from sojourn.bottleneck.qdiscs import Qdisc, parse_qdisc
 from sojourn.bottleneck.shaper import RateStep
-from sojourn.bottleneck.units import parse_percent, parse_time, rate_option
+from sojourn.bottleneck.units import parse_percent, rate_option, time_option
 from sojourn.harness.options.timeline import Phase
 
 LOCAL = "local"
@@ -35,7 +35,7 @@ def rate_schedule(text: str) -> tuple[int, tuple[RateStep, ...]]:
         at, colon, rate = part.partition(":")
         if not colon:
             raise BadValue("invalid-value", f"{part.strip()!r} is not a step; give TIME:RATE, as in 10mbit,30s:5mbit")
-        at_s = parse_time(at) / 1e6
+        at_s = time_option(at, "s") / 1e6
         if at_s <= (steps[-1].at_s if steps else 0):
             raise BadValue("out-of-range", f"a step at {at_s:g} s; give ascending times after 0 s")
         steps.append(RateStep(at_s=at_s, rate_bps=rate_option(rate.strip())))
@@ -61,16 +61,21 @@ def loss_percent(text: str) -> float:
 
 
 def jitter_us(text: str) -> int:
-    """Return a path's delay variation in µs."""
-    if (time_us := parse_time(text)) <= 0:
+    """Return a variation of delay in µs, above 0."""
+    if (time_us := time_option(text)) <= 0:
         raise BadValue("out-of-range", f"{text!r} is out of range; give a time such as 2ms")
     return time_us
+
+
+def jitter_gate_ms(text: str) -> float:
+    """Return the limit of a lab's own jitter in ms."""
+    return jitter_us(text) / 1000
 
 
 def bursts_us(text: str) -> tuple[int, int]:
     """Return the minimum and maximum interval of bursts in µs, from `5ms` or `1ms-8ms`."""
     least, _, most = text.partition("-")
-    times = parse_time(least), parse_time(most or least)
+    times = time_option(least), time_option(most or least)
     if not 0 < times[0] <= times[1] <= _LONGEST_BURST_US:
         raise BadValue("out-of-range", f"{text!r} is out of range; give one time up to 100ms, or two as in 1ms-8ms")
     return times

@@ -82,6 +82,12 @@ def test_impossible_rtt_is_one_clear_line(text: str, message: str) -> None:
     assert message in str(error.value)
 
 
+def test_a_time_needs_a_unit_unless_it_is_zero() -> None:
+    assert (units.time_option("2ms"), units.time_option("0")) == (2000, 0)
+    with pytest.raises(UnitError, match=r'^"30" has no unit; write 30s$'):
+        units.time_option("30", "s")
+
+
 def test_limits_of_the_options_are_allowed() -> None:
     assert units.rate_option("0.1mbit") == 100_000
     assert units.rate_option("10gbit") == 10_000_000_000
