@@ -221,10 +221,12 @@ def _expanded(
         except OptionsError as wrong:
             raise PlanError(f"{path}: {wrong}", code=wrong.code) from wrong
         for key in [key for key, text in texts.items() if is_path(key, text)]:
-            texts[key] = str(_placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}"))
+            placed = _placed(folder, str(texts[key]), f"{path}: {_where(key, name, table)}")
+            if key != "scenario":  # which may be the name of an included one
+                texts[key] = str(placed)
         try:
-            own = with_scenario({key: text for key, text in texts.items() if key in table})
-            texts = with_scenario(texts)
+            own = with_scenario({key: text for key, text in texts.items() if key in table}, folder)
+            texts = with_scenario(texts, folder)
             texts.pop("scenario", None)  # which may change before the night is over
             options = parse_options(own, texts)
             SERVICES[options.service].from_options(options)

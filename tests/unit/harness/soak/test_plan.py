@@ -62,6 +62,13 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
         read(tmp_path, text)
 
 
+def test_an_included_scenario_is_a_cell_by_its_name(tmp_path: Path) -> None:
+    (cell,) = read(tmp_path, '[cells.a]\nscenario = "household-short"\n').cells
+    assert cell.options.loss_percent == 0.02
+    with refusal(PlanError, "unreadable-file", "[cells.a]", "household-shrt", "did you mean household-short?"):
+        read(tmp_path, '[cells.a]\nscenario = "household-shrt"\n')
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
