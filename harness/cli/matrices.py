@@ -23,6 +23,7 @@ app = typer.Typer()
 @app.command()
 @one_line_errors
 def matrix(
+    context: typer.Context,
     name: Annotated[
         str, typer.Argument(help="Name of a matrix, or a scenario file (….toml); default: list all matrices.")
     ] = "",
@@ -86,7 +87,14 @@ def matrix(
     from sojourn.harness.matrix.from_scenario import scenario_matrix
     from sojourn.harness.matrix.listing import cells_list, cells_table, matrices_list, matrices_table
     from sojourn.harness.matrix.matrix import MatrixError, matrices, named
-    from sojourn.harness.matrix.matrix_plan import MatrixPlan, endpoints_named, lab_named, run_and_report, seeds
+    from sojourn.harness.matrix.matrix_plan import (
+        MatrixPlan,
+        endpoints_named,
+        lab_named,
+        run_and_report,
+        runnable,
+        seeds,
+    )
     from sojourn.harness.matrix.watch import watch
     from sojourn.harness.options.own_names import own_names
     from sojourn.harness.options.rules import spelled_programs
@@ -95,11 +103,11 @@ def matrix(
     known = matrices()
     if as_json and name and not listed:
         raise MatrixError("--json applies to lists; add --list, or omit the matrix", code="conflict")
-    if watching and (listed or not name):
-        raise MatrixError("--watch runs one matrix; give its name, and omit --list", code="conflict")
+    if watching and listed:
+        raise MatrixError("--watch runs the matrix; omit --watch or --list", code="conflict")
     if not name:
-        if compare_with:
-            raise MatrixError("--compare-with applies to one matrix; give its name", code="conflict")
+        if option := next((it for it in _given(context) if it != "--json"), ""):
+            raise MatrixError(f"{option}: applies to one matrix; give its name", code="conflict")
         print_json(matrices_list(known.values())) if as_json else console_of().print(matrices_table(known.values()))
         return
     source = value_of("kernel-source", kernel_source).absolute() if kernel_source else None
@@ -131,6 +139,7 @@ def matrix(
         compare_with=compare_with,
     )
     if listed:
+        runnable(plan)
         print_json(cells_list(plan)) if as_json else console_of().print(cells_table(plan))
         return
     try:
@@ -140,6 +149,12 @@ def matrix(
         leave(stopped(stop, f"finished runs are kept in {plan.folder}; the same command resumes the matrix"))
     if failed:
         raise typer.Exit(1)
+
+
+def _given(context: typer.Context) -> list[str]:
+    """Return the options that the command line gives, as it spells them."""
+    sources = ((option.opts[0], context.get_parameter_source(str(option.name))) for option in context.command.params)
+    return [spelled for spelled, source in sources if source and source.name == "COMMANDLINE"]
 
 
 @app.command()

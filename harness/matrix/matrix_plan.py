@@ -131,10 +131,10 @@ def seeds(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[CellJob], Engine]:
-    """Build what is missing and return the runs of a plan and the engine for them.
+def runnable(plan: MatrixPlan) -> tuple[list[Cell], bool]:
+    """Return the cells that the plan's lab can run, and whether the code of the real-time labs runs them in `sim`.
 
-    Raises MatrixError, EngineError, ToolError, ConfinementError, BuildError or UserProgramError.
+    Raises MatrixError or EngineError if no cell can run, or an option has no effect.
     """
     matrix, cells = plan.matrix, [cell for cell in plan.cells if not missing_capability(cell, plan.lab)]
     if not cells:
@@ -155,6 +155,16 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
         )
     as_in_labs = plan.lab == "sim" and not missing and (programs or any(cell.call for cell in cells))
     _refuse(plan, cells, as_in_labs=as_in_labs)
+    return cells, as_in_labs
+
+
+def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[CellJob], Engine]:
+    """Build what is missing and return the runs of a plan and the engine for them.
+
+    Raises MatrixError, EngineError, ToolError, ConfinementError, BuildError or UserProgramError.
+    """
+    matrix, (cells, as_in_labs) = plan.matrix, runnable(plan)
+    _require_own_names(plan, cells)
     calls = any(cell.call for cell in cells) and (plan.lab != "sim" or as_in_labs)
     require_programs_of_cells(plan.lab, calls=calls or as_in_labs)
     if plan.lab not in PHYSICAL and plan.engine == LOCAL:
@@ -192,6 +202,10 @@ def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, as_in_labs: bool) -> Non
     for name, given, why in without_effect:
         if given:
             raise EngineError(f"--{name}: {why}; omit it", code="no-effect")
+
+
+def _require_own_names(plan: MatrixPlan, cells: Sequence[Cell]) -> None:
+    """Raise EngineError for a qdisc or contender of the cells that the lab's kernel does not have."""
     try:
         own = own_names(plan.kernel_source)
     except ValueError as wrong:

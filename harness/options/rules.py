@@ -27,7 +27,7 @@ from sojourn.harness.options.model import BY_NAME, ELSEWHERE, NO_VIDEO, OPTIONS,
 from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
-from sojourn.traffic.load import GAME, RPM, parse_load
+from sojourn.traffic.load import GAME, RPM, VIDEO, parse_load
 from sojourn.traffic.rpm_flow import CONTROL
 from sojourn.traffic.user_program import OPTION, UserProgram, UserProgramError, defined, read_user_program
 
@@ -202,6 +202,10 @@ _RULES = (
         for name in _STATED
     ),
     _Rule(
+        "exact", lambda it: it.lab == BOX_LAB and it.named.get("exact"),
+        "no seed draws a rig for a black box; omit --exact",
+    ),
+    _Rule(
         "jitter-gate", lambda it: it.lab == BOX_LAB and "jitter-gate" in it.named,
         "no probe bypasses the queue of a black box; omit --jitter-gate",
     ),
@@ -372,6 +376,14 @@ def reset_inapplicable(raw: RawOptions) -> None:
                 why = _without_effect(name, raw)
                 raise OptionsError(f"{raw.where(name)}: {why}", code="no-effect", option=name)
             raw.raw[name] = BY_NAME[name].default
+    if SERVICES[raw.service].screen:
+        return
+    browsed = re.search(rf"\b{VIDEO}\b", str(raw.raw[_of_loads(raw)]))
+    for name in ("recorder", "video") if browsed else ("recorder", "video", "driver", "browser"):
+        if name in raw.named:
+            why = f"has no effect on --service={raw.service}, which shows no picture; omit it"
+            raise OptionsError(f"{raw.where(name)}: {why}", code="no-effect", option=name)
+        raw.raw[name] = BY_NAME[name].default
 
 
 def apply_conditional_defaults(raw: RawOptions) -> None:

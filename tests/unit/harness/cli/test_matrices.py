@@ -25,6 +25,27 @@ def test_a_value_that_is_none_is_one_line_that_names_the_option(option: str) -> 
     assert done.stderr.startswith(f"sojourn: {option.partition('=')[0]}: ") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("option", ["--lab=virtual", "--pcap", "--repeat=abc", "--list", "-k=a", "--seed=1"])
+def test_the_list_of_all_matrices_takes_no_option(option: str) -> None:
+    done = CliRunner().invoke(app, ["matrix", option])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"sojourn: {option.partition('=')[0]}: applies to one matrix; give its name\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--jitter-gate=9ms"], ["--workers=2", "--lab=virtual"], ["--pcap", "--lab=virtual"], ["--lab-file=lab.toml"]],
+)
+def test_a_list_of_cells_refuses_what_their_run_refuses(options: list[str]) -> None:
+    done = CliRunner().invoke(app, ["matrix", "one-flow", "--list", *options])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"sojourn: {options[0].partition('=')[0]}: ") and done.stderr.count("\n") == 1
+
+
+def test_the_cells_of_a_matrix_that_needs_its_own_kernel_are_listed_without_it() -> None:
+    assert CliRunner().invoke(app, ["matrix", "bbr3", "--list"]).exit_code == 0
+
+
 def test_a_kernel_that_cannot_be_had_is_refused_before_anything_starts(tmp_path: Path) -> None:
     options = ["--kernel-source=/no/linux-7.3.tar.xz", f"--results={tmp_path / 'results'}"]
     done = CliRunner().invoke(app, ["matrix", "one-flow", *options])

@@ -225,6 +225,11 @@ def test_record_is_json_and_names_everything() -> None:
         ("game-dscp", {"game-dscp": "45"}, "no-effect"),
         ("game-dscp", {"game-dscp": "45", "timeline": "solo:5,gamer:5"}, "no-effect"),
         ("layers", {"service": "room", "layers": "one"}, "unknown-value"),
+        ("recorder", {"service": "game", "recorder": "obs"}, "no-effect"),
+        ("video", {"service": "game", "video": "retain-on-failure"}, "no-effect"),
+        ("driver", {"service": "game", "driver": "selenium"}, "no-effect"),
+        ("browser", {"service": "game", "lab": "virtual", "browser": "/bin/sh"}, "no-effect"),
+        ("exact", {"lab": "black-box", "exact": True}, "conflict"),
         ("service", {"service": "room", "lab": "virtual"}, "conflict"),
         ("call-cc", {"service": "jitsi", "live": True, "lab": "virtual", "call-cc": "scream"}, "no-effect"),
         ("live", {"live": True}, "conflict"),
@@ -240,6 +245,11 @@ def test_record_is_json_and_names_everything() -> None:
 def test_bad_options_are_one_line_that_names_the_option(option: str, given: dict[str, Any], code: Code) -> None:
     with refused(option, code, f"--{option}: "):
         parse(**given)
+
+
+def test_a_game_against_a_second_video_has_a_browser_but_no_recording() -> None:
+    assert parse(service="game", driver="selenium", contenders="video").driver == "selenium"
+    assert parse_options({"service": "game"}, {"video": "off", "recorder": "obs"}).recorder == "ffmpeg"
 
 
 def test_a_list_for_one_run_names_the_command_that_takes_lists() -> None:
