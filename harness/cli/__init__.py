@@ -6,10 +6,13 @@ Commands import their modules themselves: a warm `sojourn build` is part of ever
 
 from __future__ import annotations
 
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.signals import unignore_sigint
 from sojourn.harness.cli import (
     bundles,
@@ -24,8 +27,25 @@ from sojourn.harness.cli import (
     soaks,
     verdicts,
 )
+from sojourn.harness.terminal import complain
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+class _NothingEmpty(TyperGroup):
+    """Commands that refuse an empty value: it is an unset variable of a shell, not a choice."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for before, word in pairwise([ctx.info_name, *args]):
+            if word == "":
+                complain(f"the value after {printable(before)} is empty; give one, or omit it")
+                raise typer.Exit(2)
+            if word.startswith("--") and word.find("=") == len(word) - 1:
+                name = printable(word.removesuffix("="))
+                complain(f"{name}: is empty; give a value, or omit {name}")
+                raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_NothingEmpty, no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(harm.app)
 app.add_typer(maps.app)
 app.add_typer(machines.app)

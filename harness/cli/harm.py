@@ -32,8 +32,8 @@ def harm(context: typer.Context, **given: str | bool | None) -> None:
     A scenario with lists, such as --scenario=access-line, gives one table over all their combinations.
     Custom defaults: sojourn.toml in this folder, or SOJOURN_<OPTION> in the environment.
 
-    Exit codes: 0 the requested number of runs is valid, 1 too few are, 2 no such option, 4 an option or this machine
-    cannot work and nothing was started, 128 and its number after a signal (130: Ctrl-C).
+    Exit codes: 0 the requested number of runs is valid, 1 too few are, 2 no such option or an empty value, 4 an option
+    or this machine cannot work and nothing was started, 128 and its number after a signal (130: Ctrl-C).
     """
     if context.args:
         print(

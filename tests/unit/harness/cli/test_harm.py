@@ -115,6 +115,15 @@ def test_arguments_of_pytest_are_refused_with_the_command_that_takes_them(
     assert (done.exit_code, calls.options) == (2, []) and "`pytest tests/test_video_harm.py -k 'a b'`" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["harm", "map", "matrix", "bundle export", "build", "rm"])
+@pytest.mark.parametrize("words", [["--sign="], ["--results="], ["--repeat", ""], [""]])
+def test_an_empty_value_is_refused_in_every_command(calls: Calls, command: str, words: list[str]) -> None:
+    done = CliRunner().invoke(app, [*command.split(), *words])
+    assert (done.exit_code, done.stdout, calls.options) == (2, "", []) and done.stderr.count("\n") == 1
+    named = words[0].removesuffix("=") or command.split()[-1]
+    assert "empty" in done.stderr and named in done.stderr
+
+
 def test_its_help_lists_every_option_in_its_group_and_the_exit_codes() -> None:
     told = CliRunner().invoke(app, ["harm", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
     for option in OPTIONS:
