@@ -153,7 +153,9 @@ class ServiceOptions(BaseModel):
 
     service: Annotated[
         str,
-        Option("victim", "what", "Service to watch; all: every published run with its options", "youtube"),
+        Option(
+            "victim", "what", "Service to watch; all (not in maps): every published run with its options", "youtube"
+        ),
     ]
     live: Annotated[
         bool,

@@ -22,7 +22,7 @@ from sojourn.harness.experiment.run import Result, name_of_test, perform, requir
 from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.experiment.stopped import kept_lines
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import BY_NAME, DEFAULT_QUEUE, Options
+from sojourn.harness.options.model import ALL, BY_NAME, DEFAULT_QUEUE, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import notes, parse_options
 from sojourn.harness.options.sources import user_defaults
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from sojourn.harness.report.experiments import Experiment
     from sojourn.harness.store.runs import RunDirectory
 
-ALL = "all"
-"""The `--service` that stands for every service with published figures."""
 _LOGS = ("sojourn.cache", "sojourn.archive")
 
 

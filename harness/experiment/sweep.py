@@ -207,7 +207,7 @@ def kept_runs(folder: Path, machine: Machine) -> Callable[[Options], Result | No
 
 def _options(table: Mapping[str, Any], defaults: Defaults, recorder: str) -> Options:
     """Return the options of one experiment of a sweep. Raises OptionsError."""
-    service = str(table["service"] or defaults.service or BY_NAME["service"].default)
+    service = table["service"] or defaults.service or str(BY_NAME["service"].default)
     folder = Path(str(table.get("scenario") or "map")).stem
     own = {"results": f"{RESULTS}/{folder}", "repeat": "1", **defaults.of(service)}
     if (lab := table["lab"] or own.get("lab") or "sim") != "sim":

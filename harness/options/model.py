@@ -43,6 +43,8 @@ DEFAULT_QUEUE = (
     "access lines ship"
 )
 """A description of the default of --qdisc."""
+ALL = "all"
+"""The value of --service that makes every published run."""
 RETAIN_ON_FAILURE = "retain-on-failure"
 """The value of --video that deletes the recordings of valid runs, as pytest-playwright calls it."""
 NO_VIDEO = "off"
@@ -373,7 +375,7 @@ def _named(field: str) -> Option | None:
     if option is None:
         return None
     # All services are known here, but not yet where the options of services are declared.
-    choices = (*SERVICES, "all") if field == "service" else option.choices
+    choices = (*SERVICES, ALL) if field == "service" else option.choices
     return replace(
         option,
         field=field,

@@ -23,7 +23,7 @@ from sojourn.hardware.lab.lab_file import BOX_LAB, PHYSICAL, ROUTER_LAB
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import BY_NAME, ELSEWHERE, NO_VIDEO, OPTIONS, Options
+from sojourn.harness.options.model import ALL, BY_NAME, ELSEWHERE, NO_VIDEO, OPTIONS, Options
 from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
@@ -64,6 +64,24 @@ class FromFile(str):
         return text
 
 
+class FromEnvironment(str):
+    """An option's value from the environment."""
+
+    variable: str
+
+    def __new__(cls, value: str, variable: str) -> Self:
+        text = super().__new__(cls, value)
+        text.variable = variable
+        return text
+
+
+def where_set(name: str, value: Any) -> str:
+    """Return an option's name in errors: with the file that sets it, its variable, or as on the command line."""
+    if isinstance(value, FromFile):
+        return f"{value.file}: {name}"
+    return value.variable if isinstance(value, FromEnvironment) else f"--{name}"
+
+
 class RawOptions:
     """The options of a run before they are parsed: their texts, the service, its mode and the lab."""
 
@@ -71,6 +89,9 @@ class RawOptions:
         self.named = {name: value for name, value in given.items() if value is not None}
         self.known = {**defaults, **self.named}
         self.raw: dict[str, Any] = {option.name: option.default for option in OPTIONS} | self.known
+        if self.raw["service"] == ALL:
+            why = f"{ALL} makes the published runs one by one, which no map or plan does; name one service"
+            raise self.refused("service", why, BadValue("unsupported", why))
         victim = SERVICES.get(str(self.raw["service"]))
         self.raw |= {n: text for n, text in (victim.defaults if victim else {}).items() if n not in self.known}
         self.lab = self.chosen("lab") if self.raw["lab"] else "sim"
@@ -88,9 +109,8 @@ class RawOptions:
         return "own" if "own" in of_url and "://" not in str(self.raw["url"]) else "stream"
 
     def where(self, name: str) -> str:
-        """Return an option's name in errors: with the file that sets it, or as on the command line."""
-        value = self.raw[name]
-        return f"{value.file}: {name}" if isinstance(value, FromFile) else f"--{name}"
+        """Return an option's name in errors (`where_set`)."""
+        return where_set(name, self.known.get(name, self.raw[name]))
 
     def refused(self, name: str, why: str, wrong: ValueError | None = None) -> OptionsError:
         """Return the error for an option's value, with the code of the parser's error `wrong`."""
@@ -101,7 +121,7 @@ class RawOptions:
     def timeline(self) -> str:
         """Return the timeline's name in errors."""
         value = self.raw["timeline"]
-        return f"the timeline of {value.file}" if isinstance(value, FromFile) else "--timeline"
+        return f"the timeline of {value.file}" if isinstance(value, FromFile) else self.where("timeline")
 
     def cut_short(self, name: str) -> bool:
         """Whether a file sets an option but not the timeline: after the timeline's end, the option has no effect."""

@@ -24,7 +24,7 @@ from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, FLAGS, OPTIONS, PATHS
-from sojourn.harness.options.rules import FromFile, names_loads
+from sojourn.harness.options.rules import FromEnvironment, FromFile, names_loads, where_set
 
 FILE = "sojourn.toml"
 WHERE = "SOJOURN_DEFAULTS"
@@ -56,9 +56,15 @@ def with_scenario(given: Mapping[str, Any], folder: Path = Path()) -> dict[str, 
     if several := next(iter(lists_of(table)), None):
         if given.get(several) == EVERY_PLAYER:
             why = "a run has one player; use `sojourn harm` or `sojourn map`, or name a player"
-            raise OptionsError(f"--{several}={EVERY_PLAYER}: {why}", code="conflict", option=several)
+            raise OptionsError(
+                f"{where_set(several, given[several])}={EVERY_PLAYER}: {why}", code="conflict", option=several
+            )
         file, named = scenario_file(given["scenario"], folder), given["scenario"]
-        why = f"a run takes one value; give one, or run `sojourn map --scenario={named}` or `sojourn matrix {named}`"
+        scenario = named if file.parent == SCENARIOS else file
+        commands = f"run `sojourn map --scenario={scenario}` or `sojourn matrix {file}`"
+        if isinstance(named, FromFile | FromEnvironment):
+            commands = f"remove {where_set('scenario', named)} and {commands}"
+        why = f"a run takes one value; give one, or {commands}"
         raise _refused(file, several, why, "conflict")
     return table
 
@@ -75,7 +81,7 @@ def _with_scenarios(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         return dict(given)
     file = scenario_file(named, folder)
     if not file.exists():
-        where = f"{named.file}: scenario" if isinstance(named, FromFile) else "--scenario"
+        where = where_set("scenario", named)
         included = sorted(it.stem for it in SCENARIOS.glob("*.toml"))
         hint = did_you_mean(str(named), included) or f"included: {', '.join(included)}"
         raise OptionsError(f'{where}: no included scenario and no file "{named}"; {hint}', code="unreadable-file",
@@ -200,7 +206,7 @@ class Defaults:
     def service(self) -> str | None:
         """The service to watch if the command line names none."""
         named = {**self.everywhere, **self.environment}.get("service")
-        return None if named is None else str(named)
+        return named if isinstance(named, str) else None
 
     @property
     def sign(self) -> Path | None:
@@ -242,7 +248,7 @@ def user_defaults(environment: Mapping[str, str], folder: Path) -> Defaults:
     given = {
         option.name: _flag(option.variable, environment[option.variable])
         if option.flag
-        else environment[option.variable]
+        else FromEnvironment(environment[option.variable], option.variable)
         for option in OPTIONS
         if option.variable in environment
     }

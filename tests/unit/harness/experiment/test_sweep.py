@@ -104,6 +104,8 @@ def test_values_with_commas_are_separated_by_semicolons() -> None:
         ([], {}, "missing", "rtt="),
         (["exact=true,false"], {}, "unsupported", "--exact"),
         (["rtt=10ms,10000us"], {}, "duplicate", "same experiment"),
+        (["service=all"], {}, "unsupported", "--service: all makes the published runs"),
+        (["player=all"], {"service": "all"}, "unsupported", "name one service"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(words: list[str], given: dict[str, str], code: Any, mentioned: str) -> None:

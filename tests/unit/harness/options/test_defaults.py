@@ -14,7 +14,8 @@ from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.options.rules import parse_options
-from sojourn.harness.options.sources import user_defaults
+from sojourn.harness.options.sources import SCENARIOS, user_defaults
+from tests.refusals import refusal
 from tests.unit.harness.options.refusals import refused
 
 #: user::rw-, user:65534:rw-, group::r--, mask::rw-, other::r-- as the kernel takes it (acl_ea.h).
@@ -189,6 +190,28 @@ def test_a_scenario_and_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert set_there["clip"] == str(tmp_path / "there" / "film.mp4")
     by_name = user_defaults({"SOJOURN_SCENARIO": "there/evening.toml"}, tmp_path)
     assert by_name.of("youtube")["rate"] == "4mbit" and "--rate=4mbit" in by_name.lines("youtube")[0]
+
+
+def test_a_scenario_with_lists_is_no_default_and_the_advice_works(tmp_path: Path) -> None:
+    commands = "`sojourn map --scenario=access-line`", f"`sojourn matrix {SCENARIOS / 'access-line.toml'}`"
+    with refused("qdisc", "conflict", "remove SOJOURN_SCENARIO", *commands):
+        user_defaults({"SOJOURN_SCENARIO": "access-line"}, tmp_path)
+    with refusal(OptionsError, "unreadable-file", "SOJOURN_SCENARIO: "):
+        user_defaults({"SOJOURN_SCENARIO": "acess-line"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("rate", "10", "invalid-value"), ("service", "youtub", "unknown-value"), ("lab", "nowhere", "unknown-value"),
+        ("contenders", "cubicc", "invalid-value"), ("timeline", "cubic:4", "invalid-value"),
+        ("url", "https://tv.example/x", "conflict"), ("qdisc", "pie target", "invalid-value"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_of_the_environment_names_its_variable(tmp_path: Path, name: str, value: str, code: Code) -> None:
+    defaults = user_defaults({f"SOJOURN_{name.upper()}": value}, tmp_path)
+    with refusal(OptionsError, code, f"SOJOURN_{name.upper()}: "):
+        parse_options({"service": defaults.service}, defaults.of("iptv"))
 
 
 def test_a_file_or_a_flag_that_is_none_is_named(tmp_path: Path) -> None:

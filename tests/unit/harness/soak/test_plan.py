@@ -112,6 +112,7 @@ def test_an_included_scenario_is_a_cell_by_its_name(tmp_path: Path) -> None:
         ("[cells.a]\nrate = []\n", "plan.toml: [cells.a] rate: an empty list"),
         ("[cells.a]\nrate = {}\n", "plan.toml: [cells.a] rate: give a string, a number, true or false, or a list"),
         ('[cells.a]\nservice = "youtub"\n', "plan.toml: [cells.a] service: unknown 'youtub'"),
+        ('[cells.a]\nservice = "all"\n', "plan.toml: [cells.a] service: all makes the published runs"),
         ("[cells.a]\n[cells.b]\n", "plan.toml: [cells.b]: 'b' and 'a' have identical options"),
         (
             '[cells."a 2"]\nbuffer = 3\n[cells.a]\nbuffer = [2]\n',
