@@ -205,7 +205,7 @@ def test_a_scenario_with_lists_is_no_default_and_the_advice_works(tmp_path: Path
     [
         ("rate", "10", "invalid-value"), ("service", "youtub", "unknown-value"), ("lab", "nowhere", "unknown-value"),
         ("contenders", "cubicc", "invalid-value"), ("timeline", "cubic:4", "invalid-value"),
-        ("url", "https://tv.example/x", "conflict"), ("qdisc", "pie target", "invalid-value"),
+        ("qdisc", "pie target", "invalid-value"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_of_the_environment_names_its_variable(tmp_path: Path, name: str, value: str, code: Code) -> None:
