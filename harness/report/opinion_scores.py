@@ -30,10 +30,15 @@ class MosError(CodedError):
 
 def inputs(run: Path) -> dict[str, dict[str, object]]:
     """Return the input report of every phase of a valid run, by phase name. Raises MosError, LoadError."""
-    scores = valid(load_victim_run(run, "mos")).scores
+    judged = valid(load_victim_run(run, "mos"))
+    scores = judged.scores
     try:
         clip = json.loads((run / "lab.json").read_text()).get("clip") or {}
-        rates = dict(zip(clip.get("heights", []), clip.get("rates_bps", []), strict=True))
+        if not clip.get("heights"):
+            service = judged.options.get("service", "run without renditions")
+            why = f"{run}: `sojourn mos` judges a video with a ladder of renditions; this run is a {service}"
+            raise MosError(why, code="unsupported")
+        rates = dict(zip(clip["heights"], clip.get("rates_bps", []), strict=True))
         return {phase.name: p1203.report(scores, phase, rates, float(clip.get("fps", 30))) for phase in scores.phases}
     except (OSError, ValueError) as error:
         raise MosError(f"{run}: {error}", code="missing") from error

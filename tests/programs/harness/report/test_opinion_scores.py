@@ -67,6 +67,14 @@ def test_a_void_run_has_none(run: Path, scores: Scores) -> None:
         opinion_scores.scores(run)
 
 
+def test_a_call_has_no_renditions(run: Path) -> None:
+    clip = {"frames": 1800, "fps": 30, "heights": [], "rates_bps": [2.5e6]}
+    (run / "lab.json").write_text(json.dumps({"clip": clip}))
+    seal(run)
+    with refusal(opinion_scores.MosError, "unsupported", run, "ladder of renditions"):
+        opinion_scores.scores(run)
+
+
 def test_the_name_of_a_phase_is_no_path(run: Path, tmp_path: Path) -> None:
     scores = Scores.model_validate_json((run / SCORES).read_bytes())
     phases = [phase.model_copy(update={"name": f"../../{tmp_path}/{phase.name}"}) for phase in scores.phases]
