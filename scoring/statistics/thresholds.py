@@ -16,6 +16,8 @@ from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH, Estimate
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure
+from sojourn.traffic.load import parse_load
+from sojourn.traffic.user_program import OPTION, PREFIX
 
 _COMPARE = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
@@ -107,7 +109,8 @@ def parse(text: str) -> Threshold:
         raise ThresholdError(f"{text!r}: write it as `harm.rtt_answered_p99_ms with prague < 0.3` or `stalls == 0`")
     metric = match["metric"]
     if metric not in KNOWN and declared(metric) is None:
-        hint = did_you_mean(metric, KNOWN, most=3, alike=0.4)
+        successor = metric.replace("rtt_p99_ms", "rtt_answered_p99_ms")
+        hint = f"write {successor}" if successor in KNOWN else did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
     if match["alone"] and metric.startswith(HARM):
         raise ThresholdError(f"{text!r}: harm needs a contender; remove `alone`")
@@ -115,6 +118,12 @@ def parse(text: str) -> Threshold:
     if bar and not metric.startswith(HARM):
         raise ThresholdError(f"{text!r}: `bar` is a harm; write harm.{metric}")
     where = match["alone"] or match["contender"]
+    if match["contender"]:
+        where = where.replace(OPTION, PREFIX)  # as records call it
+        try:
+            parse_load(where)
+        except ValueError as wrong:
+            raise ThresholdError(f"{text!r}: {wrong}") from wrong
     return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
 
 
