@@ -15,4 +15,4 @@ class Bfifo(Qdisc):
     kind: ClassVar[str] = "bfifo"
     examples: ClassVar[tuple[str, ...]] = ("bfifo limit 150kb",)
 
-    limit: Annotated[int | None, Size()] = None
+    limit: Annotated[int | None, Size(low=1)] = None

@@ -18,4 +18,4 @@ class Pfifo(Qdisc):
         "pfifo limit 100",
     )
 
-    limit: Annotated[int | None, Count(unit="PACKETS")] = None
+    limit: Annotated[int | None, Count(unit="PACKETS", low=1)] = None

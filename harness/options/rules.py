@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 WITH_COMMAS = ("ladder", "timeline")
 """Options of which any value may have commas."""
+WITH_STEPS = ("rate", "rate-up")
+"""Options whose values may be schedules, which have commas."""
 PROGRAM = re.compile(rf"(?<![\w.-]){OPTION}([^,+*@:\s]+)")
 """A program of the user's in a load: its file, or the name of a built-in program."""
 
@@ -44,7 +46,7 @@ _RELAYED = "origin-cc"
 #: The server of HTTP/3 whose congestion control can be chosen.
 _NOQ = "noq"
 #: What a black box decides by itself; a user may state its rates.
-_DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), ("rate", "rate-up")
+_DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), WITH_STEPS
 _MODES: dict[Mode, str] = {
     "stand-in": "a stand-in",
     "own": "your own folder (--url=FOLDER/…)",
@@ -547,6 +549,9 @@ def _require_confirmed_account(raw: RawOptions) -> None:
 
 def _phases(raw: RawOptions) -> tuple[Phase, ...]:
     contenders = tuple("".join(name.split()) for name in str(raw.raw["contenders"]).split(","))
+    if "solo" in contenders and not names_loads(raw.raw["timeline"]):
+        why = "solo is not a contender; a named timeline has solo phases between the contenders: omit it"
+        raise raw.refused("contenders", why, BadValue("invalid-value", why))
     phases = raw.parsed("timeline", lambda text: parse_timeline(text, contenders))
     try:
         for phase in phases:

@@ -197,6 +197,7 @@ def test_record_is_json_and_names_everything() -> None:
             for name, value in (
                 ("qdisc", "fq_codl"), ("qdisc-up", "pie target"), ("rate", "10"), ("rate", "fast"), ("rate", "90gbit"),
                 ("rate", ""), ("rtt", "-5ms"), ("rtt", "5s"), ("timeline", "cubic:4"), ("contenders", "cubic,nonsuch"),
+                ("contenders", "solo,cubic"), ("qdisc", "pfifo limit 0"), ("qdisc", "bfifo limit 0"),
                 ("seed", "x"), ("seed", ""), ("jitter-gate", "soon"), ("repeat", "-2"), ("repeat", "five"),
                 ("repeat", "2.5"), ("repeat", "²"), ("buffer", "much"), ("kernel-source", "/no/such.tar.xz"),
                 ("kernel-source", "~nosuchuser/it"), ("results", "~nosuchuser/it"), ("rate", "10mbit,30:5mbit"),
