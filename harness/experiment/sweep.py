@@ -29,7 +29,7 @@ from sojourn.harness.lab.machine import Machine
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, FLAGS, Options
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.options.rules import WITH_COMMAS, parse_options
+from sojourn.harness.options.rules import WITH_COMMAS, WITH_STEPS, parse_options
 from sojourn.harness.options.sources import (
     EVERY_PLAYER,
     IN_SCENARIOS,
@@ -241,6 +241,9 @@ def _axes(words: Sequence[str]) -> dict[str, list[str]]:
         if name in FLAGS:
             raise OptionsError(f"{word}: a flag cannot be swept; make a map with --{name} and one without it",
                                code="unsupported", option=name)  # fmt: skip
+        if name in WITH_STEPS and ":" in text and ";" not in text:
+            why = f"separate schedules by ;, and end a single one with ;, as in '{name}={text};'"
+            raise OptionsError(f"{word}: {why}", code="invalid-value", option=name)
         several = ";" in text or name in WITH_COMMAS
         values = [value.strip() for value in text.removesuffix(";").split(";" if several else ",")]
         if "" in values or len(set(values)) < len(values) or name in axes:

@@ -104,6 +104,7 @@ def test_values_with_commas_are_separated_by_semicolons() -> None:
         ([], {}, "missing", "rtt="),
         (["exact=true,false"], {}, "unsupported", "--exact"),
         (["rtt=10ms,10000us"], {}, "duplicate", "same experiment"),
+        (["rate=8mbit,10s:1mbit"], {}, "invalid-value", "'rate=8mbit,10s:1mbit;'"),
         (["service=all"], {}, "unsupported", "--service: all makes the published runs"),
         (["player=all"], {"service": "all"}, "unsupported", "name one service"),
     ],
