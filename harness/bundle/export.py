@@ -41,6 +41,7 @@ from sojourn.harness.store.signature import SignatureError, fingerprint, sign
 
 _LOG = logging.getLogger("sojourn.bundle")
 _VIDEO = (".mp4", ".mkv")
+_ARCHIVES = (".7z", ".gz", ".tar", ".tgz", ".xz", ".zip", ".zst")
 
 Begin = Callable[[Path, int], BytesDone]
 """Called with a run and the number of bytes to pack."""
@@ -102,6 +103,8 @@ def export_all(
     """
     request = request or ExportRequest()
     single = output if len(runs) == 1 and output and output.name.endswith(SUFFIX) and not output.is_dir() else None
+    if output and not single and output.suffix in _ARCHIVES and not output.is_dir():
+        raise BundleError(f"{output}: give FILE{SUFFIX} for a single run, or a folder", code="invalid-value")
     if output and not single:
         output.mkdir(parents=True, exist_ok=True)
     for folder in {single.parent} if single else {output or run.parent for run in runs}:

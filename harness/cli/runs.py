@@ -163,6 +163,9 @@ def summary(
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.store.manifest import is_run
 
+    if openmetrics and not openmetrics.parent.is_dir():
+        why = f"{openmetrics.parent}: no such folder; create it"
+        raise OptionsError(f"--openmetrics: {why}", code="missing", option="openmetrics")
     repeated = experiments(find_runs(places), sizes(least))
     first = places[0].parent if is_run(places[0]) else places[0]
     folder = first if (first / SUMMARY).exists() else first / "summary"
@@ -409,6 +412,9 @@ def film(
 
     if len(runs) > 2:
         raise RunFilmError(f"film: {len(runs)} runs; give one or two")
+    if output and gif != (output.suffix.lower() == ".gif"):
+        right = "add --gif, or give an .mp4" if not gif else "--gif writes a GIF; give a .gif"
+        raise RunFilmError(f"--output: {output}: {right}")
     shown = [(run, load_victim_run(run, "film").require_raw_files("screen.mp4", "screen.json").scores) for run in runs]
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("film", total=1.0)

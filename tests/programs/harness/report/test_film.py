@@ -178,6 +178,12 @@ def test_a_void_run_is_shown_as_void(recorded: Recorded, scores: Scores) -> None
     assert code == 1 and err.endswith(f"sojourn: {film}: exists; give another -o\n")
 
 
+@pytest.mark.parametrize("words", [["-o", "x.gif"], ["--gif", "-o", "x.mp4"]])
+def test_the_suffix_of_a_film_agrees_with_its_format(tmp_path: Path, words: list[str]) -> None:
+    code, _, err = film_of(tmp_path, *words)
+    assert code == 1 and err.startswith(f"sojourn: --output: {words[-1]}: ") and "--gif" in err
+
+
 def test_what_cannot_be_made_into_a_film_is_one_clear_line(recorded: Recorded, tmp_path: Path) -> None:
     run = recorded(1)
     for arguments, wrong in (

@@ -130,6 +130,13 @@ def test_a_second_export_makes_only_what_is_not_whole(runs: list[Path], tmp_path
     assert sorted(folder.iterdir()) == sorted(path for path in made if path)
 
 
+@pytest.mark.parametrize("name", ["x.zip", "x.tar.gz", "x.tar.zst"])
+def test_an_archive_of_another_kind_or_of_several_runs_is_refused(runs: list[Path], tmp_path: Path, name: str) -> None:
+    with refusal(BundleError, "invalid-value", tmp_path / name, "FILE.tar.zst"):
+        list(export_all(runs, tmp_path / name))
+    assert not (tmp_path / name).exists()
+
+
 def test_a_bundle_of_another_state_is_never_replaced(runs: list[Path], tmp_path: Path) -> None:
     (archive,) = [exported.archive for exported in export_all(runs[:1])]
     assert archive

@@ -47,6 +47,13 @@ def written(folder: Path, *more: str) -> str:
     return file.read_text()
 
 
+def test_a_missing_folder_is_refused_before_the_summary_is_written(series: Series, tmp_path: Path) -> None:
+    results = series([1, 2])[0].parent
+    done = CliRunner().invoke(app, ["summary", str(results), f"--openmetrics={tmp_path / 'nodir' / 'x.prom'}"])
+    assert (done.exit_code, done.stdout) == (1, "") and not (results / "summary").exists()
+    assert done.stderr == f"sojourn: --openmetrics: {tmp_path / 'nodir'}: no such folder; create it\n"
+
+
 def test_the_text_has_every_figure_with_its_interval(series: Series) -> None:
     paths = series([1, 2, 3, 4, 5.5, 6], void=[9])
     families = read(written(paths[0].parent))
