@@ -144,6 +144,9 @@ def _defined(file: Path, table: Mapping[str, Any]) -> UserProgram:
         raise UserProgramError(f"{file}: files: give a list of file names", code="invalid-value")
     name = PREFIX + re.sub(r"[^a-z0-9_.-]+", "-", file.stem.lower()).strip("-_.")
     known = {key: value for key, value in table.items() if key not in ("name", "files")}
+    keys = sorted(UserProgram.model_fields.keys() - {"name"})
+    if odd := next((key for key in known if key not in keys), None):
+        raise UserProgramError(f"{file}: {odd}: no such key; known: {', '.join(keys)}", code="unknown-option")
     try:
         found = UserProgram.model_validate({"name": name, **known})
         files = sorted({*_of_commands(found, file.parent), *_of_patterns(file, patterns)})

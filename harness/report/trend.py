@@ -126,11 +126,13 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
         folders = sorted(within, key=lambda path: by_numbers(path.name))
     else:
         folders = list(places)
+    if missing := next((place for place in places if not place.exists()), None):
+        raise ReportError(f"{missing}: no such file or folder", code="missing")
     names = [folder.resolve().name for folder in folders]
     if len(folders) < 2:
         raise ReportError(
-            f"{', '.join(map(str, places))}: fewer than two versions; give a folder with one folder of runs per "
-            "version, or these folders",
+            f"{', '.join(map(str, places))}: one version at most; a trend needs {FEWEST}: give a folder with one "
+            "folder of runs per version, or these folders",
             code="missing",
         )
     if len(set(names)) < len(names):

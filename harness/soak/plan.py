@@ -284,6 +284,8 @@ def _error_text(wrong: ValidationError) -> str:
     first = wrong.errors()[0]
     # Of a value that may be of several types pydantic names each in the last places.
     steps = [str(step) for step in first["loc"] if str(step) not in ("str", "bool", "int", "float")]
+    if steps == ["cells"] and first["type"] in ("missing", "too_short"):
+        return "[cells]: no cell; add a table such as [cells.queues] (docs/soak.md)"
     if steps[0] == "cells" and len(steps) > 1:
         where = " ".join([_table(steps[1]), *steps[2:3]])
         if len(steps) > 2:

@@ -103,7 +103,7 @@ def test_patterns_add_files_of_the_folder(tmp_path: Path) -> None:
         ({"sender": "both"}, "invalid-value", "sender"),
         ({"ecn": "ce"}, "invalid-value", "ecn"),
         ({"tcp_ecn": 7}, "invalid-value", "tcp_ecn"),
-        ({"ready": "listening"}, "invalid-value", "ready"),
+        ({"ready": "listening"}, "unknown-option", "ready: no such key; known: client, ecn, files, sender, server"),
         ({"files": ["*.key"]}, "missing", "'*.key': no such file"),
         ({"files": ["../*"]}, "outside", "is outside"),
         ({"files": "mine"}, "invalid-value", "give a list"),

@@ -131,8 +131,9 @@ def test_void_and_edited_runs_are_told_and_in_no_figure(device: Device, tmp_path
 @pytest.mark.parametrize(
     ("places", "what"),
     [
-        (["nowhere"], "fewer than two versions; give a folder with one folder of runs per"),
-        (["nowhere", "device/24.0"], "nowhere: no run of an experiment in it"),
+        (["nowhere"], "nowhere: no such file or folder"),
+        (["nowhere", "device/24.0"], "nowhere: no such file or folder"),
+        (["device/24.0"], "a trend needs 3: give a folder with one folder of runs per"),
     ],
 )
 def test_bad_places_are_told(device: Device, tmp_path: Path, places: list[str], what: str) -> None:

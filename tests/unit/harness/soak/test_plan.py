@@ -73,8 +73,8 @@ def test_an_included_scenario_is_a_cell_by_its_name(tmp_path: Path) -> None:
     ("text", "error"),
     [
         ("[cells.a\n", "plan.toml: not valid TOML: "),
-        ("seed = 1\n", "plan.toml: cells: field required"),
-        ("[cells]\n", "plan.toml: cells: dictionary should have at least 1 item"),
+        ("seed = 1\n", "plan.toml: [cells]: no cell; add a table such as [cells.queues]"),
+        ("[cells]\n", "plan.toml: [cells]: no cell; add a table such as [cells.queues]"),
         ("retrys = 2\n[cells.a]\n", "plan.toml: retrys: no such key; did you mean retries?"),
         ("retries = -1\n[cells.a]\n", "plan.toml: retries: input should be greater than or equal to 0"),
         ("[disk]\nkeep_free = 2\n[cells.a]\n", "plan.toml: [disk] keep_free: no such key; did you mean keep_free_gb?"),
