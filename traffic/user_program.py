@@ -45,6 +45,10 @@ def is_user_program(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
+DEFAULT_TCP_ECN: Literal[2] = 2
+"""Linux's `net.ipv4.tcp_ecn`: connections do not request ECN, and accept it."""
+
+
 class UserProgram(BaseModel):
     """A sender of the user's: two commands, of which one sends the bulk data to the other.
 
@@ -60,8 +64,8 @@ class UserProgram(BaseModel):
     """The end that sends the bulk data."""
     ecn: Literal["not-ect", "ect0", "ect1"] | None = None
     """The codepoint that its data must have, else the run is invalid; None: any."""
-    tcp_ecn: Literal[0, 1, 2, 3] = 2
-    """`net.ipv4.tcp_ecn` at both ends when it starts, for a program that sends TCP; 2 is Linux's default."""
+    tcp_ecn: Literal[0, 1, 2, 3] = DEFAULT_TCP_ECN
+    """`net.ipv4.tcp_ecn` at both ends when it starts, for a program that sends TCP."""
     files: dict[str, str] = {}
     """Path relative to the definition's folder → SHA-256, with `+x` after it for an executable file."""
 

@@ -20,13 +20,15 @@ _WORD = re.compile(r"[A-Za-z0-9_.:/%+-]{1,64}")
 _MOST_WORDS = 64
 #: Computes delays from its `rate` (hardware/kernel/queue_protection); a shaper sets the link's.
 _OF_ITS_LINK = "dualpi2_qprot"
-#: What tc may show of a number with a unit: bytes per second, bytes, µs as the kernel keeps them, ns.
+#: What tc may show of a number with a unit: bit/s or bytes/s, bytes, µs as the kernel keeps them, ms, s, ns.
 _READINGS: tuple[tuple[Callable[[str], int], Callable[[int], set[int]]], ...] = (
-    (units.parse_rate, lambda bps: {bps // 8}),
+    (units.parse_rate, lambda bps: {bps, bps // 8}),
     (units.parse_size, exact),
     *((units.parse_time, kept) for kept in (exact, codel_time, psched_time, jiffies)),
+    (units.parse_time, lambda us: {us // unit for unit in (1000, 10**6) if us % unit == 0}),
     (units.parse_time_ns, exact),
 )
+_FLAG_VALUES = frozenset({"on", "off", "true", "false"})
 
 
 class OwnQdisc(Qdisc):
@@ -79,20 +81,18 @@ class OwnQdisc(Qdisc):
     def differences(self, actual: Mapping[str, Any]) -> list[str]:
         """Compare what tc shows by a word: a whole number with the next word, `true` or `false` with `X` or `no_X`.
 
-        Other words are not compared. Of a rate, given in bit/s, tc shows the bytes.
+        Other words are not compared, neither is a flag with a value of its own, such as `X off`. Of a rate, given in
+        bit/s, tc may show the bytes.
         """
-        pairs = zip(self.words, self.words[1:], strict=False)
-        wrong = [
-            f"{word}: requested {value}, found {found}"
-            for word, value in pairs
-            if type(found := actual.get(word)) is int and (known := _shown(word, value)) and found not in known
-        ]
-        flags = ((word.removeprefix("no_"), not word.startswith("no_")) for word in self.words)
-        return wrong + [
-            f"{word}: requested {value}, found {found}"
-            for word, value in flags
-            if type(found := actual.get(word)) is bool and found is not value
-        ]
+        wrong = []
+        for before, word, value in zip(("", *self.words), self.words, (*self.words[1:], ""), strict=False):
+            found, flag = actual.get(word), word.removeprefix("no_")
+            if type(found) is int and (known := _shown(word, value)) and found not in known:
+                wrong.append(f"{word}: requested {value}, found {found}")
+            alone = isinstance(actual.get(before), bool | None) and not (value in _FLAG_VALUES or value.isdecimal())
+            if alone and type(shown := actual.get(flag)) is bool and shown is not (requested := flag == word):
+                wrong.append(f"{flag}: requested {requested}, found {shown}")
+        return wrong
 
 
 def _shown(word: str, value: str) -> set[int]:

@@ -89,10 +89,10 @@ def matrix(
     from sojourn.harness.matrix.matrix import MatrixError, matrices, named
     from sojourn.harness.matrix.matrix_plan import (
         MatrixPlan,
+        check_listed,
         endpoints_named,
         lab_named,
         run_and_report,
-        runnable,
         seeds,
     )
     from sojourn.harness.matrix.watch import watch
@@ -139,7 +139,7 @@ def matrix(
         compare_with=compare_with,
     )
     if listed:
-        runnable(plan)
+        check_listed(plan)
         print_json(cells_list(plan)) if as_json else console_of().print(cells_table(plan))
         return
     try:

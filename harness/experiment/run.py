@@ -84,10 +84,11 @@ def require_ready(options: Options) -> LabFile | None:
     if options.lab not in PHYSICAL and options.engine == LOCAL:
         confinement()
     if options.lab != "sim":  # a simulated machine has its own
-        DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
+        if SERVICES[options.service].screen:
+            DRIVERS[options.driver].check(stranger=options.elsewhere, program=options.browser, profile=options.profile)
+            RECORDERS[options.recorder].check()
         if options.second_video:  # in Debian's Chromium, whatever the victim's browser
             DRIVERS[options.driver].check()
-        RECORDERS[options.recorder].check()
     if described:
         require_reached(described)
     if options.sign:

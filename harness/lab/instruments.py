@@ -145,7 +145,7 @@ class Instruments:
         `stack` calls `ended` with each, which calls `end`. Raises as `BulkFlow.start`.
         """
         # All at once, except flows with a different ECN mode: in a full queue, each would wait.
-        # Of these programs, each connection needs the mode; of iperf3, the one of its data. They start last: it stays.
+        # Programs and the Responsiveness Test also connect later: they start last, so that their mode stays.
         again = {flow.contender.tcp_ecn for flow in flows if isinstance(flow, ProgramFlow | ResponsivenessTest)}
         ordered = sorted(flows, key=lambda flow: flow.contender.tcp_ecn in again)
         for mode, grouped in groupby(ordered, key=lambda flow: flow.contender.tcp_ecn):

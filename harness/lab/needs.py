@@ -43,7 +43,7 @@ def needed(
     """Return the programs of this host that runs in `lab` use; a simulated machine has its own browser, driver and OBS.
 
     Args:
-        screen: whether a page is shown or a film encoded; a matrix without calls has neither.
+        screen: whether a page is shown or a film encoded; a matrix without calls and a game have neither.
         browser: whether Debian's Chromium plays.
         origin: whether this host serves a stand-in.
         uplink: whether the virtual lab has internet access.
@@ -57,8 +57,7 @@ def needed(
             names += _BUILDS
     if lab != "sim":
         names += _REAL_TIME
-        names += _SCREEN * screen
-        names += _OF_DRIVER.get(driver, ()) + _OF_RECORDER.get(recorder, ())
+        names += (*_SCREEN, *_OF_DRIVER.get(driver, ()), *_OF_RECORDER.get(recorder, ())) * screen
         names += ["caddy"] * origin
         names += [] if find("tcpdump") else ["dumpcap"]  # either can capture
     if lab == "virtual":
@@ -73,6 +72,7 @@ def needed_by(options: Options) -> list[Tool]:
         options.lab,
         driver=options.driver,
         recorder=options.recorder,
+        screen=options.lab == "sim" or SERVICES[options.service].screen or options.second_video,
         browser=options.browser is None or options.second_video,
         origin=needs_origin(options),
         uplink=options.uplink is not None,

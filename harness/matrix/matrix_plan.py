@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -131,16 +132,28 @@ def seeds(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
+def _of_lab(plan: MatrixPlan) -> list[Cell]:
+    """Return the cells for which the plan's lab has everything. Raises MatrixError if there is none."""
+    if cells := [cell for cell in plan.cells if not missing_capability(cell, plan.lab)]:
+        return cells
+    reasons = "; ".join(plan.left_out)
+    others = " or ".join(f"--lab={lab}" for lab in plan.matrix.labs)
+    raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; give {others}", code="unsupported")
+
+
+def check_listed(plan: MatrixPlan) -> None:
+    """Raise MatrixError for a list of cells of which none can run, EngineError for an option without effect."""
+    _of_lab(plan)
+    with suppress(MatrixError):  # the list shows which cells to select
+        runnable(plan)
+
+
 def runnable(plan: MatrixPlan) -> tuple[list[Cell], bool]:
     """Return the cells that the plan's lab can run, and whether the code of the real-time labs runs them in `sim`.
 
-    Raises MatrixError or EngineError if no cell can run, or an option has no effect.
+    Raises MatrixError if none can, or not all by the same code; EngineError for an option without effect.
     """
-    matrix, cells = plan.matrix, [cell for cell in plan.cells if not missing_capability(cell, plan.lab)]
-    if not cells:
-        reasons = "; ".join(plan.left_out)
-        others = " or ".join(f"--lab={lab}" for lab in matrix.labs)
-        raise MatrixError(f"matrix {matrix.name}: the {plan.lab} lab has {reasons}; give {others}", code="unsupported")
+    matrix, cells = plan.matrix, _of_lab(plan)
     programs = any(map(has_user_program, cells))
     if programs and plan.engine != LOCAL:
         raise EngineError("--engine: a cluster's workers do not have your program; use --engine=local", code="conflict")

@@ -29,7 +29,14 @@ from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
 from sojourn.traffic.load import GAME, RPM, VIDEO, parse_load
 from sojourn.traffic.rpm_flow import CONTROL
-from sojourn.traffic.user_program import OPTION, UserProgram, UserProgramError, defined, read_user_program
+from sojourn.traffic.user_program import (
+    DEFAULT_TCP_ECN,
+    OPTION,
+    UserProgram,
+    UserProgramError,
+    defined,
+    read_user_program,
+)
 
 T = TypeVar("T")
 
@@ -405,7 +412,6 @@ def reset_inapplicable(raw: RawOptions) -> None:
         if name in raw.named:
             why = f"has no effect on --service={raw.service}, which shows no picture; omit it"
             raise OptionsError(f"{raw.where(name)}: {why}", code="no-effect", option=name)
-        raw.raw[name] = BY_NAME[name].default
 
 
 def apply_conditional_defaults(raw: RawOptions) -> None:
@@ -507,8 +513,8 @@ def _programs(raw: RawOptions, phases: Iterable[Phase], programs: Iterable[UserP
         raise raw.refused(_of_loads(raw), why, BadValue("unsupported", why))
     if found and raw.raw["engine"] != LOCAL:
         raise raw.refused(_of_loads(raw), "the workers of a cluster do not have your program; use --engine=local")
-    # Others connect once; the ends' mode stays that of the last flows that start.
-    modes = {program.name: program.tcp_ecn for program in found} | {RPM: CONTROL.tcp_ecn}
+    # Others connect once, or by UDP; the ends' mode stays that of the last flows that start.
+    modes = {it.name: it.tcp_ecn for it in found if it.tcp_ecn != DEFAULT_TCP_ECN} | {RPM: CONTROL.tcp_ecn}
     for phase in phases:
         connecting = {flow.contender: mode for flow in phase.load if (mode := modes.get(flow.contender)) is not None}
         if len(set(connecting.values())) > 1:

@@ -80,11 +80,11 @@ def verdict(pair: Pair) -> str:
     """Return in one sentence how B differs from A for the viewer, the primary metric first."""
     decided = sorted(
         (metric for metric in pair.compared if metric.shown),
-        key=lambda metric: (not metric.primary, metric.family != "measured"),
+        key=lambda metric: (not metric.primary, metric.shown == "differs", metric.family != "measured"),
     )
     if decided:
         first, rest = decided[0], len(decided) - 1
-        clear = first.primary or len({metric.shown for metric in decided}) == 1
+        clear = first.primary or len({metric.shown for metric in decided} - {"differs"}) == 1
         word = first.shown if clear and first.shown != "differs" else "different"
         more = f"; {rest} further metric{'s' * (rest > 1)} differ{'s' * (rest == 1)}" if rest else ""
         return f"B is {word}: {_both(pair, first)}{more}."

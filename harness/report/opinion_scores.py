@@ -17,6 +17,7 @@ from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, valid
 from sojourn.harness.store.manifest import folder_name
 from sojourn.scoring.picture import p1203
+from sojourn.scoring.statistics.harm import PRIMARY
 
 PROGRAM = "p1203-standalone"
 #: A sequence of the recommendation is one to five minutes long; the model also gives figures for shorter ones.
@@ -36,8 +37,12 @@ def inputs(run: Path) -> dict[str, dict[str, object]]:
         clip = json.loads((run / "lab.json").read_text()).get("clip") or {}
         if not clip.get("heights"):
             service = judged.options.get("service", "run without renditions")
-            why = f"{run}: `sojourn mos` judges a video with a ladder of renditions; this run is a {service}"
-            raise MosError(why, code="unsupported")
+            why = f"this run is a {service}"
+            if scores.primary == PRIMARY["video"]:
+                why = "those of a live service and of your own page are not known"
+            raise MosError(
+                f"{run}: `sojourn mos` judges a video by the bit rates of its renditions; {why}", code="unsupported"
+            )
         rates = dict(zip(clip["heights"], clip.get("rates_bps", []), strict=True))
         return {phase.name: p1203.report(scores, phase, rates, float(clip.get("fps", 30))) for phase in scores.phases}
     except (OSError, ValueError) as error:

@@ -130,9 +130,10 @@ def read_versions(places: Sequence[Path]) -> list[Version]:
         raise ReportError(f"{missing}: no such file or folder", code="missing")
     names = [folder.resolve().name for folder in folders]
     if len(folders) < 2:
+        found = "one version" if folders else "no version"
         raise ReportError(
-            f"{', '.join(map(str, places))}: one version at most; a trend needs {FEWEST}: give a folder with one "
-            "folder of runs per version, or these folders",
+            f"{', '.join(map(str, places))}: {found} found; a trend needs {FEWEST}: give a folder with one folder of "
+            "runs per version, or these folders",
             code="missing",
         )
     if len(set(names)) < len(names):

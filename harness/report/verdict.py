@@ -20,7 +20,7 @@ from sojourn.harness.store.integrity import IntegrityError, check_run
 from sojourn.harness.store.manifest import Manifest, is_run, status_words
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
-from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse
+from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse, require_known
 
 Look = Callable[[Path, Manifest], None]
 """Called with a run and its manifest; raises if the run must not be judged."""
@@ -110,9 +110,13 @@ def verdicts(
             raise IntegrityError(why if str(run.path) in why else f"{run.path}: {why}", code=wrong.code) from wrong
         if look:
             look(run.path, manifest)
+    groups = experiments(runs, relevance)
+    try:
+        require_known(thresholds, [one.summary for one in groups])
+    except ThresholdError as wrong:
+        raise ReportError(str(wrong), code="unknown-value") from wrong
     return [
-        Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ()))
-        for one in experiments(runs, relevance)
+        Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ())) for one in groups
     ]
 
 

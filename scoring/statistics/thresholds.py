@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -119,12 +119,19 @@ def parse(text: str) -> Threshold:
         raise ThresholdError(f"{text!r}: `bar` is a harm; write harm.{metric}")
     where = match["alone"] or match["contender"]
     if match["contender"]:
-        where = where.replace(OPTION, PREFIX)  # as records call it
-        try:
-            parse_load(where)
-        except ValueError as wrong:
-            raise ThresholdError(f"{text!r}: {wrong}") from wrong
+        where = where.replace(OPTION, PREFIX).removesuffix(".toml")  # as records call it
     return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
+
+
+def require_known(thresholds: Iterable[Threshold], summaries: Iterable[ExperimentSummary]) -> None:
+    """Raise ThresholdError for a contender that neither these runs have nor this machine knows."""
+    known = {None, "alone", *(name for summary in summaries for name in summary.contenders)}
+    for threshold in thresholds:
+        if threshold.where not in known:
+            try:
+                parse_load(str(threshold.where))
+            except ValueError as wrong:
+                raise ThresholdError(f"{threshold.text!r}: {wrong}") from wrong
 
 
 def judge(thresholds: list[Threshold], summary: ExperimentSummary, *, sure: bool = False) -> list[Judgement]:

@@ -107,7 +107,9 @@ def test_a_time_agrees_as_far_as_six_digits_show_it(found: readback.State) -> No
         ("sch_mine rate 50mbit limit 8000", "rate", 6_250_000, 6_250_001),
         ("sch_mine target 5ms", "target", 5000, 6000),
         ("sch_mine target 5ms", "target", 4999, 4998),
-        ("sch_mine target 5ms", "target", 5_000_000, 5),
+        ("sch_mine target 5ms", "target", 5_000_000, 6),
+        ("sch_mine target 5ms", "target", 5, 50),
+        ("sch_mine rate 50mbit", "rate", 50_000_000, 5_000_000),
         ("sch_mine memory 4mb", "memory", 4 << 20, 4_000_000),
         ("sch_mine rate 50mbit protect", "protect", True, False),
         ("sch_mine no_protect limit 8000", "protect", False, True),
@@ -117,6 +119,14 @@ def test_a_value_agrees_as_tc_shows_it(asked: str, key: str, shown: float, other
     qdisc = parse_qdisc(asked)
     lines = [[line for line in qdisc.differences({key: found}) if line.startswith(key)] for found in (shown, other)]
     assert not lines[0] and len(lines[1]) == 1 and "requested" in lines[1][0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [("ecn 0", {"ecn": False}), ("gso off", {"gso": False}), ("mode ecn limit 8", {"mode": "ecn", "ecn": False})],
+)
+def test_a_word_of_a_custom_qdisc_with_a_value_or_that_is_one_is_no_flag(asked: str, shown: readback.State) -> None:
+    assert parse_qdisc(f"sch_mine {asked}").differences(shown) == []
 
 
 @pytest.mark.parametrize("words", ["bandwidth 9mbit", "unlimited"])

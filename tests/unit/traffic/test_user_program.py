@@ -186,7 +186,6 @@ def test_a_record_does_not_start_what_never_ran_here(tmp_path: Path) -> None:
     [
         ({"contenders": "program:{file}", "lab": "black-box"}, "unsupported", "--lab=sim"),
         ({"contenders": "program:{file}", "engine": "tls://host:8786"}, "conflict", "--engine=local"),
-        ({"contenders": "cubic+rpm+program:{file}"}, "unsupported", "rpm: 1"),
         ({"contenders": "program:nothing.toml"}, "unreadable-file", "nothing.toml"),
         ({"contenders": "program_mine"}, "unknown-value", "program:mine.toml"),
         ({"timeline": "solo:5,program_mine:5"}, "unknown-value", "program:mine.toml"),
@@ -197,6 +196,14 @@ def test_options_that_cannot_work_are_refused(tmp_path: Path, given: dict[str, s
     texts = {name: text.format(file=file) for name, text in given.items()}
     with refusal(OptionsError, code, "--contenders: " if "contenders" in given else "--timeline: ", named):
         parse_options(texts)
+
+
+def test_a_program_has_another_ecn_mode_than_the_responsiveness_test_only_without_it(tmp_path: Path) -> None:
+    file, plain = definition(tmp_path / "a", tcp_ecn=3), definition(tmp_path / "b")
+    with refusal(OptionsError, "unsupported", "--contenders: ", "rpm: 1"):
+        parse_options({"contenders": f"cubic+rpm+program:{file}"})
+    for load in (f"cubic+program:{file}", f"rpm+program:{plain}"):
+        parse_options({"contenders": load})
 
 
 def test_a_file_names_no_program(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_call_has_no_renditions(run: Path) -> None:
     clip = {"frames": 1800, "fps": 30, "heights": [], "rates_bps": [2.5e6]}
     (run / "lab.json").write_text(json.dumps({"clip": clip}))
     seal(run)
-    with refusal(opinion_scores.MosError, "unsupported", run, "ladder of renditions"):
+    with refusal(opinion_scores.MosError, "unsupported", run, "bit rates of its renditions"):
         opinion_scores.scores(run)
 
 

@@ -250,7 +250,8 @@ def test_bad_options_are_one_line_that_names_the_option(option: str, given: dict
 
 def test_a_game_against_a_second_video_has_a_browser_but_no_recording() -> None:
     assert parse(service="game", driver="selenium", contenders="video").driver == "selenium"
-    assert parse_options({"service": "game"}, {"video": "off", "recorder": "obs"}).recorder == "ffmpeg"
+    of_defaults = parse_options({"service": "game"}, {"driver": "selenium", "recorder": "obs"})
+    assert restored(json.loads(json.dumps(of_defaults.record()))) == of_defaults
 
 
 def test_a_list_for_one_run_names_the_command_that_takes_lists() -> None:

@@ -11,7 +11,7 @@ from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.statistics.intervals import estimate
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
-from sojourn.scoring.statistics.thresholds import KNOWN, ThresholdError, judge, parse
+from sojourn.scoring.statistics.thresholds import KNOWN, ThresholdError, judge, parse, require_known
 
 
 def summary() -> ExperimentSummary:
@@ -92,8 +92,6 @@ def test_an_interval_meets_a_threshold_as_a_whole_or_decides_nothing(
         ("fps < bar", "write harm.fps"),
         ("stalls beside cubic == 0", "write it as"),
         ("stalls = 0", "write it as"),
-        ("stalls with foo == 0", "unknown contender 'foo'"),
-        ("stalls with cubic*0 == 0", "is not a flow"),
         ("harm.rtt_p99_ms < 0.3", "write harm.rtt_answered_p99_ms$"),
         ("harm.ect1_rtt_p99_ms with prague < 0.3", "write harm.ect1_rtt_answered_p99_ms$"),
         ("stalls < nan", "write it as"),
@@ -107,9 +105,19 @@ def test_what_cannot_be_judged_is_refused(text: str, says: str) -> None:
     assert "\n" not in str(wrong.value)
 
 
-@pytest.mark.parametrize("load", ["bbr*2", "prague+cubic@up", "program:quic-bbr3*8"])
+@pytest.mark.parametrize("load", ["bbr*2", "prague+cubic@up", "program:quic-bbr3*8", "program:mine.toml"])
 def test_a_load_can_be_named(load: str) -> None:
-    assert parse(f"harm.played_height with {load} < 0.3").where == load.replace("program:", "program_")
+    threshold = parse(f"harm.played_height with {load} < 0.3")
+    assert threshold.where == load.replace("program:", "program_").removesuffix(".toml")
+    require_known([threshold], [])
+
+
+@pytest.mark.parametrize(("load", "says"), [("foo", "unknown contender 'foo'"), ("cubic*0", "is not a flow")])
+def test_a_contender_is_one_of_the_runs_or_known_here(load: str, says: str) -> None:
+    threshold = parse(f"stalls with {load} == 0")
+    with pytest.raises(ThresholdError, match=says):
+        require_known([threshold], [summary()])
+    require_known([threshold], [summary(), summary().model_copy(update={"contenders": [load]})])  # made elsewhere
 
 
 def test_every_figure_can_be_demanded() -> None:
