@@ -125,7 +125,7 @@ def test_a_full_disk_ends_every_run(scores: Scores, tmp_path: Path) -> None:
     next(runs)
     left = list((tmp_path / "results").glob(f"*{PARTIAL}"))
     for run in left:
-        (run / "evidence").touch()
+        (run / "evidence").write_text("recorded")  # whatever its own process has recorded so far
     with refusal(StoreError, "disk-full"):
         runs.throw(OSError(errno.ENOSPC, "No space left on device"))
     ended = [read_manifest(run) for run in left]

@@ -201,7 +201,7 @@ def test_a_changed_record_is_refused_or_says_what_the_command_line_could(
         ({"driver": "x"}, "driver", "unknown-value"),
         ({"recorder": "../x"}, "recorder", "unknown-value"),
         ({"service": "nonesuch"}, "service", "unknown-value"),
-        ({"service": "all"}, "service", "unknown-value"),
+        ({"service": "all"}, "service", "unsupported"),
         ({"ladder": [["../../x", 300000]]}, "ladder", "altered-record"),
         ({"ladder": [[999, 300000]]}, "ladder", "invalid-value"),
         ({"live": True, "url": "https://evil.example/"}, "live", "conflict"),
