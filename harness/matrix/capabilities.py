@@ -21,6 +21,8 @@ def missing_capability(cell: Cell, lab: str) -> str:
         return "no programs of yours"
     if lab != "sim" and cell.call is not None and cell.call.sound:
         return "no sound of a call"
+    if lab != "sim" and cell.bunching_us:
+        return "no bunching that a cell sets"
     return missing_in_real_time(cell)
 
 
@@ -41,7 +43,6 @@ def missing_in_real_time(cell: Cell) -> str:
         "no recorded call": isinstance(cell.call, RecordedCall),
         "no call with DSCP 45": cell.call is not None and cell.call.ecn == "nqb",
         "no segmentation offloads": cell.offloads,
-        "no bunching that a cell sets": bool(cell.bunching_us),
         "no IPsec": cell.tunnel == "ipsec",
         "no delivery trace": any(hop.slots for hop in boxes),
         "no flows other than the kernel's TCP and your programs": any(

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import DeliveryTrace
 from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.rig import draw
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import missing_capability
 from sojourn.harness.matrix.cells.real_time import bottleneck, path_rtt_ms
@@ -70,3 +73,16 @@ def test_a_scream_call_has_browsers_also_in_the_sim_lab() -> None:
     plain = cell(Impairment()).model_copy(update={"call": Call(rtt_us=20_000, cc="scream")})
     assert [missing_capability(plain, lab) for lab in ("sim", "virtual", "apu")] == [""] * 3
     assert "IPsec" in missing_capability(plain.model_copy(update={"tunnel": "ipsec"}), "sim")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"call": Call(rtt_us=20_000, cc="scream")}, {"flows": dumbbell.flows(["program_mine"], 20)}],
+    ids=["browsers", "program"],
+)
+def test_a_rig_bunches_packets_of_whatever_runs_in_simulated_time(changed: dict[str, Any]) -> None:
+    plain = cell(Impairment()).model_copy(update=changed)
+    rig = draw(1, plain)
+    assert rig.bunching_us and missing_capability(rig.applied(plain), "sim") == ""
+    assert "bunching" in missing_capability(rig.applied(plain), "virtual")
+    assert missing_capability(draw(1, plain, bunching=False).applied(plain), "virtual") == ""
