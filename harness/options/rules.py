@@ -62,33 +62,30 @@ _MODES: dict[Mode, str] = {
 }
 
 
-class FromFile(str):
+class _Sourced(str):
+    """An option's value, and the file or the variable that sets it."""
+
+    source: Path | str
+
+    def __new__(cls, value: str, source: Path | str) -> Self:
+        text = super().__new__(cls, value)
+        text.source = source
+        return text
+
+
+class FromFile(_Sourced):
     """An option's value from a scenario or a defaults file that the user did not name explicitly."""
 
-    file: Path
 
-    def __new__(cls, value: str, file: Path) -> Self:
-        text = super().__new__(cls, value)
-        text.file = file
-        return text
-
-
-class FromEnvironment(str):
+class FromEnvironment(_Sourced):
     """An option's value from the environment."""
-
-    variable: str
-
-    def __new__(cls, value: str, variable: str) -> Self:
-        text = super().__new__(cls, value)
-        text.variable = variable
-        return text
 
 
 def where_set(name: str, value: Any) -> str:
     """Return an option's name in errors: with the file that sets it, its variable, or as on the command line."""
     if isinstance(value, FromFile):
-        return f"{value.file}: {name}"
-    return value.variable if isinstance(value, FromEnvironment) else f"--{name}"
+        return f"{value.source}: {name}"
+    return str(value.source) if isinstance(value, FromEnvironment) else f"--{name}"
 
 
 class RawOptions:
@@ -130,13 +127,15 @@ class RawOptions:
     def timeline(self) -> str:
         """Return the timeline's name in errors."""
         value = self.raw["timeline"]
-        return f"the timeline of {value.file}" if isinstance(value, FromFile) else self.where("timeline")
+        return f"the timeline of {value.source}" if isinstance(value, FromFile) else self.where("timeline")
 
     def cut_short(self, name: str) -> bool:
         """Whether a file sets an option but not the timeline: after the timeline's end, the option has no effect."""
-        file = getattr(self.raw[name], "file", None)
+        value = self.raw[name]
         given = (self.known[it] for it in ("timeline", "contenders") if it in self.known)
-        return file is not None and any(getattr(value, "file", None) != file for value in given)
+        return isinstance(value, FromFile) and any(
+            not isinstance(it, FromFile) or it.source != value.source for it in given
+        )
 
     def parsed(self, name: str, parser: Callable[[str], T]) -> T:
         """Return an option's value. Raises OptionsError."""
@@ -461,7 +460,7 @@ def _spell_own_names(raw: RawOptions) -> OwnNames:
         for name in names:
             if text := raw.raw[name]:
                 changed = spelled(str(text))
-                raw.raw[name] = FromFile(changed, text.file) if isinstance(text, FromFile) else changed
+                raw.raw[name] = FromFile(changed, text.source) if isinstance(text, FromFile) else changed
     return own
 
 
@@ -548,7 +547,7 @@ def _require_confirmed_account(raw: RawOptions) -> None:
     named = [f"--{name}" for name in ("credentials", "profile") if raw.raw[name]]
     if account := named or account_variables(raw.service):
         raise OptionsError(
-            f"--url: {url.file} sends your account ({', '.join(account)}) to {url}; confirm it with --url={url}, or "
+            f"--url: {url.source} sends your account ({', '.join(account)}) to {url}; confirm it with --url={url}, or "
             "omit the account", code="confirm-account", option="url",
         )  # fmt: skip
 

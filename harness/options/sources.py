@@ -117,7 +117,7 @@ def read_scenario(file: Path) -> dict[str, Value | list[Value]]:
         if value == []:
             raise _refused(file, name, "an empty list; give one value or several")
         texts = [toml_value(f"{file}: {name}", name, it) for it in (value if isinstance(value, list) else [value])]
-        place = partial(content, file, name) if BY_NAME[name].subject == "content" else partial(FromFile, file=file)
+        place = partial(content, file, name) if BY_NAME[name].subject == "content" else partial(FromFile, source=file)
         placed: list[Value] = [place(it) if isinstance(it, str) else it for it in texts]
         values[name] = placed if isinstance(value, list) else placed[0]
     return values
