@@ -31,9 +31,13 @@ _Swept = Annotated[
         "that have commas, are separated by ;",
     ),
 ]
+_Sample = Annotated[
+    int | None,
+    typer.Option("--sample", min=1, metavar="N", help="Make only N of the runs: a pilot, which the whole map keeps."),
+]
 
 
-def sweep_options(swept: list[str] | None, **given: str | bool | None) -> None:
+def sweep_options(swept: list[str] | None, sample: int | None, **given: str | bool | None) -> None:
     """Map the harm to a video over a sweep of options, as a heat map.
 
     Every combination of the values, and of the lists in a --scenario, is an experiment of its own;
@@ -44,22 +48,24 @@ def sweep_options(swept: list[str] | None, **given: str | bool | None) -> None:
     Exit codes: as those of `sojourn harm`.
     """
     try:
-        code = make_map(swept or [], {name.replace("_", "-"): value for name, value in given.items()})
+        code = make_map(swept or [], {name.replace("_", "-"): value for name, value in given.items()}, sample=sample)
     except KeyboardInterrupt as stop:
         code = stopped(stop)
     leave(code)
 
 
-def make_map(swept: list[str], given: dict[str, str | bool | None], recorder: str = SCREENING) -> int:
-    """Make the runs of a sweep, print its map, write its page, and return the exit code; errors are printed.
+def make_map(
+    swept: list[str], given: dict[str, str | bool | None], recorder: str = SCREENING, sample: int | None = None
+) -> int:
+    """Make the runs of a sweep, or a sample of them, print its map, write its page, and return the exit code.
 
-    `recorder` is the default for stand-in videos.
+    Errors are printed. `recorder` is the default for stand-in videos.
     """
     from sojourn.harness.experiment.sweep import Sweep
     from sojourn.harness.terminal import real_terminal
 
     try:
-        sweep = Sweep.from_command_line(swept, given, Path.cwd(), os.environ, recorder)
+        sweep = Sweep.from_command_line(swept, given, Path.cwd(), os.environ, recorder, sample)
         sweep.require_ready()
     except (OptionsError, RuntimeError, OSError) as wrong:
         return failed(wrong, ExitCode.CANNOT_WORK)
@@ -122,4 +128,4 @@ def _finish(sweep: Sweep) -> None:
     console.print(Text(f"map: {page}"), soft_wrap=True)
 
 
-app.command("map")(with_options(sweep_options, swept=_Swept))
+app.command("map")(with_options(sweep_options, swept=_Swept, sample=_Sample))

@@ -31,6 +31,10 @@ def matrix(
         str, typer.Option("-k", metavar="TEXT", help="Only cells whose name contains all of these words.")
     ] = "",
     repeat: Annotated[str | None, declared(BY_NAME["repeat"], "Runs per cell (default: the matrix's own).")] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Make only N of the runs: a pilot, which the whole matrix keeps."),
+    ] = None,
     seed: Annotated[str, declared(BY_NAME["seed"], "First seed; further runs use the following seeds.")] = "1",
     results: Annotated[Path, typer.Option(help="Folder for runs; finished runs there are not repeated.")] = Path(
         "results"
@@ -103,6 +107,8 @@ def matrix(
     known = matrices()
     if as_json and name and not listed:
         raise MatrixError("--json applies to lists; add --list, or omit the matrix", code="conflict")
+    if sample and listed:
+        raise MatrixError("--sample chooses runs, and --list lists cells; omit one of them", code="conflict")
     if watching and listed:
         raise MatrixError("--watch runs the matrix; omit --watch or --list", code="conflict")
     if not name:
@@ -137,6 +143,7 @@ def matrix(
         command_line=("sojourn", *sys.argv[1:]),
         programs=programs,
         compare_with=compare_with,
+        sample=sample,
     )
     if listed:
         check_listed(plan)

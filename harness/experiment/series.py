@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from sojourn.harness.engine.sample import sampled
 from sojourn.harness.experiment.run import Result
 from sojourn.harness.options.model import Options
 
@@ -31,9 +32,12 @@ class PlannedRun:
 class SeriesOfRuns:
     """The runs still to start: the first seed of every experiment, then the second, …; see `instead_of` for others."""
 
-    def __init__(self, experiments: Mapping[str, Options]) -> None:
-        """`experiments` are by name; empty for the only one. Each has the number of runs that it requires."""
-        self._experiments = experiments
+    def __init__(self, experiments: Mapping[str, Options], sample: int | None = None) -> None:
+        """`experiments` are by name; empty for the only one. Each has the number of runs that it requires.
+
+        A `sample` is of that many of all runs, and none replaces an invalid one. Raises OptionsError if it is larger.
+        """
+        self._experiments, self._replacing = experiments, sample is None
         most = max((options.repeat or 1) for options in experiments.values())
         self.runs = [
             PlannedRun(name, number, options.repetition(number))
@@ -42,14 +46,15 @@ class SeriesOfRuns:
             if number <= (options.repeat or 1)
         ]
         """All runs: those that have begun, and those that are waiting."""
+        if sample is not None:
+            names = {f"{run.options.cell}: {run.label}": run for run in self.runs}
+            chosen = sampled(names, sample)
+            self.runs = [run for name, run in names.items() if name in chosen]
+        self.wanted = len(self.runs)
+        """The number of valid runs that the series requires."""
         self.waiting = deque(self.runs)
         self.kept: dict[PlannedRun, Result] = {}
         """Runs that were finished before."""
-
-    @property
-    def wanted(self) -> int:
-        """The number of valid runs that the series requires."""
-        return sum(options.repeat or 1 for options in self._experiments.values())
 
     def keep(self, finished: Callable[[Options], Result | None]) -> None:
         """Keep the runs that `finished` has, and wait for the others only; an invalid one is replaced."""
@@ -72,7 +77,7 @@ class SeriesOfRuns:
         """
         options = self._experiments[void.experiment]
         made = sum(run.experiment == void.experiment for run in self.runs)
-        if not options.repeat or made == options.repeat + SPARE:
+        if not (self._replacing and options.repeat) or made == options.repeat + SPARE:
             return None
         if options.lab == "sim":
             other = PlannedRun(void.experiment, made + 1, void.options.replace(seed=options.seed + made))

@@ -61,6 +61,8 @@ class Sweep:
     experiments: Mapping[str, Options]
     defaults: Sequence[str] = ()
     """A line per source of the user's own defaults."""
+    sample: int | None = None
+    """Of all runs, how many are made; None: all."""
 
     @classmethod
     def from_command_line(
@@ -70,6 +72,7 @@ class Sweep:
         folder: Path,
         environment: Mapping[str, str],
         recorder: str = SCREENING,
+        sample: int | None = None,
     ) -> Self:
         """Return the sweep of NAME=VALUE,VALUE,… and the scenario's lists over `given` (option name → text, bool or
         None) and the defaults.
@@ -97,12 +100,19 @@ class Sweep:
             experiments[name] = _options(table, defaults, recorder)
         _refuse_equal(experiments)
         services = dict.fromkeys(options.service for options in experiments.values())
-        return cls(experiments, list(dict.fromkeys(line for name in services for line in defaults.lines(name))))
+        lines = list(dict.fromkeys(line for name in services for line in defaults.lines(name)))
+        sweep = cls(experiments, lines, sample)
+        sweep.planned()
+        return sweep
 
     @property
     def first(self) -> Options:
         """The options of the first experiment, with everything that all have in common."""
         return next(iter(self.experiments.values()))
+
+    def planned(self) -> SeriesOfRuns:
+        """Return its runs, none of which is made. Raises OptionsError for a sample of more runs than there are."""
+        return SeriesOfRuns(self.experiments, self.sample)
 
     def require_ready(self) -> None:
         """Check what can be checked before anything starts. Raises RuntimeError or OSError, with the fix."""
@@ -119,7 +129,7 @@ class Sweep:
         OptionsError if the folder has runs of another build or another sweep is writing there, and as
         `sojourn.harness.experiment.concurrent_runs.side_by_side`.
         """
-        console, series = console_of(terminal), SeriesOfRuns(self.experiments)
+        console, series = console_of(terminal), self.planned()
         with ended_by_signals(), only_sweep_in(self.first.results):
             with steps(console) as step:
                 prepared = {}

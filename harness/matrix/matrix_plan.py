@@ -27,6 +27,7 @@ from sojourn.hardware.lab.lab_file import PHYSICAL, LabFileError, read_lab_file
 from sojourn.hardware.simulation import memory_bytes
 from sojourn.harness.engine.job import Engine, EngineError
 from sojourn.harness.engine.local import LocalEngine
+from sojourn.harness.engine.sample import sampled
 from sojourn.harness.lab.contract import Lab, LabFactory, WithPrograms
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
@@ -88,6 +89,8 @@ class MatrixPlan:
     """Definitions of the user's programs among the contenders; built-in programs need none."""
     compare_with: Path | None = None
     """Other results of the same matrix to compare with, see `sojourn.harness.matrix.pages.compare_runs`."""
+    sample: int | None = None
+    """Of all runs of the cells, how many are made; None: all."""
     brief: bool = False
     """Whether a terminal shows these in brackets in the matrix's table, and the whole comparison is a page only."""
 
@@ -174,9 +177,11 @@ def runnable(plan: MatrixPlan) -> tuple[list[Cell], bool]:
 def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[CellJob], Engine]:
     """Build what is missing and return the runs of a plan and the engine for them.
 
-    Raises MatrixError, EngineError, ToolError, ConfinementError, BuildError or UserProgramError.
+    Raises MatrixError, OptionsError, EngineError, ToolError, ConfinementError, BuildError or UserProgramError.
     """
     matrix, (cells, as_in_labs) = plan.matrix, runnable(plan)
+    labels = [_label(cell, seed) for cell in cells for seed in plan.seeds]
+    chosen = None if plan.sample is None else sampled(labels, plan.sample)
     _require_own_names(plan, cells)
     calls = any(cell.call for cell in cells) and (plan.lab != "sim" or as_in_labs)
     require_programs_of_cells(plan.lab, calls=calls or as_in_labs)
@@ -192,8 +197,13 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
         CellJob(cell, seed, *matrix.window_of(cell), rig=plan.rig(cell, seed), **fields)
         for cell in cells
         for seed in plan.seeds
+        if chosen is None or _label(cell, seed) in chosen
     ]
     return jobs, engine()
+
+
+def _label(cell: Cell, seed: int) -> str:
+    return f"{cell.name}, seed {seed}"
 
 
 def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, as_in_labs: bool) -> None:

@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, get_args
@@ -250,17 +249,28 @@ def grouped(runs: Iterable[LoadedRun]) -> list[RunGroup]:
     for run in runs:
         groups.setdefault(json.dumps(run.definition, sort_keys=True), []).append(run)
     # Options that the name does not include distinguish runs with the same name.
-    name = itemgetter("test", "cell")
     definitions = [json.loads(key) for key in groups]
     worded = [dict(option_words(field, value) for field, value in one.items()) for one in definitions]
     return [
         RunGroup(
-            "{}: {}".format(*name(words)) + differing(words, [it for it in worded if name(it) == name(words)]),
+            _title(words) + differing(words, [it for it in worded if _title(it) == _title(words)]),
             one,
             members,
         )
         for one, words, members in zip(definitions, worded, groups.values(), strict=True)
     ]
+
+
+def is_title(title: str, run: LoadedRun) -> bool:
+    """Return whether `grouped` calls the run's experiment so, in some selection of runs."""
+    words = dict(option_words(field, value) for field, value in run.definition.items())
+    name = _title(words)
+    options = title.removeprefix(f"{name} (").removesuffix(")").split("; ")
+    return title == name or (title.startswith(f"{name} (") and {*options} <= {f"{it} {words[it]}" for it in words})
+
+
+def _title(words: Mapping[str, str]) -> str:
+    return "{}: {}".format(words["test"], words["cell"])
 
 
 def _summary(runs: Mapping[str, LoadedRun], relevance: Relevance) -> ExperimentSummary:

@@ -33,8 +33,8 @@ from sojourn.scoring.schema.scores import SCORES
 
 #: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
 _RESUMING = frozenset({*OF_MATRICES, "map", "overview", "calls", "dips", "live"})
-#: What only a table needs: a change repeats no run.
-_OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
+OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
+"""Parts that only a table needs: a change repeats no run."""
 #: What a cell has in the file of RUNS, by the table's form.
 _OF_CELL = r"flows\.\d+\.d_ss_mbps"
 _OF_CELL_BY_FORM: Mapping[Form, str] = {"media": rf"media\.\d+\.({'|'.join(media_table.FIGURES)})"}
@@ -56,7 +56,8 @@ def renew(
     """
     for table in tables:  # before hours of runs
         with_marks(CHECKOUT / table.page, [table.marks])
-    made = [(table, parts, folder, _runs(table, folder)) for table in tables for parts, folder in [_at(table, results)]]
+    places = [(table, *place_of_runs(table, results)) for table in tables]
+    made = [(table, parts, folder, runs_of(table, folder)) for table, parts, folder in places]
     for table, parts, folder, runs in made:
         text, page = stamped(table, runs, parts), CHECKOUT / table.page
         if table.table == "published":
@@ -70,14 +71,18 @@ def renew(
         yield page
 
 
-def _at(table: PaperTable, results: Path) -> tuple[dict[str, str], Path]:
+def place_of_runs(table: PaperTable, results: Path) -> tuple[dict[str, str], Path]:
     """Return the digests of what decides a table, and the folder of its runs."""
     parts = digests(table)
-    deciding = ((name, digest.encode()) for name, digest in parts.items() if name not in _OF_TABLES)
+    deciding = ((name, digest.encode()) for name, digest in parts.items() if name not in OF_TABLES)
     return parts, results / f"{table.name}-{cache.digest(deciding)[:8]}"
 
 
-def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
+def runs_of(table: PaperTable, folder: Path, sample: int | None = None) -> list[LoadedRun]:
+    """Make the runs of a table that its folder lacks, and return all that are there.
+
+    A `sample` is of that many runs per command. Raises PaperError if a command failed, or cannot be continued.
+    """
     of_matrices = table.table in OF_MATRICES
     if not (folder / _DONE).exists():
         if table.table not in _RESUMING and RunStore(folder).runs():
@@ -89,11 +94,13 @@ def _runs(table: PaperTable, folder: Path) -> list[LoadedRun]:
                 "sojourn.harness.cli",
                 *shlex.split(command),
                 f"--results={folder.absolute()}",
+                *[f"--sample={sample}"] * (sample is not None),
             ]
             # A matrix that misses its expectations has its figures all the same.
             if (ended := _ended(words)) not in (0, of_matrices):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
-        (folder / _DONE).touch()
+        if sample is None:
+            (folder / _DONE).touch()
     places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if of_matrices else [folder]
     return find_runs(places)
 

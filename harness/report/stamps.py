@@ -90,6 +90,8 @@ DECIDING: Mapping[Form, Sequence[str]] = {
 #: Tables whose commands run matrices, each in a folder of its own.
 OF_MATRICES = frozenset({"published", "rigs", "shares", "media"})
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
+#: What a stamp is in a page: of the table's runs, of a sample that was repeated later, and the digests.
+_LINES = r"\*(?P<made>.* repeats it at its commit\.)(?P<repeated> .*)?\*\n<!-- stamp of {name}: [^>]* -->"
 #: The services of a command or of a scenario; a list is in brackets there.
 _SERVICE = re.compile(r"\bservice *= *([\w,-]+|\"[^\"]*\"|\[[^]]*\])")
 _DIGITS = 12
@@ -193,13 +195,39 @@ class Stamp:
 
     def markdown(self, table: PaperTable, runs: int) -> str:
         """Return the lines under a table."""
-        parts = " ".join(f"{part}={digest}" for part, digest in self.parts.items())
         file = os.path.relpath(table.runs_file, Path(table.page).parent)
         made = f"[{runs} run{'s' * (runs != 1)}]({file}); commit {self.commit}, {self.kernel}"
         made += "".join(f", processor {it}" for it in self.processors) + f", scores {SCORER}"
-        return (
-            f"*{made}; `sojourn paper {table.name}` repeats it at its commit.*\n<!-- stamp of {table.name}: {parts} -->"
-        )
+        return _lines(table, f"{made}; `sojourn paper {table.name}` repeats it at its commit.", self.parts)
+
+    def renewed(self, table: PaperTable, page: str, runs: int, what: str) -> str:
+        """Return a page in which the table's stamp has the digests of this one, of `runs` runs that were repeated.
+
+        `what` of them is the same as in the table's runs. Raises PaperError if the page has no stamp of the table.
+        """
+        if (old := _found(table, page)) is None:
+            raise PaperError(f"{table.page}: has no stamp of {table.name}; make it: `sojourn paper {table.name}`")
+        text = f"{old['made']} Repeated at commit {self.commit}, {runs} of its runs {have(runs)} the same {what}."
+        return page[: old.start()] + _lines(table, text, self.parts) + page[old.end() :]
+
+    def differs_in_processor(self, table: PaperTable, page: str) -> bool:
+        """Return whether a table's runs saw another processor: then they may have other bytes."""
+        old = _found(table, page)
+        return old is not None and not all(f"processor {it}" in old["made"] for it in self.processors)
+
+
+def _found(table: PaperTable, page: str) -> re.Match[str] | None:
+    return re.search(_LINES.format(name=re.escape(table.name)), page)
+
+
+def _lines(table: PaperTable, text: str, parts: Mapping[str, str]) -> str:
+    known = " ".join(f"{part}={digest}" for part, digest in parts.items())
+    return f"*{text}*\n<!-- stamp of {table.name}: {known} -->"
+
+
+def have(count: int) -> str:
+    """Return the verb for a number of runs."""
+    return "has" if count == 1 else "have"
 
 
 def _kernel(run: LoadedRun) -> str:

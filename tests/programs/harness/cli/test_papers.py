@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.report import stamps
+from sojourn.harness.report import repeated, stamps
 
 
 def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
@@ -21,3 +23,22 @@ def test_a_check_names_what_has_changed(monkeypatch: pytest.MonkeyPatch, old: di
     done = CliRunner().invoke(app, ["paper", "--check", "harm-in-one-queue"])
     assert done.exit_code == code
     assert ("README.md: harm-in-one-queue is out of date (kernel)" in done.stdout) == bool(old)
+
+
+@pytest.mark.parametrize(("differing", "code"), [((), 0), (["here, seed 1: played_height (alone): 720, now 480"], 1)])
+def test_a_sample_says_whether_runs_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, differing: list[str], code: int, tmp_path: Path
+) -> None:
+    def repeat(tables: list[stamps.PaperTable], results: Path, sample: int) -> list[repeated.Repetition]:
+        assert (results, sample) == (tmp_path, 2)
+        return [repeated.Repetition(table, 2, True, differing) for table in tables]
+
+    monkeypatch.setattr(repeated, "repeat_samples", repeat)
+    done = CliRunner().invoke(app, ["paper", "harm-map", "--sample=2", f"--results={tmp_path}"])
+    same = "harm-map: 2 repeated, have the same scores as in the table\n"
+    assert (done.exit_code, done.stdout) == (code, f"harm-map: {differing[0]}\n" if differing else same)
+
+
+def test_a_sample_is_not_made_by_a_check() -> None:
+    done = CliRunner().invoke(app, ["paper", "--check", "--sample=2"])
+    assert done.exit_code == 1 and "--sample makes runs" in done.stderr

@@ -81,3 +81,8 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on_and_manifests_get_the_command
     assert first == "sojourn: stopped by Ctrl-C"
     assert str(tmp_path / "one-flow") in second and "the same command resumes" in second
     assert list(plans[0].command_line) == ["sojourn", *words]
+
+
+def test_a_list_of_cells_has_no_sample() -> None:
+    done = CliRunner().invoke(app, ["matrix", "one-flow", "--list", "--sample=1"])
+    assert (done.exit_code, done.stdout) == (1, "") and "--sample chooses runs" in done.stderr

@@ -56,3 +56,21 @@ def test_finished_runs_are_kept_and_invalid_ones_replaced(scores: Scores) -> Non
     series.keep(lambda options: done.get(options.seed) if options is a or options.seed == 2 else None)
     assert [run.label for run in series.kept] == ["a, seed 1", "a, seed 2", "b, seed 2"]
     assert [run.label for run in series.waiting] == ["b, seed 1", "a, seed 3", "b, seed 3"]
+
+
+def test_a_sample_has_some_of_the_runs_and_replaces_none() -> None:
+    both = {"a": asked(3), "b": asked(3)}
+    every = [run.label for run in SeriesOfRuns(both).runs]
+    series = SeriesOfRuns(both, sample=2)
+    labels = [run.label for run in series.runs]
+    assert len(labels) == series.wanted == len(series.waiting) == 2
+    assert labels == [label for label in every if label in labels]
+    assert series.instead_of(series.runs[0]) is None
+
+
+def test_maps_of_the_same_options_with_other_services_have_other_samples() -> None:
+    def labels(service: str) -> list[str]:
+        options = parse_options({"timeline": "solo:2,cubic:2", "repeat": "6", "service": service, "recorder": "none"})
+        return [run.label for run in SeriesOfRuns({"a": options, "b": options}, sample=6).runs]
+
+    assert labels("youtube") != labels("o2tv")

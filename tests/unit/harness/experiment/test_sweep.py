@@ -169,3 +169,11 @@ def test_a_damaged_run_is_not_kept_and_other_builds_are_refused(tmp_path: Path, 
     finished(options, scores, {**BUILD, "kernel build": "other"})
     with refusal(OptionsError, "other-version", str(tmp_path)):
         kept_runs(tmp_path, MACHINE)
+
+
+def test_a_sample_of_a_sweep_has_some_of_its_runs() -> None:
+    every: dict[str, Any] = {option.name: None for option in OPTIONS}
+    made = Sweep.from_command_line(["rtt=10ms,40ms"], every | {"repeat": "3"}, Path(), {}, sample=2)
+    assert len(made.planned().waiting) == 2 and len(made.experiments) == 2
+    with refusal(OptionsError, "invalid-value", "--sample=7", "6 runs"):
+        Sweep.from_command_line(["rtt=10ms,40ms"], every | {"repeat": "3"}, Path(), {}, sample=7)

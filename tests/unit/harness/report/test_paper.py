@@ -56,22 +56,22 @@ def test_a_series_that_was_interrupted_is_continued_or_refused(
 
     monkeypatch.setattr(paper, "_ended", run)
     with refusal(PaperError, "failed", command, f"ended with {ends[-1]}"):
-        paper._runs(table, tmp_path / "made")
+        paper.runs_of(table, tmp_path / "made")
     left = [0] * len(ends)
     if again:
         with refusal(PaperError, "conflict", str(tmp_path / "made"), again):
-            paper._runs(table, tmp_path / "made")
+            paper.runs_of(table, tmp_path / "made")
     else:
-        paper._runs(table, tmp_path / "made")
+        paper.runs_of(table, tmp_path / "made")
         assert not left
-        paper._runs(table, tmp_path / "made")  # done: no command
+        paper.runs_of(table, tmp_path / "made")  # done: no command
 
 
 def test_a_matrix_that_misses_its_expectations_has_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = PaperTable(name="one", page="p.md", commands=("matrix s1",), table="published")
     (tmp_path / "made").mkdir()
     monkeypatch.setattr(paper, "_ended", lambda words: 1)
-    assert paper._runs(table, tmp_path / "made") == []
+    assert paper.runs_of(table, tmp_path / "made") == []
 
 
 def test_a_film_of_two_queues_has_both(series: Series) -> None:
@@ -94,7 +94,7 @@ def test_a_picture_of_a_run_has_only_its_stamp_in_the_page(
     table = PaperTable(name="one", page="p.md", commands=("harm",), table="picture", picture="one.png")
     (tmp_path / "p.md").write_text("\n".join(["![a picture](one.png)", *table.marks]))
     monkeypatch.setattr(paper, "CHECKOUT", tmp_path)
-    monkeypatch.setattr(paper, "_runs", lambda table, folder: find_runs([run.parent]))
+    monkeypatch.setattr(paper, "runs_of", lambda table, folder: find_runs([run.parent]))
     monkeypatch.setattr(Stamp, "of_runs", lambda runs, parts: Stamp("1234abcd", "kernel", parts))
     figures = tmp_path / "docs/runs/one.csv"
     assert list(paper.renew([table], tmp_path, lambda *_: ())) == [tmp_path / "one.png", figures, tmp_path / "p.md"]
@@ -109,7 +109,7 @@ def test_a_picture_of_a_run_has_only_its_stamp_in_the_page(
 
 def test_a_page_without_marks_is_refused_before_any_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "CHECKOUT", tmp_path)
-    monkeypatch.setattr(paper, "_runs", lambda table, folder: pytest.fail("runs were made"))
+    monkeypatch.setattr(paper, "runs_of", lambda table, folder: pytest.fail("runs were made"))
     (tmp_path / "page.md").write_text("no marks")
     table = PaperTable(name="one", page="page.md", commands=("harm",), table="harm")
     with refusal(MarksError, "missing", "page.md", "one"):
@@ -122,4 +122,4 @@ def test_the_published_tables_have_a_folder_per_matrix(series: Callable[..., lis
         run.rename(folder / run.name)
     (tmp_path / "tables" / "done").touch()
     table = PaperTable(name="tables", page="page.md", commands=("matrix s1", "matrix s2"), table="published")
-    assert [run.path.parent.name for run in paper._runs(table, tmp_path / "tables")] == ["s1", "s2"]
+    assert [run.path.parent.name for run in paper.runs_of(table, tmp_path / "tables")] == ["s1", "s2"]
