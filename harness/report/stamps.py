@@ -264,20 +264,21 @@ def paper_tables() -> list[PaperTable]:
 def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     """Return a digest of each part of the code that decides a table.
 
-    Its command, with the scenarios, kernel files and built-in programs that it names, and the defaults of options and
-    of its services are parts too. A default that no record of a run has, because earlier versions had no such option,
+    Its commands, the scenarios, kernel files and built-in programs that these name, and the defaults of options and of
+    its services are parts too. A default that no record of a run has, because earlier versions had no such option,
     does not count. The code that carries the parts out (`harness/`, the router's set-up) does not count either: the
     tests hold it to the same bytes.
     """
     defaults = {it.name: it.default for it in OPTIONS if it.subject == "what" and not omitted_from_records(it)}
-    command = [("command", "\n".join(table.commands).encode()), *_named_files(table, checkout)]
+    command, named = [("command", "\n".join(table.commands).encode())], _named_files(table, checkout)
     known = {
         "scores": SCORER,
         "command": _digest(command),
+        **({"files": _digest(named)} if named else {}),
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
     if table.table not in OF_MATRICES:
-        services = {name: dict(SERVICES[name].defaults) for name in _services(command)}
+        services = {name: dict(SERVICES[name].defaults) for name in _services([*command, *named])}
         known["services"] = _digest([("services", json.dumps(services, sort_keys=True).encode())])
     for part in table.decided_by:
         of_matrices = _experiments(table, checkout) if part == "cells" else set()

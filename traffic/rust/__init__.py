@@ -10,9 +10,11 @@ h3 (https://github.com/hyperium/h3).
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,6 +37,8 @@ A package is compiled when one of its programs is needed, and its libraries do n
 _BUILD: Mapping[str, Sequence[str]] = {
     "quiche": ("rustc", "--release", "--locked", "--", "-C", "target-feature=+crt-static"),
 }
+#: A module in a file of its own: its path, if it is not its name.
+_MODULE = re.compile(r'^(?:#\[path = "(.+)"\]\n)?mod (\w+);', re.MULTILINE)
 _LEAST = (1, 88)
 _INSTALL = f"Rust {'.'.join(map(str, _LEAST))} or newer, from https://rustup.rs or the distribution's packages"
 
@@ -55,9 +59,22 @@ def package_of(name: str) -> str:
 
 
 def sources(package: str, here: Path = HERE) -> list[Path]:
-    """Return the files of which the programs of a package are compiled; `here` is this folder of a checkout."""
-    code = sorted({*here.glob("*.rs"), *(here / package).glob("*.rs")})
-    return [here / package / "Cargo.toml", here / package / LOCK, *code]
+    """Return the files of which the programs of a package are compiled; `here` is this folder of a checkout.
+
+    Of the code, these are the files that Cargo.toml names, and all modules that they declare.
+    """
+    manifest = here / package / "Cargo.toml"
+    found = [_next_to(manifest, program["path"]) for program in tomllib.loads(manifest.read_text())["bin"]]
+    code = set[Path]()
+    while found:
+        code.add(file := found.pop())
+        modules = (_next_to(file, path or f"{name}.rs") for path, name in _MODULE.findall(file.read_text()))
+        found += {*modules} - code
+    return [manifest, here / package / LOCK, *sorted(code)]
+
+
+def _next_to(file: Path, path: str) -> Path:
+    return Path(os.path.normpath(file.parent / path))
 
 
 def ensure(name: str) -> Path:

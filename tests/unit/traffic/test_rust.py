@@ -28,3 +28,17 @@ def test_a_package_names_the_tools_that_only_it_needs(tmp_path: Path, monkeypatc
         (tmp_path / tool).touch(mode=0o755)
     assert rust.missing_tools("quic") == ""
     assert rust.missing_tools("quic-quiche") == "cmake (apt-get install cmake)"
+
+
+@pytest.mark.parametrize("package", rust.PACKAGES)
+def test_a_package_has_the_modules_of_its_programs_only(package: str) -> None:
+    files = {str(path.relative_to(rust.HERE)) for path in rust.sources(package)}
+    assert all((rust.HERE / file).is_file() for file in files)
+    assert ("certificate.rs" in files) == (package != "origin")
+    assert ("prague_control.rs" in files) == (package in ("", "noq"))
+    assert ("scream_control.rs" in files) == (package == "")
+
+
+def test_every_source_belongs_to_a_package() -> None:
+    used = {path for package in rust.PACKAGES for path in rust.sources(package)}
+    assert {*rust.HERE.rglob("*.rs")} <= used

@@ -83,7 +83,7 @@ def test_a_service_or_a_scenario_that_is_another_makes_a_table_out_of_date(
     (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown(table, 6))
     assert out_of_date([table], checkout) == {}
     scenario.write_text('qdisc = "pie"\n')
-    assert out_of_date([table], checkout) == {"harm-here": ["command"]}
+    assert out_of_date([table], checkout) == {"harm-here": ["files"]}
     scenario.write_text('qdisc = "cake"\n')
     monkeypatch.setattr(stamps.SERVICES["o2tv"], "defaults", {"rate": "1gbit"})
     assert out_of_date([table], checkout) == {}
@@ -124,28 +124,33 @@ def test_a_room_decides_the_tables_that_name_it_and_no_table_of_calls(checkout: 
 
 
 @pytest.mark.parametrize(
-    ("command", "file"),
+    ("command", "file", "others"),
     [
-        ("harm --kernel-source=kernels/mine", "kernels/mine/tcp_mine.c"),
-        ("harm --contenders=cubic,program:quic-bbr3", "traffic/rust/noq/main.rs"),
-        ("harm --origin-protocol=h3", "traffic/rust/origin/main.rs"),
+        ("harm --kernel-source=hardware/kernel/bbr3", "hardware/kernel/bbr3/tcp_bbr3.c", "hardware/kernel/tcp_mine.c"),
+        (
+            "harm --contenders=cubic,program:quic-bbr3",
+            "traffic/rust/ledbat_control.rs",
+            "traffic/rust/scream_control.rs",
+        ),
+        ("harm --origin-protocol=h3", "traffic/rust/origin/streams.rs", "traffic/rust/quic.rs"),
     ],
 )
 def test_kernel_files_and_programs_that_a_command_names_decide_its_table(
-    checkout: Path, command: str, file: str
+    checkout: Path, command: str, file: str, others: str
 ) -> None:
-    (checkout / file).parent.mkdir(parents=True, exist_ok=True)
-    (checkout / file).write_text("one\n")
+    for folder in ("hardware/kernel", "traffic/rust"):
+        shutil.copytree(CHECKOUT / folder, checkout / folder, dirs_exist_ok=True)
     (readme := (checkout / file).with_name("README.md")).write_text("words\n")
     table = TABLE.model_copy(update={"commands": (command,)})
     (checkout / "page.md").write_text(Stamp("1234abcd", "kernel", digests(table, checkout)).markdown(table, 6))
     readme.write_text("others\n")
     assert out_of_date([table], checkout) == {}
-    (other := checkout / "traffic/rust/quiche/main.rs").parent.mkdir(parents=True)
-    other.write_text("a program that it does not run\n")
-    assert out_of_date([table], checkout) == {}
-    (checkout / file).write_text("two\n")
-    assert out_of_date([table], checkout) == {"harm-here": ["command"]}
+    with (checkout / others).open("a") as changed:
+        changed.write("\n")
+    assert "files" not in out_of_date([table], checkout).get(table.name, [])
+    with (checkout / file).open("a") as changed:
+        changed.write("\n")
+    assert "files" in out_of_date([table], checkout)[table.name]
 
 
 def test_a_table_without_a_stamp_was_never_made(checkout: Path) -> None:
