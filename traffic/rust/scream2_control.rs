@@ -203,7 +203,8 @@ impl Control {
                 _ => {}
             }
         }
-        while self.packets.front().is_some_and(|packet| packet.seq < first.min(highest)) {
+        // The receiver reports such a packet no more; one that is neither acked nor lost yet may be lost later.
+        while self.packets.front().is_some_and(|packet| packet.seq < first && (packet.acked || packet.lost)) {
             self.packets.pop_front();
         }
         if let Some(delay) = delay {

@@ -20,7 +20,7 @@ def test_a_cargo_that_is_too_old_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         rust.ensure("quic")
 
 
-@pytest.mark.parametrize("control", ["ledbat_control", "prague_control", "scream2_control"])
+@pytest.mark.parametrize("control", ["ledbat_control", "prague_control", "scream2_control", "scream_control"])
 def test_a_control_keeps_the_laws_of_its_draft(control: str, tmp_path: Path) -> None:
     if shutil.which("rustc") is None:
         pytest.skip(rust.missing_tools() or "rustc is not installed")

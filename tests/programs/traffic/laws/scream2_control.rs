@@ -105,6 +105,27 @@ fn a_loss_takes_thirty_percent_once_a_round_trip() {
 }
 
 #[test]
+fn after_a_reordering_a_loss_counts_once_the_reordering_window_is_over() {
+    let mut path = Path::at(0.02, 100.0, 1.0);
+    let first = path.seq;
+    for n in 0..60 {
+        path.control.sent(path.now + n as f64 * 0.001, first + n, MSS);
+    }
+    // Reports come every ms, each of the newest packet and the one before. Packet 0 comes 10 ms after packet 1.
+    let at = |n: u64| path.now + 0.02 + n as f64 * 0.001;
+    path.control.hears(at(1), first, &[None, Some(false)], at(1));
+    path.control.hears(at(11), first, &[Some(false); 12], at(11));
+    let lost = first + 20;
+    let counted = (12..60).find(|n| {
+        let before = path.control.ref_wnd;
+        let report = [first + n - 1, first + n].map(|seq| (seq != lost).then_some(false));
+        path.control.hears(at(*n), first + n - 1, &report, at(*n));
+        path.control.ref_wnd < 0.8 * before
+    });
+    assert!(counted.is_some_and(|n| (31..=32).contains(&n)), "{counted:?}");
+}
+
+#[test]
 fn marks_take_half_of_alpha_and_less_at_long_rtts() {
     let reduced = |rtt: f64| {
         let mut path = Path::at(rtt, 100.0, 0.5);
