@@ -17,6 +17,7 @@ from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.signals import ended_by_signals
+from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.report import call_table, live_table, media_table, timeline
 from sojourn.harness.report.experiments import experiments, find_runs, grouped
 from sojourn.harness.report.film import write_film
@@ -85,17 +86,11 @@ def runs_of(table: PaperTable, folder: Path, sample: int | None = None) -> list[
     """
     of_matrices = table.table in OF_MATRICES
     if not (folder / _DONE).exists():
-        if table.table not in _RESUMING and RunStore(folder).runs():
+        if sample is None and table.table not in _RESUMING and RunStore(folder).runs():
             raise PaperError(f"{table.name}: {folder} has runs of an interrupted series; remove it", code="conflict")
         for command in table.commands:
-            words = [
-                sys.executable,
-                "-m",
-                "sojourn.harness.cli",
-                *shlex.split(command),
-                f"--results={folder.absolute()}",
-                *[f"--sample={sample}"] * (sample is not None),
-            ]
+            made = shlex.split(command) if sample is None else [*as_map(command), f"--sample={sample}"]
+            words = [sys.executable, "-m", "sojourn.harness.cli", *made, f"--results={folder.absolute()}"]
             # A matrix that misses its expectations has its figures all the same.
             if (ended := _ended(words)) not in (0, of_matrices):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
@@ -103,6 +98,19 @@ def runs_of(table: PaperTable, folder: Path, sample: int | None = None) -> list[
             (folder / _DONE).touch()
     places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if of_matrices else [folder]
     return find_runs(places)
+
+
+def as_map(command: str) -> list[str]:
+    """Return the words of a command that makes the same runs and can make a sample of them; a matrix can."""
+    name, *words = shlex.split(command)
+    if name != "harm":
+        return [name, *words]
+    if not any(word.startswith("--recorder=") for word in words):
+        words.append(f"--recorder={BY_NAME['recorder'].default}")
+    if not any(word.startswith("--scenario=") for word in words):  # a map has an option with a list of values
+        given = [word for word in words if word.startswith("--service=")] or [f"--service={BY_NAME['service'].default}"]
+        words = [given[-1].removeprefix("--"), *(word for word in words if word not in given)]
+    return ["map", *words]
 
 
 def _ended(words: Sequence[str]) -> int:

@@ -18,8 +18,6 @@ from sojourn.harness.report.stamps import PaperError, PaperTable, Stamp, have, o
 from sojourn.harness.store.loaded import LoadedRun
 from sojourn.harness.store.runs import git_state
 
-#: Commands that can make a sample of their runs.
-_SAMPLING = ("map ", "matrix ")
 #: How many of the figures that differ an error names.
 _NAMED = 3
 _Figures = Mapping[tuple[str, ...], str]
@@ -83,9 +81,6 @@ def repeat_samples(tables: Sequence[PaperTable], results: Path, sample: int) -> 
 def _require_comparable(table: PaperTable) -> None:
     """Raise PaperError for a table of which a sample of runs cannot be made, or would not show whether it stands."""
     repeat = f"; `sojourn paper {table.name}` repeats all of them"
-    if not all(command.startswith(_SAMPLING) for command in table.commands):
-        why = "its runs are not those of a map or matrix, so no sample of them can be made"
-        raise PaperError(f"{table.name}: {why}{repeat}", code="unsupported")
     if not (CHECKOUT / table.runs_file).is_file():
         raise PaperError(f"{table.name}: has no {table.runs_file} to compare runs with{repeat}", code="missing")
     changed = out_of_date([table]).get(table.name, [])

@@ -123,3 +123,28 @@ def test_the_published_tables_have_a_folder_per_matrix(series: Callable[..., lis
     (tmp_path / "tables" / "done").touch()
     table = PaperTable(name="tables", page="page.md", commands=("matrix s1", "matrix s2"), table="published")
     assert [run.path.parent.name for run in paper.runs_of(table, tmp_path / "tables")] == ["s1", "s2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("matrix s1 -k 20ms", ["matrix", "s1", "-k", "20ms"]),
+        ("map rtt=10ms,20ms --repeat=2", ["map", "rtt=10ms,20ms", "--repeat=2"]),
+        ("harm --contenders=cubic --repeat=12",
+         ["map", "service=youtube", "--contenders=cubic", "--repeat=12", "--recorder=ffmpeg"]),
+        ("harm --service=call --recorder=obs", ["map", "service=call", "--recorder=obs"]),
+        ("harm --scenario=access-line --recorder=none", ["map", "--scenario=access-line", "--recorder=none"]),
+    ],
+)  # fmt: skip
+def test_a_sample_of_runs_is_made_by_a_map_of_the_same_options(
+    command: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert paper.as_map(command) == words
+    made = list[list[str]]()
+    monkeypatch.setattr(paper, "_ended", lambda words: made.append(words) or 0)
+    monkeypatch.setattr(paper, "find_runs", lambda places: places)
+    table = PaperTable(name="one", page="p.md", commands=(command,), table="harm")
+    (tmp_path / "runs").mkdir()
+    for _ in range(2):  # it resumes
+        assert paper.runs_of(table, tmp_path / "runs", sample=2) == [tmp_path / "runs"]
+        assert made.pop()[3:] == [*words, "--sample=2", f"--results={tmp_path / 'runs'}"]

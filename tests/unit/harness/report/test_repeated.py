@@ -119,7 +119,6 @@ def test_a_table_of_which_a_run_differs_stays_as_it_is(checkout: Path, monkeypat
 @pytest.mark.parametrize(
     ("changes", "changed", "code", "why"),
     [
-        ({"commands": ("harm --repeat=2",)}, [], "unsupported", "no sample of them"),
         ({"name": "other"}, [], "missing", "docs/runs/other.csv"),
         ({}, ["kernel", "statistics"], "other-version", "because statistics changed"),
         ({}, ["command"], "other-version", "because command changed"),
