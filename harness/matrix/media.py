@@ -65,5 +65,5 @@ def charts(senders: Iterable[str]) -> Iterator[Chart]:
 PHASES = ("alone", *CONTENDERS)
 NOTES = (
     "The contenders come one after another, with a pause in which the media recovers. The first 5 s of each phase are "
-    "not scored. The flows have no common window, so its figures mean nothing here."
+    "not scored. The flows have no common window: D_SS of each is over its own."
 )

@@ -38,6 +38,8 @@ class FlowScores(CellRecord):
     contender: str
     rtt_ms: float
     up: bool
+    window_s: tuple[Figure, Figure] | None = None
+    """Its steady-state window, from and to, where not all flows run at the same time (`CellScores.window_s`)."""
     d_ss_mbps: Annotated[Figure | None, Metric("D_SS")]
     """Mean of the sender's delivery rate in the steady-state window. If a flow of the same direction reports none
     (iperf3 in simulated time, programs, UDP), all of them have `window_goodput_mbps` here."""
@@ -253,10 +255,13 @@ class CellScores(CellRecord):
     """All scores of one run of a cell."""
 
     window_s: tuple[Figure, Figure]
-    """The steady-state window, from and to."""
+    """The steady-state window of all flows, from and to; empty (two equal times) if they do not run at the same time.
+
+    Then every flow has its own `window_s`, and the figures of several flows are absent: `jain` to `convergence_s` of a
+    direction whose flows have different windows, `utilisation`, and the flows' `normalised`."""
     flows: list[FlowScores]
     jain: Annotated[Figure | None, Metric("Jain's index of D_SS", digits=3)] = None
-    """Jain's index of D_SS of the downlink flows, if there are at least two."""
+    """Jain's index of D_SS of the downlink flows, if there are at least two, and they run at the same time."""
     jain_whole: Annotated[Figure | None, Metric("Jain's index of whole flows", digits=3)] = None
     """Of `goodput_mbps`."""
     ratio: Annotated[Figure | None, Metric("D_SS of flow 1 over flow 2")] = None

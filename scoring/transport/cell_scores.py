@@ -20,7 +20,7 @@ from sojourn.scoring.transport.bottleneck_seen import active_queues, replay_scor
 from sojourn.scoring.transport.completion import completion
 from sojourn.scoring.transport.delays import browser_call_scores, probe_scores, talk_scores
 from sojourn.scoring.transport.frames import CellFrames
-from sojourn.scoring.transport.geometry import rate_in, rate_periods, steady_window, stop_s
+from sojourn.scoring.transport.geometry import flow_windows, rate_in, rate_periods, steady_window, stop_s
 from sojourn.scoring.transport.rates import (
     PAYLOAD_BYTES,
     Progress,
@@ -42,21 +42,26 @@ Samples = Mapping[int, pl.DataFrame]
 def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: float = 2.0) -> CellScores:
     """Score one run of `cell`.
 
-    The steady-state window is `window_s` long and ends `tail_s` before the first flow does.
+    The steady-state window is `window_s` long and ends `tail_s` before the first flow does. Flows that do not all run
+    at the same time have no such window, and each has its own (`flow_windows`): flows of a direction with different
+    windows are not compared.
     """
     window = steady_window(cell.flows, cell.seconds, window_s, tail_s)
+    windows = flow_windows(cell.flows, cell.seconds, window_s, tail_s)
     parts = frames.flows.partition_by("flow", as_dict=True, maintain_order=True)
     samples: Samples = {int(number): part for (number,), part in parts.items()}
     curves = [progress(samples.get(n), flow.start_s) for n, flow in enumerate(cell.flows)]
     flows = [
-        _flow_scores(n, flow, samples.get(n), curves[n], window, cell.seconds) for n, flow in enumerate(cell.flows)
+        _flow_scores(n, flow, samples.get(n), curves[n], windows[n], cell.seconds) for n, flow in enumerate(cell.flows)
     ]
+    if any(of_flow != window for of_flow in windows):
+        flows = [one.model_copy(update={"window_s": windows[one.flow]}) for one in flows]
     together: dict[str, Any] = {}
     for up in (False, True):
         ours = [n for n, flow in enumerate(cell.flows) if flow.up is up]
         for n, one in zip(ours, _comparable([flows[n] for n in ours]), strict=True):
             flows[n] = one
-        if len(ours) > 1:
+        if len(ours) > 1 and len({windows[n] for n in ours}) == 1:
             requested = [cell.flows[n] for n in ours]
             overlap = max(flow.start_s for flow in requested), min(stop_s(flow, cell.seconds) for flow in requested)
             shared = _together([flows[n] for n in ours], [curves[n] for n in ours], overlap)

@@ -19,10 +19,24 @@ def stop_s(flow: Flow, seconds: float) -> float:
 def steady_window(flows: Sequence[Flow], seconds: float, window_s: float, tail_s: float) -> Window:
     """Return the steady-state window, s of the cell: `window_s` long, ending `tail_s` before the first flow stops.
 
-    It never begins before the last flow has started.
+    It never begins before the last flow has started. It is empty if the flows do not all run at the same time.
     """
     end = min((stop_s(flow, seconds) for flow in flows), default=seconds) - tail_s
-    return max(end - window_s, max((flow.start_s for flow in flows), default=0.0)), end
+    begin = max(end - window_s, max((flow.start_s for flow in flows), default=0.0))
+    return min(begin, end), end
+
+
+def flow_windows(flows: Sequence[Flow], seconds: float, window_s: float, tail_s: float) -> list[Window]:
+    """Return the steady-state window of each flow, s of the cell: that of all flows, if it is not empty.
+
+    If it is empty, a flow has that of the flows of its direction; if this is empty too, its own.
+    """
+    windows = []
+    for flow in flows:
+        groups = flows, [it for it in flows if it.up is flow.up], [flow]
+        of_groups = [steady_window(group, seconds, window_s, tail_s) for group in groups]
+        windows.append(next((it for it in of_groups if it[0] < it[1]), of_groups[-1]))
+    return windows
 
 
 def rate_periods(cell: Cell) -> list[tuple[float, float | None]]:

@@ -44,7 +44,8 @@ def test_every_figure_of_a_cell_is_declared() -> None:
     fields = {(record.__name__, name) for record in records for name in record.model_fields}
     known = {(record.__name__, name) for record in records for name in metrics_of(record)}
     assert {it for it in fields - known if it[1] not in _SPECIFIED | _PARTS} == {
-        ("CellScores", "window_s"), ("MediaPhase", "window_s"), ("PacketScores", "series"),
+        ("CellScores", "window_s"), ("FlowScores", "window_s"), ("MediaPhase", "window_s"),
+        ("PacketScores", "series"),
     }  # fmt: skip
 
 

@@ -113,6 +113,30 @@ def test_the_window_begins_with_the_last_flow_and_ends_before_the_first_stops() 
     assert score(cell(PAIR[0], late), samples([(0, 60, 1)]), window_s=40)["window_s"] == [30, 48]
 
 
+def test_flows_that_take_turns_have_a_window_each_and_are_not_compared() -> None:
+    """As in the matrix l4s-media: the second flow begins after the first has stopped."""
+    turns = [Flow(contender="cubic", rtt_us=0, start_s=at, stop_s=at + 12) for at in (10, 28)]
+    rates = ((10, 15, 1), (15, 22, 8)), ((28, 33, 1), (33, 40, 4))
+    flows = pl.concat([samples([*rate], n, cwnd=10 * (n + 1)) for n, rate in enumerate(rates)])
+    found = score(cell(*turns), flows, window_s=7, tail_s=0)
+    one, two = found["flows"]
+    assert found["window_s"] == [22, 22] and (one["window_s"], two["window_s"]) == ([15, 22], [33, 40])
+    assert [flow["d_ss_mbps"] for flow in (one, two)] == pytest.approx([8, 4], abs=1e-3)
+    assert [flow["window_goodput_mbps"] for flow in (one, two)] == pytest.approx([8, 4], abs=1e-3)
+    assert (one["cwnd_mean"], two["cwnd_mean"]) == (10, 20)
+    assert not {"jain", "jain_whole", "ratio", "inverse_ratio", "convergence_s", "utilisation"} & found.keys()
+    assert "normalised" not in one and found["last"] == two
+    # A flow up in another time: those down have the same window, and are compared.
+    before = turns[0].model_copy(update={"up": True})
+    later = [turns[1].model_copy(update={"stop_s": stop}) for stop in (40, 45)]
+    found = score(cell(before, *later), pl.concat([flows, samples([(28, 45, 2)], 2)]), window_s=7, tail_s=0)
+    assert [flow["window_s"] for flow in found["flows"]] == [[15, 22], [33, 40], [33, 40]]
+    assert found["ratio"] == pytest.approx(2, abs=1e-3) and "utilisation" not in found and "up_jain" not in found
+    # Flows that run at the same time have one window, which is the cell's.
+    both = score(cell(*PAIR), pl.concat([samples([(0, 60, 1)], n) for n in range(2)]))
+    assert not any("window_s" in flow for flow in both["flows"]) and both["jain"] == 1
+
+
 def test_a_flow_that_never_was_has_no_rate() -> None:
     found = score(cell(*PAIR), samples([(0, 60, 40)]))
     assert found["flows"][1]["d_ss_mbps"] == 0
