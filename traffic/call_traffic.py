@@ -108,20 +108,21 @@ def listen(at: socket.socket, first_s: float = 60.0) -> dict[str, Any]:
 def summary(sent: int | None, packets: Sequence[Sequence[int]]) -> dict[str, float | None]:
     """Return the share lost (None if unknown) and the packets' one-way delay in ms: median, 99th percentile, maximum.
 
-    Percentiles (nearest rank) are over all packets sent: None if they fall on a lost packet.
+    Percentiles (nearest rank) are over all packets sent: None if they fall on a lost packet. The maximum is of the
+    packets that arrived: None without any.
     """
     delays = sorted((arrived - left) / 1e6 for _, _, left, arrived in packets)
     count = max(sent or 0, len(delays))
 
     def rank(percent: int) -> float | None:
         at = -(-percent * count // 100)
-        return delays[at - 1] if at <= len(delays) else None
+        return delays[at - 1] if 0 < at <= len(delays) else None
 
     return {
         "loss": 1 - len({number for number, *_ in packets}) / sent if sent else None,
         "delay_p50_ms": rank(50),
         "delay_p99_ms": rank(99),
-        "delay_max_ms": delays[-1],
+        "delay_max_ms": max(delays, default=None),
     }
 
 

@@ -55,6 +55,16 @@ def test_loss_and_percentiles() -> None:
     assert call_traffic.summary(None, packets)["loss"] is None
 
 
+@pytest.mark.parametrize(("sent", "loss"), [(5, 1.0), (0, None)])
+def test_a_talk_of_which_only_the_farewell_arrives_has_no_delays(sent: int, loss: float | None) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at:
+        at.bind(("127.0.0.1", 0))
+        at.sendto(call_traffic._HEADER.pack(call_traffic._LAST, sent, 0), at.getsockname())
+        heard = call_traffic.listen(at, 5)
+    delays = dict.fromkeys(("delay_p50_ms", "delay_p99_ms", "delay_max_ms"))
+    assert call_traffic.summary(**heard) == {"loss": loss} | delays
+
+
 def test_a_packet_that_left_as_its_talker_was_interrupted_counts_as_sent() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as at:
         at.bind(("127.0.0.1", 0))
