@@ -90,6 +90,12 @@ def run_cell(
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: this cell has no bulk flows", code="no-effect")
     if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP only, not {odd[0]}", code="unsupported")
+    lengths = (script.length_s(cell, flow) for flow in cell.flows)
+    if endpoints == "iperf3" and (part := next((it for it in lengths if not it.is_integer()), None)):
+        raise SimulationError(
+            f"cell {cell.name}: --endpoints=iperf3 runs whole seconds only, not {part:g} s; use --endpoints=bulk",
+            code="unsupported",
+        )
     kernel, guest, program = parts(sources)
     job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(job)

@@ -25,6 +25,7 @@ from sojourn.harness.matrix.cells.guest.queues import SLOTS, slots_file, slotted
 from sojourn.traffic import ports
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.spec import Flow
 from sojourn.traffic.tso import SWITCH_2020
 
 COUNTERS = "counters-"
@@ -94,17 +95,21 @@ def addresses(cell: Cell, space: str) -> list[str]:
     return lines
 
 
+def length_s(cell: Cell, flow: Flow) -> float:
+    """Return how long a flow of `cell` is configured to run, s."""
+    return round((flow.stop_s or cell.seconds) - flow.start_s, 6)
+
+
 def _iperf3(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[tuple[str, str]]:
     """Yield the server of each flow, and its client, which waits for its start time."""
     every = max(0.1, cell.sample_s)  # iperf3 takes no shorter interval
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
         sender, receiver = net.ends(flow)
-        seconds = max(1, round((flow.stop_s or cell.seconds) - flow.start_s))
         yield (
             f"ip netns exec {receiver.space} iperf3 -s -1 -p {ports.BULK + n} -i {every:g} -J >receiver-{n} &",
             f"(sleep {start:.6f}; exec ip netns exec {sender.space} iperf3 -c {receiver.ip} -p {ports.BULK + n} "
-            f"--cport {from_port(n, flow)} -C {CONTENDERS[flow.contender].cc} -t {seconds} -i {every:g} -J "
-            f"--fq-rate {flow.pacing_bps or 0} "
+            f"--cport {from_port(n, flow)} -C {CONTENDERS[flow.contender].cc} -t {length_s(cell, flow):g} "
+            f"-i {every:g} -J --fq-rate {flow.pacing_bps or 0} "
             f">sender-{n}) &",
         )
 

@@ -38,6 +38,12 @@ def test_iperf3_cannot_mix_flows_with_and_without_ecn_on_a_host() -> None:
     assert "iperf3" not in script.script(cell(flows=flows), 1)
 
 
+def test_iperf3_runs_as_long_as_its_flow() -> None:
+    flows = [Flow(contender="cubic", rtt_us=0, start_s=at, stop_s=stop) for at, stop in ((0, None), (0.1, 3.1))]
+    text = script.script(cell(flows=flows, seconds=120), 1, iperf3=True)
+    assert " -t 120 " in text and " -t 3 " in text
+
+
 def test_programs_draw_only_what_the_seed_decides() -> None:
     quic = cell(flows=[Flow(contender="quic-bbr", rtt_us=0)], per_packet=True)
     assert "export OPENSSL_ia32cap=" in script.script(quic, 1)
