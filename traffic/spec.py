@@ -23,7 +23,9 @@ class Specified(BaseModel):
 
 
 UNRESPONSIVE: dict[str, Codepoint] = {"udp": "not-ect", "udp-ect1": "ect1", "udp-nqb": "nqb"}
-"""Contenders that send UDP packets of 1500 bytes at a fixed rate regardless of loss, and their codepoint."""
+"""Contenders that send UDP packets at a fixed rate regardless of loss, and their codepoint.
+
+The packets have 1500 bytes, in a tunnel as many as it carries whole."""
 
 
 class Flow(Specified):
@@ -33,7 +35,8 @@ class Flow(Specified):
     """A name of `sojourn.traffic.contender.CONTENDERS`, `sojourn.traffic.program.PROGRAMS` or `UNRESPONSIVE`, or of a
     user's program (`sojourn.traffic.user_program`)."""
     rate_bps: int | None = Field(default=None, ge=10_000, le=10_000_000_000)
-    """For unresponsive flows only: bit/s of frames, as the bottleneck counts them."""
+    """For unresponsive flows only: bit/s of frames, as the bottleneck counts them. The gaps between packets are
+    those of full frames: in a tunnel whose outer packets are smaller, the rate is up to 5 % lower."""
     rtt_us: int = Field(ge=0, le=4_000_000)
     """Round-trip delay of its path, half each way, µs; flows with the same rtt share a host."""
     start_s: float = Field(default=0, ge=0)

@@ -9,7 +9,7 @@ from itertools import groupby, islice
 
 from sojourn.bottleneck import shaper, units
 from sojourn.bottleneck.cell import Cell
-from sojourn.harness.matrix.cells.guest import queues
+from sojourn.harness.matrix.cells.guest import gateways, queues
 from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
 from sojourn.traffic import nstat, ports, recorded_call, web
 from sojourn.traffic.call_traffic import Schedule
@@ -21,8 +21,8 @@ from sojourn.traffic.spec import UNRESPONSIVE, Call, Flow, RecordedCall, ShortFl
 
 START_SPREAD_S = 0.01
 """A flow starts 0 to this many s later than configured, by the seed, which thus sets start order and phase too."""
-UDP_PAYLOAD = 1472
-"""Payload bytes of an unresponsive flow's packets, which are 1500 bytes with headers."""
+_UDP_BYTES = 8
+_IP_HEADER_BYTES = {4: 20, 6: 40}
 _NS = 1_000_000_000
 
 
@@ -132,7 +132,8 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
     for n, (flow, start) in enumerate(zip(cell.flows, begins, strict=True)):
         sender, receiver = net.ends(flow)
         if flow.contender not in CONTENDERS:
-            yield _no_tcp(n, flow, sender, receiver, f"{_ns(start)} {_ns(flow.stop_s or cell.seconds)}")
+            times = f"{_ns(start)} {_ns(flow.stop_s or cell.seconds)}"
+            yield _no_tcp(n, flow, sender, receiver, udp_payload(cell), times)
             continue
         contender = CONTENDERS[flow.contender]
         yield (
@@ -143,13 +144,19 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
             yield f"pace {flow.pacing_bps // 8}"
 
 
-def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, times: str) -> str:
+def udp_payload(cell: Cell) -> int:
+    """Return the payload bytes of an unresponsive flow's packets: the most that no host or tunnel fragments."""
+    largest = gateways.inner_mtu(cell.tunnel) if cell.tunnel else units.IP_BYTES
+    return largest - _IP_HEADER_BYTES[cell.ip_version] - _UDP_BYTES
+
+
+def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, payload: int, times: str) -> str:
     """Return the line of a flow that the kernel's TCP does not send: unresponsive packets, or a program's."""
     port, ends = ports.BULK + n, f"{sender.space} {receiver.space}"
     if flow.rate_bps:
         gap = round(units.FRAME_BYTES * 8 * _NS / flow.rate_bps)
         tos = TOS[UNRESPONSIVE[flow.contender]]
-        return f"datagrams {ends} {receiver.ip} {port} {from_port(n, flow)} {tos} {UDP_PAYLOAD} {gap} {times}"
+        return f"datagrams {ends} {receiver.ip} {port} {from_port(n, flow)} {tos} {payload} {gap} {times}"
     commands = PROGRAMS[flow.contender].commands(f"./{flow.contender}", receiver.ip, port, from_port(n, flow))
     return f"program {ends} {port} {times} " + "\t".join(commands)
 

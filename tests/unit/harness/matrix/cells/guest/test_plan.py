@@ -119,6 +119,22 @@ def test_flows_that_are_no_tcp_keep_their_numbers_and_are_tapped_at_both_ends() 
     ]
 
 
+@pytest.mark.parametrize(
+    ("fields", "payload"),
+    [
+        ({}, 1500 - 28),
+        ({"ip_version": 6}, 1500 - 48),
+        ({"tunnel": "fou"}, 1472 - 28),  # IP and UDP around it
+        ({"tunnel": "wireguard"}, 1420 - 28),
+        ({"tunnel": "ipsec"}, 1400 - 28),
+    ],
+)
+def test_no_packet_of_an_unresponsive_flow_is_fragmented(fields: dict[str, object], payload: int) -> None:
+    flow = Flow(contender="udp", rtt_us=20_000, rate_bps=12_112_000)
+    (line,) = (it for it in plan.plan(cell(flows=[flow], **fields), 1).splitlines() if it.startswith("datagrams "))
+    assert line.split()[7:9] == [str(payload), "1000000"]
+
+
 def test_up_flows_and_probes_go_between_the_right_ends() -> None:
     asked = cell(
         flows=[Flow(contender="dctcp", rtt_us=80_000, start_s=5, stop_s=9, up=True)],
