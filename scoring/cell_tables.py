@@ -45,7 +45,10 @@ def _talks(run: Path) -> pl.DataFrame | None:
 
 
 def _recorded(name: str, columns: Columns, run: Path) -> pl.DataFrame | None:
-    return pl.read_csv(run / name, schema=columns, glob=False) if (run / name).exists() else None
+    if not (run / name).exists():
+        return None
+    # Runs of earlier versions have fewer columns.
+    return pl.read_csv(run / name, schema=columns, glob=False, missing_columns="insert")
 
 
 def _of_call(name: str, row: str, columns: Columns) -> Table:

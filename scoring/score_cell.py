@@ -32,7 +32,9 @@ def score_cell(cell: Cell, folder: Path, *, window_s: float, tail_s: float) -> C
         scores = scores.model_copy(update={"media": media})
     for name, columns, figures in (("tones.csv", TONES, tone_scores), ("neteq.csv", NETEQ, neteq_scores)):
         if scores.call and (folder / name).exists():
-            by_way = figures(pl.read_csv(folder / name, schema=columns, glob=False), scores.window_s)
+            by_way = figures(
+                pl.read_csv(folder / name, schema=columns, glob=False, missing_columns="insert"), scores.window_s
+            )
             call = [way.model_copy(update=of_way) for way, of_way in zip(scores.call, by_way, strict=True)]
             scores = scores.model_copy(update={"call": call})
     return scores

@@ -107,7 +107,8 @@ TONES = Columns({
     "t_s": TableColumn(pl.Float64, "s of the cell at which these 20 ms of sound were spoken"),
     "talk": TableColumn(pl.Int64, "0: spoken at the server and heard at the client, 1 up"),
     "delay_ms": TableColumn(pl.Float64, "from mouth to ear; null: never heard"),
-    "gap_ms": TableColumn(pl.Float64, "gaps that the listener heard in the 20 ms from `t_s` on"),
+    "gap_ms": TableColumn(pl.Float64, "gaps that the listener heard in place of them"),
+    "ear_ms": TableColumn(pl.Float64, "the listener's time in which it heard or missed them; null in older runs"),
 })  # fmt: skip
 NETEQ = Columns({
     "t_s": TableColumn(pl.Float64, "s of the cell"),

@@ -198,20 +198,34 @@ def tones(heard: Sequence[Sound | None], t0: float, seconds: float) -> pl.DataFr
     for talk, sound in enumerate(heard):
         if sound is None or sound.tones.is_empty():
             continue
-        begun = sound.tones["t"][0]
-        gaps = (
-            sound.ear.group_by(tone=((pl.col("t") - begun) / TONE_S).floor().cast(pl.Int64))
-            .agg(gap_ms=pl.when(pl.col("gap").count() > 0).then(pl.col("gap").sum()).cast(pl.Float64))
-            .drop_nulls()  # the speaker's pauses
-        )
-        spoken = sound.tones.with_columns(tone=((pl.col("t") - begun) / TONE_S).round().cast(pl.Int64))
         parts.append(
-            spoken.join(gaps, on="tone", how="left").select(
-                t_s=pl.col("t") - t0, talk=pl.lit(talk, pl.Int64), delay_ms="delay_ms", gap_ms="gap_ms"
+            sound.tones.join(_at_the_ear(sound), on="t", how="left").select(
+                pl.col("t").alias("t_s") - t0,
+                pl.lit(talk, pl.Int64).alias("talk"),
+                "delay_ms",
+                *(pl.col(name).fill_null(0).cast(pl.Float64) for name in ("gap_ms", "ear_ms")),
             )
         )
     table = pl.concat([pl.DataFrame(schema=TONES), *parts])
     return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+
+
+def _at_the_ear(sound: Sound) -> pl.DataFrame:
+    """Return the ms of the listener's time, and the gaps among them, by the tone that belongs there: t, gap_ms, ear_ms.
+
+    A ms belongs to what was spoken earlier by the delay at that time, which is that of the tone heard last. The ms of
+    the speaker's pauses belong to no tone.
+    """
+    begun = sound.tones["t"]
+    heard = sound.tones.drop_nulls().with_columns(pl.col("t") + pl.col("delay_ms") / 1e3).sort("t")
+    ear = sound.ear.drop_nulls("gap").sort("t").join_asof(heard, on="t")
+    late_s = pl.col("delay_ms").fill_null(strategy="backward").fill_null(0) / 1e3
+    spoken = (
+        ear.select(pl.col("t") - late_s, "gap").filter(pl.col("t").is_between(begun[0], begun[-1] + TONE_S)).sort("t")
+    )
+    middles = sound.tones.select(begun="t", t=pl.col("t") + TONE_S / 2)
+    by_tone = spoken.join_asof(middles, on="t", strategy="nearest").group_by(t="begun")
+    return by_tone.agg(gap_ms=pl.col("gap").sum(), ear_ms=pl.len())
 
 
 def proven(

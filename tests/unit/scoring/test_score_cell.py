@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> Path:
     pl.DataFrame(packets, schema=columns, orient="row").write_csv(tmp_path / "talks.csv")
     allowed = [(0.5, 0, 2e6), (0.5, 1, 2e6)]
     pl.DataFrame(allowed, schema=ESTIMATES, orient="row").write_csv(tmp_path / "estimates.csv")
-    said = [(n / 50, talk, 60.0 + 40 * talk, 5.0 * talk) for n in range(200) for talk in range(2)]
+    said = [(n / 50, talk, 60.0 + 40 * talk, 5.0 * talk, 20.0 + 5 * talk) for n in range(200) for talk in range(2)]
     pl.DataFrame(said, schema=TONES, orient="row").write_csv(tmp_path / "tones.csv")
     protected = {"kind": "dualpi2_qprot", "sanctioned": 3, "pkts-in-l": 97, "sanctioned_flows": 1}
     (tmp_path / "queues.jsonl").write_text(json.dumps({"t": 1.0, "hop": 0, "dev": "lan", "qdiscs": [protected]}) + "\n")
@@ -36,9 +36,15 @@ def run(tmp_path: Path) -> Path:
 def test_each_way_of_a_call_has_the_sound_at_its_end(run: Path) -> None:
     document = score_cell(CELL, run, window_s=2, tail_s=0).document()
     assert [(way["ear_p50_ms"], way["ear_gap_share"], way["ear_loss"]) for way in document["call"]] == [
-        (60, 0, 0), (100, 0.25, 0),
+        (60, 0, 0), (100, 0.2, 0),
     ]  # fmt: skip
     assert document["call"][0]["mbps"] == 0.08 and document["protection"]["sanctioned"] == 3
+
+
+def test_gaps_of_an_earlier_version_are_shares_of_the_tones(run: Path) -> None:
+    pl.read_csv(run / "tones.csv").drop("ear_ms").write_csv(run / "tones.csv")
+    document = score_cell(CELL, run, window_s=2, tail_s=0).document()
+    assert [way["ear_gap_share"] for way in document["call"]] == [0, 0.25]
 
 
 def test_without_sound_the_document_has_no_figures_of_it(run: Path) -> None:

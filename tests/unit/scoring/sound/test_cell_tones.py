@@ -12,14 +12,15 @@ from sojourn.harness.matrix.cells.real_call import neteq, tones
 from sojourn.scoring.schema.columns import NETEQ, TONES
 from sojourn.scoring.sound.cell_tones import neteq_scores, tone_scores
 from sojourn.scoring.sound.ear import Sound
+from sojourn.scoring.sound.summary import sound_fields
 
 T0 = 1.79e9
 
 
 def sound(delays: list[float | None], gaps: set[int]) -> Sound:
-    """Tones from 1 s before the cell on, and an ear with gaps in these ms from then on."""
+    """Tones from 1 s before the cell on, and an ear with gaps in these ms from then on, which hears 2 s more."""
     spoken = pl.DataFrame({"t": [T0 - 1 + n / 50 for n in range(len(delays))], "delay_ms": delays})
-    at = range(20 * len(delays))
+    at = range(20 * len(delays) + 2000)
     ear = pl.DataFrame({"t": [T0 - 1 + n / 1e3 + 1e-4 for n in at], "gap": [n in gaps for n in at]})
     return Sound(spoken.cast({"delay_ms": pl.Float64}), ear.with_columns(repeated=False))
 
@@ -34,9 +35,28 @@ def test_every_tone_of_the_cell_has_its_delay_and_the_gaps_at_the_ear() -> None:
     down, up = (table.filter(pl.col("talk") == n) for n in range(2))
     assert down["t_s"].to_list() == pytest.approx([n / 50 for n in range(45)], abs=1e-6)
     assert down["delay_ms"].null_count() == 45 - 25 and set(up["delay_ms"]) == {500.0}
-    assert down["gap_ms"].to_list()[4:9] == [0, 20, 20, 10, 0] and not any(up["gap_ms"])
+    # 50 ms of gaps from 0.1 s on, at a delay of 50 ms: in place of what was spoken from 0.05 s on.
+    assert down["gap_ms"].to_list()[1:6] == [0, 10, 20, 20, 0] and not any(up["gap_ms"])
+    assert set(down["ear_ms"]) == set(up["ear_ms"]) == {20.0}
     assert tones([None, UP], T0, 0.89).equals(table.filter(pl.col("talk") == 1))
     assert tones([None, None], T0, 0.89).is_empty()
+
+
+def test_what_is_heard_while_the_speaker_pauses_is_what_was_spoken_before() -> None:
+    """Both ends speak for 1 s and pause for 0.6 s; the 50 ms around a pause are no tones."""
+    late_ms, loop_ms, spoken_ms, count = 300, 1600, 1000, 5
+    gaps = {ms for n in range(count) for ms in range(n * loop_ms + 1100, n * loop_ms + 1200)}
+    slots = [n for n in range(count * loop_ms // 20) if 50 <= n * 20 % loop_ms < spoken_ms - 50]
+    spoken = pl.DataFrame({"t": [T0 + n / 50 for n in slots], "delay_ms": [float(late_ms)] * len(slots)})
+    heard_ms = range(late_ms, count * loop_ms + late_ms)
+    pause = pl.Series([(ms - late_ms) % loop_ms >= spoken_ms for ms in heard_ms])
+    ear = pl.DataFrame({"t": [T0 + ms / 1e3 + 1e-4 for ms in heard_ms], "gap": [ms in gaps for ms in heard_ms]})
+    ear = ear.with_columns(gap=pl.when(~pause).then("gap"), repeated=pl.when(~pause).then(pl.lit(False)))
+    whole = sound_fields(Sound(spoken, ear), None, [(T0, T0 + 10)])
+    assert whole["ear_gap_share"] == pytest.approx(0.1)
+    (down, _) = tone_scores(tones([Sound(spoken, ear), None], T0, 10), (0.0, 10.0))
+    assert down["ear_gap_share"] == pytest.approx(whole["ear_gap_share"], abs=0.003)
+    assert down["ear_p50_ms"] == whole["ear_p50_ms"] == late_ms
 
 
 def test_the_figures_are_those_of_the_window() -> None:
