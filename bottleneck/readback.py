@@ -12,13 +12,15 @@ from typing import Any
 
 from sojourn.bottleneck import shaper
 from sojourn.bottleneck.impairment import Impairment
-from sojourn.bottleneck.qdiscs import Qdisc
+from sojourn.bottleneck.qdiscs import Filter, Qdisc
 from sojourn.bottleneck.spec import IFB_DOWN, IFB_UP, Bottleneck, Direction
 from sojourn.traffic.ports import IRTT_UNSHAPED
 
 Objects = list[dict[str, Any]]
 QUEUE = "10:"
 """The handle of the queue under test."""
+SHAPED = "1:10"
+"""The class whose rate is that of the bottleneck."""
 
 
 class ReadbackError(RuntimeError):
@@ -174,20 +176,10 @@ def shaped(dev: str, requested: Direction, state: State, *, unshaped: bool = Tru
     if root["options"].get("default") != default:
         lines.append(f"{dev}: requested htb default {default}, found {root['options'].get('default')}")
     lines += [f"{dev}: {requested.qdisc.kind} {line}" for line in requested.qdisc.differences(queue.get("options", {}))]
-    lines += _unfiltered(dev, requested.qdisc, state)
-    classes = {c["handle"]: c for c in state.classes[dev] if c.get("class") == "htb"}
-    rates = {"1:10": requested.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
+    lines += unfiltered(dev, requested.qdisc, requested.qdisc.filters(QUEUE), state)
+    rates = {SHAPED: requested.rate_bps, **({"1:20": shaper.UNSHAPED_BPS} if unshaped else {})}
     for handle, rate in rates.items():
-        have = classes.get(handle, {})
-        for key, want in (("rate", rate // 8), ("ceil", rate // 8), ("quantum", shaper.QUANTUM)):
-            if have.get(key) != want:
-                lines.append(f"{dev}: class {handle} {key}: requested {want}, found {have.get(key, 'nothing')}")
-        # HTB keeps a burst as a time in ticks of 64 ns: at high rates this loses some bytes.
-        slack = rate / 8 * 64e-9 + 1
-        for key in ("burst", "cburst"):
-            if abs(have.get(key, 0) - shaper.burst_bytes(rate)) > slack:
-                burst = shaper.burst_bytes(rate)
-                lines.append(f"{dev}: class {handle} {key}: requested {burst}, found {have.get(key)}")
+        lines += rated(dev, handle, rate, state.classes[dev])
     if not unshaped:
         return lines
     filters = [f for f in state.filters[dev] if f.get("options", {}).get("classid") == "1:20"]
@@ -200,6 +192,22 @@ def shaped(dev: str, requested: Direction, state: State, *, unshaped: bool = Tru
     return lines + _placed(dev, state, "20:", "pfifo", "1:20")
 
 
+def rated(dev: str, handle: str, rate_bps: int, classes: Objects) -> list[str]:
+    """Return the differences of a class of the shaper on `dev` from one of `rate_bps`; `classes` are all of `dev`."""
+    have = next((c for c in classes if c.get("class") == "htb" and c["handle"] == handle), {})
+    lines = []
+    for key, want in (("rate", rate_bps // 8), ("ceil", rate_bps // 8), ("quantum", shaper.QUANTUM)):
+        if have.get(key) != want:
+            lines.append(f"{dev}: class {handle} {key}: requested {want}, found {have.get(key, 'nothing')}")
+    # HTB keeps a burst as a time in ticks of 64 ns: at high rates this loses some bytes.
+    slack = rate_bps / 8 * 64e-9 + 1
+    burst = shaper.burst_bytes(rate_bps)
+    for key in ("burst", "cburst"):
+        if abs(have.get(key, 0) - burst) > slack:
+            lines.append(f"{dev}: class {handle} {key}: requested {burst}, found {have.get(key)}")
+    return lines
+
+
 def slotted(dev: str, queue: Qdisc, state: State) -> list[str]:
     """Return the differences of the queue before the delivery trace at the egress of `dev`.
 
@@ -209,14 +217,15 @@ def slotted(dev: str, queue: Qdisc, state: State) -> list[str]:
     shown = _qdisc(state, dev, "10:").get("options", {})
     return lines or [
         *(f"{dev}: {queue.kind} {line}" for line in queue.differences(shown)),
-        *_unfiltered(dev, queue, state),
+        *unfiltered(dev, queue, queue.filters(QUEUE), state),
     ]
 
 
-def _unfiltered(dev: str, queue: Qdisc, state: State) -> list[str]:
+def unfiltered(dev: str, queue: Qdisc, filters: Sequence[Filter], state: State) -> list[str]:
+    """Return a line for each of `filters` that the queue under test at the egress of `dev` does not have."""
     return [
         f"{dev}: requested {one.protocol} {one.match} to {queue.kind}'s class {one.classid}, found no such filter"
-        for one in queue.filters(QUEUE)
+        for one in filters
         if not one.is_among(state.queue_filters.get(dev, []))
     ]
 

@@ -111,8 +111,11 @@ def run_cell(
     seen_slots = {file.name.removeprefix("seen-slots-"): file.read_text() for file in folder.glob("seen-slots-*")}
     log = "".join(f"\n[{space}] {queues.SLOTS}\n{text}" for space, text in seen_slots.items())
     log += "".join(f"\n[{space}] tc -s -d -j\n{text}" for space, text in answers.items())
+    stepped = {name: (folder / name).read_text() for name in queues.stepped(cell)}
+    log += "".join(f"\n[{name}] tc -d -j class show\n{text}" for name, text in stepped.items())
     (folder / "setup.log").write_text(job + (folder / "out").read_text() + (folder / "err").read_text() + log)
-    if unlike := queues.differences(cell, answers) + measured.unlike_slots(cell, seen_slots):
+    unlike = queues.differences(cell, answers) + measured.unlike_slots(cell, seen_slots)
+    if unlike := unlike + queues.unlike_rates(cell, stepped):
         raise SimulationError(f"cell {cell.name}: {ReadbackError(unlike)}", code="other-setting")
     if endpoints == "iperf3":
         measured.flows_of_iperf3(cell, seed, folder)
@@ -138,7 +141,7 @@ def run_cell(
     }:
         made["programs"] = programs
     (folder / "cell.json").write_text(json.dumps(made, indent=1) + "\n")
-    left = ["run", "bulk", "out", "err", "status", "queues", *brought, *(file.name for file in ends.values())]
+    left = ["run", "bulk", "out", "err", "status", "queues", *brought, *stepped, *(file.name for file in ends.values())]
     left += [f"readback-{space}" for space in answers] + [f"seen-{queues.slots_file(space)}" for space in seen_slots]
     for name in left:
         (folder / name).unlink()

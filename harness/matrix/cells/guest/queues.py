@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sojourn.bottleneck import delivery_trace, impairment, readback, shaper
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.impairment import Impairment
+from sojourn.bottleneck.qdiscs import Filter
 from sojourn.bottleneck.spec import IFB_DOWN, IFB_UP, Direction, Hop
 from sojourn.harness.matrix.cells.guest.network import NetworkPort, hop_name, network
 
@@ -81,7 +82,15 @@ def differences(cell: Cell, answers: dict[str, str]) -> list[str]:
                 lines.append((hop_name(n), readback.slotted(egress, way.qdisc, state)))
             elif way:
                 lines.append((hop_name(n), readback.shaped(egress, way, state, unshaped=False)))
+        if hop.host_queue and hop.down:
+            host = _host_filter(network(cell).receiver.ip)
+            lines.append((hop_name(n), readback.unfiltered("lan", hop.down.qdisc, [host], state)))
     return [f"{space}: {line}" for space, differing in lines for line in differing]
+
+
+def _host_filter(host: str) -> Filter:
+    """What `sojourn.bottleneck.shaper.one_queue` attaches."""
+    return Filter("ip", 1, f"dst_ip {host}", {"dst_ip": host}, f"{readback.QUEUE}1")
 
 
 def shown(cell: Cell, space: str) -> list[str]:
@@ -93,7 +102,7 @@ def queries(cell: Cell, space: str) -> list[str]:
     """The words of tc that show the queues and delays of `space`, and their filters if there are any."""
     devices = shown(cell, space)
     filtered = any(
-        way and readback.queue_filters(egress, way.qdisc)
+        hop.host_queue or (way and readback.queue_filters(egress, way.qdisc))
         for n, hop in enumerate(cell.hops)
         for way, egress, _, _ in _ways(hop)
         if hop_name(n) == space
@@ -115,3 +124,33 @@ def start_slots(cell: Cell) -> list[str]:
     """Return the shell lines that give each hop with a delivery trace its schedule and the qdisc that follows it."""
     root = " ".join(delivery_trace.commands("lan", ())[0][1:])
     return [f"cat {slots_file(space)} >{SLOTS}\ntc -n {space} {root}" for space, _ in slotted(cell)]
+
+
+def stepped(cell: Cell) -> dict[str, tuple[str, str, int]]:
+    """Return namespace, device and last rate (bit/s) of each direction whose rate changes, by the file with its classes
+    after the run.
+    """
+    ways = (
+        (hop_name(n), dev, schedule)
+        for n, hop in enumerate(cell.hops)
+        for dev, schedule in (("lan", hop.schedule), ("wan", hop.schedule_up))
+    )
+    return {
+        f"stepped-{space}-{dev}": (space, dev, max(schedule, key=lambda step: step.at_s).rate_bps)
+        for space, dev, schedule in ways
+        if schedule
+    }
+
+
+def query_rates(cell: Cell) -> list[str]:
+    """Return the shell lines that write the files of `stepped`."""
+    return [f"tc -n {space} -d -j class show dev {dev} >{file}" for file, (space, dev, _) in stepped(cell).items()]
+
+
+def unlike_rates(cell: Cell, answers: Mapping[str, str]) -> list[str]:
+    """Return how rates after the run differ from the last steps of `cell`; `answers` are the files of `stepped`."""
+    return [
+        f"{space}: {line}"
+        for file, (space, dev, rate_bps) in stepped(cell).items()
+        for line in readback.rated(dev, readback.SHAPED, rate_bps, next(readback.json_values(answers[file]), []))
+    ]

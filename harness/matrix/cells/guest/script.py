@@ -66,6 +66,7 @@ def script(cell: Cell, seed: int, *, iperf3: bool = False, pcap: bool = False) -
     else:
         parts.append(_batch("./bulk", traffic))
     parts += gateways.replay_queries(cell, net)
+    parts += queues.query_rates(cell)
     parts += [f"ip netns exec {space} cat {SLOTS} >seen-{slots_file(space)}" for space, _ in slotted(cell)]
     return "\n".join([*parts, ""])
 
