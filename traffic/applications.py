@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import time
@@ -22,6 +23,8 @@ from sojourn.traffic.load import CALL, GAME, WEB
 #: A call that is not stopped ends by itself a day after any timeline could.
 _TALK_S = 8 * 86_400
 _FAREWELL_S = 10.0
+#: The number of the phase in the seed of a web user, which is RUN-PHASE-USER.
+_PHASE = re.compile(r"-\d+(?=-\d+$)")
 
 
 @dataclass(frozen=True)
@@ -108,24 +111,27 @@ class Programs(Application):
 
 
 class WebUser(Programs):
-    """One user, who fetches from their own server by `sojourn.traffic.web`; the seed determines times and sizes."""
+    """One user, who fetches from their own server by `sojourn.traffic.web`; the seed determines times and sizes.
+
+    They are the same in every phase of a run, so that phases compare the same downloads.
+    """
 
     contender = WEB
 
     def __init__(self, ends: Ends, folder: Path, name: str, *, number: int, seed: str) -> None:
-        """`number` counts the users of a load, from 0."""
+        """`number` counts the users of a load, from 0; `seed` is RUN-PHASE-USER, of which the phase is ignored."""
         super().__init__(ends, folder, name)
-        self._port, self._seed = ports.SHORT + number, seed
+        self._port, self._draw = ports.SHORT + number, _PHASE.sub("", seed)
 
     def begin(self, stack: ExitStack) -> None:
         ends, at = self._ends, (self._ends.server_address, str(self._port))
         stack.callback(self._run("serve", ends.server, web, "serve", *at, ready="listening").stop, signal.SIGTERM)
-        stack.callback(self._run("fetch", ends.client, web, "fetch", *at, f"--seed={self._seed}").stop)
+        stack.callback(self._run("fetch", ends.client, web, "fetch", *at, f"--seed={self._draw}").stop)
 
     def result_record(self) -> dict[str, Any]:
         return {
             "sender": self._ends.server_address, "sender_port": self._port, "receiver": self._ends.client_address,
-            "draw": self._seed, "fetches": self._lines("fetch"),
+            "draw": self._draw, "fetches": self._lines("fetch"),
         }  # fmt: skip
 
 
