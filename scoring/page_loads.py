@@ -2,9 +2,7 @@
 """Loads of web pages: in which phase each began, whether it ended in it, and how long pages took to load.
 
 A load that its phase's end cuts off is neither dropped nor counted as endless: it is a censored observation, which
-lasted at least as long as it had. Percentiles are those of the Kaplan-Meier estimate (Kaplan and Meier, "Nonparametric
-Estimation from Incomplete Observations", J. Am. Stat. Assoc. 53, 1958), which are ordinary percentiles (nearest rank)
-where every load ended.
+lasted at least as long as it had (`sojourn.scoring.statistics.censored`).
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import Any
 
 from sojourn.scoring.schema.scores import PageLoad
 from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.statistics.censored import percentile
 
 MILESTONES = "ttfb", "fcp", "lcp", "dcl", "load"
 """First byte, first and largest contentful paint, DOMContentLoaded, load; from the start of the navigation."""
@@ -102,21 +101,3 @@ def observed(load: PageLoad, milestone: str) -> tuple[float, bool]:
     if reached is not None:
         return reached, True
     return (inf if load.failed else load.had_ms), False
-
-
-def percentile(seen: Sequence[tuple[float, bool]], percent: float) -> float | None:
-    """Return a percentile of times of which some were not reached, see above; None without any.
-
-    Infinite if the estimate does not fall that far: too many loads were cut off before.
-    """
-    share, left = 1.0, len(seen)
-    if not left:
-        return None
-    # Of equal times, those that were reached come first.
-    for time, reached in sorted(seen, key=lambda it: (it[0], not it[1])):
-        if reached:
-            share *= 1 - 1 / left
-            if share <= 1 - percent / 100 + 1e-12:
-                return round(time, 3)
-        left -= 1
-    return inf
