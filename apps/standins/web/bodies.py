@@ -18,6 +18,10 @@ _WORDS = (
 #: A picture with fewer bytes than this cannot be padded to an exact size.
 LEAST_PNG = 100
 _CHUNK = 12  # length, type and checksum of a PNG chunk
+#: Bits per pixel of pictures: of grey ones, and of red, green and blue.
+_BITS = 1, 2, 4, 8, 24
+#: Most bytes of a stored block, those of its header (RFC 1951, 3.2.4), and a factor by which zeros at least shrink.
+_LONGEST, _STORED, _DEFLATED = 65535, 5, 500
 _PRIVATE = 0xE000  # the only character of the fonts: all others fall back, so that text stays readable
 
 
@@ -64,18 +68,43 @@ def _functions(draw: random.Random) -> Iterator[str]:
         yield f"function {name}{number}(a,b){{return a*{draw.randrange(99)}+b.{draw.choice(_WORDS)}({number});}}\n"
 
 
-def picture(draw: random.Random, size: int) -> bytes:
-    """Return a PNG of exactly `size` bytes, at least LEAST_PNG: noise, which no codec can shorten (RFC 2083)."""
-    room = size - LEAST_PNG
-    side = max(1, int((room / 3.02) ** 0.5))
-    width, height = max(1, side * 4 // 3), max(1, side * 3 // 4)
-    rows = b"".join(b"\0" + draw.randbytes(3 * width) for _ in range(height))
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    made = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows, 0))
+def picture(draw: random.Random, size: int, width: int, height: int) -> bytes:
+    """Return a PNG of exactly `size` bytes, at least LEAST_PNG and one per 4000 px, and of `width` x `height` px.
+
+    Noise, which no codec can shorten, fills it from the top, with as few bits per pixel as hold all bytes. The rows
+    below are black, and take next to none (RFC 2083).
+    """
+
+    def room(bits: int) -> int:
+        """Return how many bytes of noise fit into the file of a picture of this depth."""
+        whole = height * _row(width, bits)
+        return size - LEAST_PNG - whole // _DEFLATED - _STORED * (whole // _LONGEST)
+
+    bits = next((bits for bits in _BITS if height * _row(width, bits) >= room(bits)), _BITS[-1])
+    row = _row(width, bits)
+    noisy = min(height, max(0, room(bits)) // row)
+    noise = b"".join(b"\0" + draw.randbytes(row - 1) for _ in range(noisy))
+    header = struct.pack(">IIBBBBB", width, height, min(bits, 8), 2 if bits > 8 else 0, 0, 0, 0)
+    made = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", _zlib(noise, (height - noisy) * row))
     end = _chunk(b"IEND", b"")
     missing = size - len(made) - len(end)
     # An ancillary, private chunk that is safe to copy (RFC 2083, 3.3).
-    return made + (_chunk(b"paDd", draw.randbytes(missing - _CHUNK)) if missing else b"") + end
+    return made + _chunk(b"paDd", draw.randbytes(missing - _CHUNK)) + end
+
+
+def _row(width: int, bits: int) -> int:
+    """Return the number of bytes of a row: its filter, and its pixels."""
+    return 1 + (width * bits + 7) // 8
+
+
+def _zlib(noise: bytes, zeros: int) -> bytes:
+    """Return a zlib stream (RFC 1950) of noise, stored, and of zeros, compressed."""
+    stored = (noise[at : at + _LONGEST] for at in range(0, len(noise), _LONGEST))
+    blocks = b"".join(struct.pack("<BHH", 0, len(it), len(it) ^ 0xFFFF) + it for it in stored)
+    black = bytes(zeros)
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    blocks += compressor.compress(black) + compressor.flush()
+    return b"\x78\x01" + blocks + struct.pack(">I", zlib.adler32(black, zlib.adler32(noise)))
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

@@ -34,8 +34,11 @@ _STYLE = (
 )
 #: An icon in the document: without it, a browser asks for /favicon.ico.
 _ICON = '<link rel="icon" href="data:,">'
-_HERO = 960, 400
-_SMALL, _TILE, _DOT = 2048, (160, 110), (24, 24)
+#: Width and height of a document's largest picture, of others, and of those of fewer than _SMALL bytes, px.
+_HERO, _TILE, _DOT, _SMALL = (960, 400), (160, 110), (24, 24), 2048
+#: Fewest bits per displayed pixel of the largest picture. LCP ignores pictures of fewer than 0.05 (Chromium's
+#: docs/speed/metrics_changelog/2023_04_lcp.md).
+_LEAST_BITS = 0.1
 
 
 @dataclass(frozen=True)
@@ -154,10 +157,31 @@ class PageFiles:
             case "js":
                 return bodies.script(draw, self._calls(children), resource.bytes)
             case "image":
-                return bodies.picture(draw, resource.bytes)
+                return bodies.picture(draw, resource.bytes, *self._pixels(index))
             case "font":
                 return bodies.font(draw, resource.bytes)
         return draw.randbytes(resource.bytes)
+
+    def _hero(self, document: int) -> int:
+        """Return the largest picture that a document loads itself; 0 without one."""
+        every = self._page.resources
+        pictures = (it for it in self._children.get(document, ()) if every[it].kind == "image")
+        return max(pictures, key=lambda it: every[it].bytes, default=0)
+
+    def _pixels(self, index: int) -> tuple[int, int]:
+        """Return width and height of a picture, px, which a document shows at this size.
+
+        It is its natural size too, because Largest Contentful Paint counts the smaller area of both: that of a
+        document's largest picture is larger than that of any paragraph.
+        """
+        resource = self._page.resources[index]
+        if resource.bytes < _SMALL:
+            return _DOT
+        if self._page.resources[resource.parent].kind != "html" or self._hero(resource.parent) != index:
+            return _TILE
+        (width, height), pixels = _HERO, 8 * resource.bytes / _LEAST_BITS
+        scale = min(1.0, (pixels / (width * height)) ** 0.5)
+        return int(width * scale), int(height * scale)
 
     def _rules(self, children: Sequence[int]) -> str:
         rules = []
@@ -176,7 +200,7 @@ class PageFiles:
     def _document(self, draw: random.Random, index: int, children: Sequence[int]) -> bytes:
         every = self._page.resources
         head, parts, called, late = [_ICON, _STYLE, _LOADER] if not index or children else [], [], [], []
-        hero = max((it for it in children if every[it].kind == "image"), key=lambda it: every[it].bytes, default=0)
+        hero = self._hero(index)
         if not index:
             parts.append(f"<h1>{bodies.words(draw, 4)}</h1>")
             # Elements that use what style sheets load.
@@ -195,9 +219,10 @@ class PageFiles:
                 case "js":
                     late.append(f'<script src="{url}" async></script>')
                 case "image":
-                    small = every[it].bytes < _SMALL
-                    width, height = _HERO if it == hero and not small else _DOT if small else _TILE
-                    parts.append(f'<img src="{url}" width={width} height={height} alt="">')
+                    width, height = self._pixels(it)
+                    # The largest one is below the heading, where the window shows it.
+                    place = 1 if it == hero else len(parts)
+                    parts.insert(place, f'<img src="{url}" width={width} height={height} alt="">')
                 case "html":
                     parts.append(f'<iframe src="{url}" width={_TILE[0]} height={_TILE[1]}></iframe>')
                 case _:

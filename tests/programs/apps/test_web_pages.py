@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Chromium uses everything of drawn pages: it requests each resource once, paints pictures and loads fonts."""
+"""A real Chromium uses everything of drawn pages: it requests each resource once, paints pictures and loads fonts.
+
+The largest picture of a document is its Largest Contentful Paint.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Route
 
-from sojourn.apps.standins.web.pages import WebPage, drawn_pages
+from sojourn.apps.standins.web.pages import Kind, Resource, WebPage, drawn_pages
 from sojourn.apps.standins.web.session import SCRIPT
 from sojourn.apps.standins.web.site import SitePage, WebSite, ensure_site
 from tests.programs.apps.tab import Tab
@@ -20,6 +23,8 @@ from tests.programs.apps.tab import Tab
 HEADERS = {"Access-Control-Allow-Origin": "*", "Timing-Allow-Origin": "*", "Cache-Control": "no-store"}
 IMAGES = "() => [...document.images].map(({ complete, naturalWidth }) => complete && naturalWidth > 0)"
 FONTS = "async () => { await document.fonts.ready; return [...document.fonts].map(({ status }) => status); }"
+LARGEST = """new PerformanceObserver((list) => { window.largest = list.getEntries().at(-1); })
+    .observe({ type: 'largest-contentful-paint', buffered: true });"""
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "png": "image/png", "ttf": "font/ttf"}
 
 
@@ -70,3 +75,23 @@ def test_a_missing_resource_is_an_error(tab: Tab, site: WebSite) -> None:
     picture = next(path for path in site.pages[0].sizes if path.endswith(".png"))
     _, reported = load(tab, site, site.pages[0], picture)
     assert reported["errors"] == 1
+
+
+@pytest.mark.parametrize("size", [2100, 30_000, 150_000])
+def test_the_largest_picture_is_the_largest_paint(
+    tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Below the heading: with long paragraphs, backgrounds and fonts above it, the window would not show it."""
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    host, of_style = "www.site1.test", list[tuple[Kind, int]]()
+    of_style += [("font", 30_000), ("font", 20_000), ("image", 9_000), ("image", size)]
+    page = WebPage((
+        Resource(host, "html", 30_000), Resource(host, "css", 8_000),
+        *(Resource(host, kind, it, 1) for kind, it in of_style),
+        *(Resource(host, "image", it) for it in (size, *[size - 20] * 5)),
+    ))  # fmt: skip
+    site = ensure_site([page], 1)
+    tab.page.add_init_script(LARGEST)
+    load(tab, site, site.pages[0])
+    tab.page.wait_for_function("() => window.largest?.element?.localName == 'img'", timeout=10_000)
+    assert urlsplit(tab.evaluate("() => window.largest.element.src")).path == "/p1/6.png"

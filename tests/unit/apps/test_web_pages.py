@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from sojourn.apps.standins.web.pages import (
     MEDIAN_REQUESTS,
     PERCENTS,
     Kind,
+    Resource,
     WebPage,
     drawn_pages,
     quantile,
@@ -30,7 +32,7 @@ from sojourn.apps.standins.web.pages import (
     think_times,
     weights,
 )
-from sojourn.apps.standins.web.site import WebSite, caddyfile, ensure_site
+from sojourn.apps.standins.web.site import PageFiles, WebSite, caddyfile, ensure_site
 
 Weights = dict[Kind, tuple[int, int]]
 
@@ -157,14 +159,42 @@ def chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += 12 + length
 
 
-@pytest.mark.parametrize("size", [*range(bodies.LEAST_PNG, 300), 5000, 123_457])
-def test_a_picture_is_whole_and_has_its_size(size: int) -> None:
-    png = bodies.picture(random.Random(size), size)
-    assert len(png) == size
-    parts = dict(chunks(png))
-    width, height = struct.unpack_from(">II", parts[b"IHDR"])
-    assert len(zlib.decompress(parts[b"IDAT"])) == height * (1 + 3 * width)
-    assert len(zlib.compress(png)) > 0.9 * size
+@pytest.mark.parametrize("pixels", [(24, 24), (160, 110), (627, 261), (960, 400)])
+def test_a_picture_is_whole_and_has_its_size(pixels: tuple[int, int]) -> None:
+    area = pixels[0] * pixels[1]
+    least = bodies.LEAST_PNG + area // 4000
+    full = (area * bits // 8 + more for bits in (1, 2, 4, 8, 24) for more in range(-200, 700, 53))
+    for size in (*range(least, least + 200), 2048, 5000, 123_457, 1_600_000, *(it for it in full if it >= least)):
+        png = bodies.picture(random.Random(size), size, *pixels)
+        assert len(png) == size
+        parts = dict(chunks(png))
+        width, height, depth, colour = struct.unpack_from(">IIBB", parts[b"IHDR"])
+        assert (width, height) == pixels
+        bits = depth * {0: 1, 2: 3}[colour]
+        assert len(zlib.decompress(parts[b"IDAT"])) == height * (1 + (bits * width + 7) // 8)
+        assert len(zlib.compress(png)) > size - 200 - area * bits // 8 // 500
+
+
+def test_a_picture_is_shown_at_its_natural_size_and_the_largest_one_first(site: WebSite) -> None:
+    """Largest Contentful Paint counts the smaller of both areas, and no picture of fewer than 0.05 bits per pixel."""
+    for page in site.pages:
+        text = (site.folder / page.path[1:]).read_text()
+        shown = re.findall(r'<img src="//[^/]*(/[^"]*)" width=(\d+) height=(\d+)', text)
+        for path, width, height in shown:
+            png = dict(chunks((site.folder / path[1:]).read_bytes()))
+            assert struct.unpack_from(">II", png[b"IHDR"]) == (int(width), int(height))
+        largest, width, height = shown[0]
+        assert page.sizes[largest] == max(page.sizes[path] for path, *_ in shown)
+        assert (width, height) == ("960", "400") and page.sizes[largest] * 8 > 0.1 * 960 * 400
+        assert text.index("<h1>") < text.index(largest) < text.index('<p class="x')
+
+
+def test_a_light_picture_is_smaller_than_low_content() -> None:
+    for size in (2048, 3000, 4799, 4800, 30_000):
+        page = WebPage((Resource("a.test", "html", 9000), Resource("a.test", "image", size)))
+        body = PageFiles(page, 1).body(random.Random(1), 1)
+        width, height = struct.unpack_from(">II", body, 16)
+        assert len(body) == size and 120_000 < width * height <= 8 * size / 0.1 and width * height <= 960 * 400
 
 
 @pytest.mark.parametrize("size", [1200, 1201, 1202, 1203, 40_000])
