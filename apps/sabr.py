@@ -29,6 +29,7 @@ from sojourn.apps.standins.origin import (
 )
 from sojourn.apps.standins.sabr import sound
 from sojourn.apps.standins.sabr.page import client_version, ensure_page
+from sojourn.apps.standins.sabr.policies import REQUEST_S, least_readahead_s
 from sojourn.hardware.machine.process import Process
 
 _SOUND_ITAG = 100
@@ -52,9 +53,15 @@ class SabrStandIn(PageService):
     def __init__(self, *, policy: str = "hybrid", pacing: str = "none", **of_page: Any) -> None:
         """`policy`: a name in `sojourn.apps.options.SABR_POLICIES`, `pacing`: none or sammy.
 
-        For `of_page` see PageService.
+        For `of_page` see PageService. Raises ServiceError for a buffer that its server cannot keep filled.
         """
         super().__init__(**of_page)
+        if self.buffer < (least := least_readahead_s(SEGMENT_SECONDS)):
+            raise ServiceError(
+                f"--buffer={self.buffer:g}: --service=sabr buffers an answer of {REQUEST_S:g} s, and a segment of "
+                f"{SEGMENT_SECONDS} s to play while it comes; give --buffer={least:g} or more",
+                code="out-of-range",
+            )
         self.policy, self.pacing = policy, pacing
         self.ladder = tuple(f"{rung.height}p" for rung in self._rungs)
         self._sound: Path | None = None

@@ -32,6 +32,14 @@ class ClientState:
     current: int | None
 
 
+def least_readahead_s(segment_s: float) -> float:
+    """Return the shortest readahead of a film in segments of `segment_s`, s.
+
+    A client that waits for room for an answer must hold a segment to play until the answer comes.
+    """
+    return REQUEST_S + segment_s
+
+
 def by_throughput(seen: ClientState, rates: Sequence[int]) -> int:
     """Return the highest rendition of at most 80 % of the client's estimate of its throughput."""
     return _highest(rates, _SAFE * (seen.bandwidth_bps or _START_BPS))
@@ -44,7 +52,7 @@ def by_buffer(seen: ClientState, rates: Sequence[int]) -> int:
     rendition is kept until that rate reaches the next one up or down.
     """
     low, high = RESERVOIR * seen.readahead_s, seen.readahead_s - REQUEST_S
-    share = min(1.0, max(0.0, (seen.ahead_s - low) / (high - low))) if high > low else float(seen.ahead_s >= high)
+    share = min(1.0, max(0.0, (seen.ahead_s - low) / (high - low)))
     rate = rates[0] + share * (rates[-1] - rates[0])
     if seen.current is None:
         return _highest(rates, min(rate, _START_BPS))

@@ -5,8 +5,21 @@ from __future__ import annotations
 
 import pytest
 
+from sojourn.apps.base import ServiceError
 from sojourn.apps.options import SABR_POLICIES
-from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s, pacing_bps
+from sojourn.apps.sabr import SabrStandIn
+from sojourn.apps.standins.clip import SEGMENT_SECONDS
+from sojourn.apps.standins.sabr.policies import (
+    POLICIES,
+    REQUEST_S,
+    RESERVOIR,
+    ClientState,
+    backoff_s,
+    by_buffer,
+    least_readahead_s,
+    pacing_bps,
+)
+from tests.refusals import refusal
 
 RATES = (300_000, 700_000, 1_500_000, 2_900_000)
 GOAL = 12.0
@@ -54,3 +67,19 @@ def test_the_client_waits_until_it_has_room_for_an_answer(ahead_s: float, wait_s
 )
 def test_sammy_paces_by_the_film_ahead(ahead_s: float, rate_bps: int) -> None:
     assert pacing_bps(ahead_s, GOAL, 3_000_000) == rate_bps
+
+
+def test_with_the_least_readahead_a_client_holds_a_segment_when_it_asks_again() -> None:
+    least = least_readahead_s(SEGMENT_SECONDS)
+    for ahead in (0.0, 1.0, 2.0, 4.0, least - 0.1):
+        after = ahead + REQUEST_S
+        assert after - backoff_s(after, least) >= SEGMENT_SECONDS
+    rungs = [by_buffer(ClientState(ahead, least, 0, 1), RATES) for ahead in (0.0, RESERVOIR * least, least - REQUEST_S)]
+    assert rungs == [0, 0, 3]
+
+
+@pytest.mark.parametrize("buffer", [2, 5.9])
+def test_a_shorter_buffer_is_refused(buffer: float) -> None:
+    with refusal(ServiceError, "out-of-range", f"--buffer={buffer:g}: ", "--buffer=6 or more"):
+        SabrStandIn(buffer=buffer)
+    assert SabrStandIn(buffer=6).buffer == 6
