@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sojourn.scoring.schema.scores import PhaseScores, Scores
+
+#: Position of a stall that continues from the phase before, s: at 0, a stall is initial loading.
+_CONTINUED_S = 0.001
+#: A last second of which more than this share has frames has a score O.22.
+_WHOLE = 0.99
 
 
 def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], fps: float) -> dict[str, Any]:
@@ -14,7 +20,8 @@ def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], f
 
     `rates_bps` is the bit rate of each height of the ladder. Times are media time in s from the phase's start, as in
     the recommendation: a stall takes none. Every segment has one height; a second in which the height changed
-    counts for the nearer one. There is no audio. Raises ValueError if no heights were recorded.
+    counts for the nearer one. There is no audio. A phase begins in mid-play, so none of its stalls is initial loading.
+    Raises ValueError if no heights were recorded.
     """
     series = scores.series
     if series.height is None or not rates_bps:
@@ -45,5 +52,26 @@ def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], f
         "IGen": {"displaySize": "1280x720", "device": "pc"},
         "I11": {"streamId": 1, "segments": []},
         "I13": {"streamId": 1, "segments": segments},
-        "I23": {"streamId": 1, "stalling": [[media(start), round(end - start, 3)] for start, end in stalls]},
+        "I23": {
+            "streamId": 1,
+            "stalling": _in_mid_play([(media(start), round(end - start, 3)) for start, end in stalls], segments),
+        },
     }
+
+
+def _in_mid_play(stalls: Sequence[tuple[float, float]], segments: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """Return stalls (position, length) so that the reference software rates each as one in mid-play.
+
+    `p1203_standalone.py` takes the first stall for initial loading: it moves all stalls until that one is at 0, unless
+    one of zero length is there. `p1203Pq.py` ignores a stall behind the last second that has a score O.22.
+    """
+    if not stalls:
+        return []
+    last = _scored_s(segments)
+    return [[0, 0], *([max(min(at, last), _CONTINUED_S), length] for at, length in stalls)]
+
+
+def _scored_s(segments: Sequence[Mapping[str, Any]]) -> int:
+    """Return the number of scores O.22, one per second of frames, as in `p1203Pv.py` and `measurementwindow.py`."""
+    played = sum(int(it["duration"] * it["fps"]) / it["fps"] for it in segments)
+    return math.ceil(played) if played % 1 > _WHOLE else math.floor(played)

@@ -28,7 +28,8 @@ def test_a_phase_alone_is_one_segment(scores: Scores) -> None:
 def test_stalls_take_no_media_time_and_a_drop_begins_a_segment(scores: Scores) -> None:
     report = p1203.report(scores, scores.phases[1], RATES, 30)
     # 10 s with stalls of 0.75 s and 2 s: at 2 s and, in media time, at 4.25 s; 720p until 4 s, then 360p.
-    stalls = report["I23"]["stalling"]
+    first, *stalls = report["I23"]["stalling"]
+    assert first == [0, 0], "without it, the reference software moves all stalls until the first is initial loading"
     assert [start for start, _ in stalls] == pytest.approx([2, 4.25], abs=0.07)
     assert [length for _, length in stalls] == pytest.approx([0.75, 2], abs=0.07)
     high, low = report["I13"]["segments"]
@@ -48,5 +49,17 @@ def test_a_stall_that_began_in_the_phase_before_counts_from_the_phase_on(scores:
     phase = scores.phases[1]
     stall = scores.freezes[0].model_copy(update={"kind": "stall", "t": phase.start - 1.0, "length": 4.0})
     report = p1203.report(scores.model_copy(update={"freezes": [stall]}), phase, RATES, 30)
-    assert report["I23"]["stalling"] == [[0, 3]]
+    # At 0, it would be initial loading, of which the model counts a third.
+    assert report["I23"]["stalling"] == [[0, 0], [0.001, 3]]
     assert sum(it["duration"] for it in report["I13"]["segments"]) == pytest.approx(10 - 3, abs=0.1)
+
+
+def test_a_stall_at_the_end_is_at_the_last_second_that_has_a_score(scores: Scores) -> None:
+    """The reference software ignores a stall behind it, and frames of half a second get no score."""
+    phase = scores.phases[0]
+    stall = scores.freezes[0].model_copy(update={"kind": "stall", "t": phase.end - 0.5, "length": 0.5})
+    report = p1203.report(scores.model_copy(update={"freezes": [stall]}), phase, RATES, 30)
+    assert report["I23"]["stalling"] == [[0, 0], [9, 0.5]]
+    whole = stall.model_copy(update={"t": phase.end - 1.0, "length": 1.0})
+    report = p1203.report(scores.model_copy(update={"freezes": [whole]}), phase, RATES, 30)
+    assert report["I23"]["stalling"] == [[0, 0], [9, 1]]
