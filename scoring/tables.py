@@ -346,7 +346,7 @@ TABLES: Mapping[str, Table] = {
                 "delay_ms": TableColumn(pl.Float64, "from the microphone to the listener's ear; null: never heard"),
             }
         ),
-        (*_SETTING, "sound.flac", "player.jsonl"),
+        (*_SETTING, *_OF_SOUND, *(f"{FAR}/{name}" for name in _OF_SOUND)),
         _of_victim(_sound),
     ),
     "speech": Table(

@@ -182,6 +182,18 @@ def test_the_sound_is_scored_per_phase_and_end_and_held_against_the_picture(hear
     assert set(table["listener"]) == {"client", "far"} and table["delay_ms"].null_count() == pytest.approx(100, abs=2)
 
 
+def test_the_tables_of_a_call_are_read_from_the_files_that_they_name(heard: Path) -> None:
+    """Whoever opens a table has them checked against the manifest, and no others, at neither end."""
+    wholes = {name: TABLES[name].of(heard) for name in ("sound",)}
+    for name, whole in wholes.items():
+        named = {Path(file) for file in TABLES[name].files}
+        assert not whole.is_empty()
+        shutil.copytree(heard, alone := heard.with_name(f"only-{name}"))
+        for file in [it for it in alone.rglob("*") if it.is_file() and it.relative_to(alone) not in named]:
+            file.unlink()
+        assert TABLES[name].of(alone).equals(whole)
+
+
 def test_a_call_that_lost_its_sound_is_invalid_and_one_that_had_none_has_no_field_of_it(heard: Path) -> None:
     (heard / "far/sound.flac").unlink()
     failed = {(gate.code, gate.name) for gate in score_run(heard).validity.gates if not gate.ok}
