@@ -238,6 +238,15 @@ _RULES = (
         "no probe bypasses the queue of a black box; omit --jitter-gate",
     ),
     _Rule(
+        "origin-protocol",
+        lambda it: it.raw["target-latency"] and ("origin-protocol" in it.named or it.raw["origin-protocol"] == "h3"),
+        "the origin of a broadcast with low latency has HTTP/1.1; omit --origin-protocol or --target-latency",
+    ),
+    _Rule(
+        "origin-server", lambda it: it.raw["target-latency"] and "origin-server" in it.named,
+        "a broadcast with low latency has an origin of its own; omit --origin-server or --target-latency",
+    ),
+    _Rule(
         "origin-server", lambda it: it.raw["origin-server"] == _NOQ and it.raw["origin-protocol"] != "h3",
         "noq serves HTTP/3 only; add --origin-protocol=h3, or omit --origin-server",
     ),
@@ -283,10 +292,6 @@ _RULES = (
     _Rule(
         "buffer", lambda it: it.raw["target-latency"] and "buffer" in it.named,
         "with --target-latency, a player buffers what its latency leaves; omit one of them",
-    ),
-    _Rule(
-        "origin-protocol", lambda it: it.raw["target-latency"] and it.raw["origin-protocol"] == "h3",
-        "the origin of a broadcast with low latency has HTTP/1.1; omit --origin-protocol or --target-latency",
     ),
     _Rule(
         "service", lambda it: "parties" in it.takes and it.lab != "sim",

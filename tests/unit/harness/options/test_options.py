@@ -217,6 +217,13 @@ def test_record_is_json_and_names_everything() -> None:
         ("call-sound", {"service": "call", "lab": "virtual", "call-sound": "speech"}, "conflict"),
         ("call-sound", {"service": "room", "call-sound": "speech"}, "conflict"),
         ("call-sound", {"call-sound": "off"}, "no-effect"),
+        *(
+            (name, {"service": "iptv", "player": "dash-lolp", "target-latency": "3", name: value}, "conflict")
+            for name, value in (
+                ("buffer", "6"), ("origin-protocol", "h2"), ("origin-protocol", "h3"), ("origin-server", "caddy"),
+                ("origin-server", "noq"),
+            )
+        ),
         ("parties", {"service": "room", "parties": "1"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "9"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "many"}, "invalid-value"),
@@ -246,6 +253,13 @@ def test_record_is_json_and_names_everything() -> None:
 def test_bad_options_are_one_line_that_names_the_option(option: str, given: dict[str, Any], code: Code) -> None:
     with refused(option, code, f"--{option}: "):
         parse(**given)
+
+
+def test_defaults_of_the_origin_are_passed_over_by_a_broadcast_with_low_latency() -> None:
+    given = {"service": "iptv", "player": "dash-lolp", "target-latency": "3"}
+    options = parse_options(given, {"origin-server": "noq", "origin-protocol": "h2"})
+    assert options == parse_options(given) and options.origin_server == "caddy"
+    assert restored(json.loads(json.dumps(options.record()))) == options
 
 
 def test_a_game_against_a_second_video_has_a_browser_but_no_recording() -> None:
