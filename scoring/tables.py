@@ -18,7 +18,7 @@ from sojourn.scoring.evidence import FAR, Setting, capture_file, first_of, read_
 from sojourn.scoring.game import CLIENT, SERVER, game_of
 from sojourn.scoring.packets import latency, per_flow
 from sojourn.scoring.packets.pcapng import CODEPOINTS
-from sojourn.scoring.picture import frames, rendition
+from sojourn.scoring.picture import frames, glass_to_glass, rendition
 from sojourn.scoring.picture.judged import COLUMNS as JUDGED
 from sojourn.scoring.picture.judged import QUALITY, read_judged
 from sojourn.scoring.schema import records
@@ -32,6 +32,7 @@ from sojourn.traffic.rpm_programs import PROBES_FILE
 _ECN = "ECN codepoint: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE"
 _UNSHAPED = "irtt-unshaped"
 _OF_SOUND = SOUND, "player.jsonl"
+_FAR_LOG = f"{FAR}/player.jsonl"
 _SETTING = ("timeline.json", "lab.json")
 _CAPTURES = ("server.pcapng.zst", "server.pcapng", "client.pcapng.zst", "client.pcapng")
 
@@ -114,7 +115,12 @@ def _frames(run: Path, setting: Setting) -> pl.DataFrame | None:
     ladder = {index: height for index, height in enumerate(heights)}
     height = pl.col("rendition").replace_strict(ladder, default=None, return_dtype=pl.Int32)
     shown = shown.with_columns(height=pl.when(read).then(height), frame=pl.when(read).then("frame").otherwise(-1))
-    return shown.with_columns(frame=frames.unwrap(shown["frame"], facts.get("frames")))
+    loop = facts.get("frames")
+    if setting.call and loop:
+        # A camera's film is so short that only its log tells where a call goes on after a stall.
+        lines = records.read_lines(camera, records.PLAYER) if (camera := run / _FAR_LOG).exists() else []
+        return glass_to_glass.shown_frames(shown, glass_to_glass.camera_log(lines, loop), loop, setting.clip_fps)
+    return shown.with_columns(frame=frames.unwrap(shown["frame"], loop))
 
 
 def _sound(run: Path, setting: Setting) -> pl.DataFrame | None:
@@ -321,11 +327,15 @@ TABLES: Mapping[str, Table] = {
         Columns(
             {
                 "t": TableColumn(pl.Float64, "Unix s"),
-                "frame": TableColumn(pl.Int64, "film frame shown, counted across loops; null: strip not readable"),
+                "frame": TableColumn(
+                    pl.Int64,
+                    "film frame shown, counted across loops; null: strip not readable, or (in a call) not in the "
+                    "camera's log",
+                ),
                 "height": TableColumn(pl.Int32, "lines of the displayed rendition; null: not in the strip"),
             }
         ),
-        (*_SETTING, "screen.json", "screen.mp4", "player.jsonl"),
+        (*_SETTING, "screen.json", "screen.mp4", "player.jsonl", _FAR_LOG),
         _of_victim(_frames),
     ),
     "pictures": Table(

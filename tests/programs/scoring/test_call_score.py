@@ -184,7 +184,7 @@ def test_the_sound_is_scored_per_phase_and_end_and_held_against_the_picture(hear
 
 def test_the_tables_of_a_call_are_read_from_the_files_that_they_name(heard: Path) -> None:
     """Whoever opens a table has them checked against the manifest, and no others, at neither end."""
-    wholes = {name: TABLES[name].of(heard) for name in ("sound",)}
+    wholes = {name: TABLES[name].of(heard) for name in ("frames", "sound")}
     for name, whole in wholes.items():
         named = {Path(file) for file in TABLES[name].files}
         assert not whole.is_empty()
