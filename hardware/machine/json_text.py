@@ -11,18 +11,18 @@ MOST_VALUES = 1 << 21
 """About how many values a document of a run has at most."""
 
 
-def content(file: Path, largest: int) -> bytes:
+def content(file: Path, largest: int, most: int = MOST_VALUES) -> bytes:
     """Return the JSON text in a plain file of at most `largest` bytes, as `bounded`. Raises OSError, ValueError."""
     with open(file, "rb", opener=plain) as opened:
         if len(text := opened.read(largest + 1)) > largest:
             raise ValueError(f"it is larger than {largest >> 20} MiB")
-    return bounded(text)
+    return bounded(text, most)
 
 
 def bounded(content: bytes, most: int = MOST_VALUES) -> bytes:
     """Return a JSON text. Raises ValueError, before anything is parsed, for one of more than about `most` values."""
     if values(content) > most:
-        raise ValueError(f"it has more than {most} values, as no record of a run does")
+        raise ValueError(f"it has more than {most} values")
     return content
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -30,6 +32,8 @@ _VERSIONS = ("1.1", "1.2")
 _Size = Annotated[int, BeforeValidator(lambda size: -1 if size is None else size), Field(le=1 << 40)]
 #: Times in ms, as the format has them; below 0 or null: does not apply.
 _Ms = Annotated[float | None, Field(le=1e9)]
+#: A moment that UTC's calendar has, whatever its time zone.
+_Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))]
 
 
 class HarFormatError(CodedError):
@@ -81,7 +85,7 @@ class _Timings(_Part):
 
 class _ExchangeEntry(_Part, extra="allow"):
     pageref: str | None = None
-    startedDateTime: AwareDatetime
+    startedDateTime: _Moment
     time: _Ms = -1
     request: _Request
     response: _Response
@@ -132,6 +136,8 @@ class Exchange:
     """Of the answer's body as it was sent; None: not known."""
     received: int | None
     """Of the answer's body that arrived; without a record of them, of the transfer or of the content."""
+    cached: bool
+    """Whether no server sent the body: it came from the browser's cache, or a service worker made it."""
     connect_s: float | None
     """From the first packet of a new connection to its end of TCP's handshake; None: no new connection."""
     wait_s: float | None
@@ -180,7 +186,7 @@ class Har:
 def read_har(file: Path) -> Har:
     """Read a HAR. Raises HarFormatError."""
     try:
-        return parse_har(json_text.content(file, LARGEST))
+        return parse_har(json_text.content(file, LARGEST, _MOST_VALUES))
     except HarFormatError as wrong:
         raise HarFormatError(f"{file}: {wrong}", code=wrong.code) from wrong
     except OSError as wrong:
@@ -193,7 +199,6 @@ def read_har(file: Path) -> Har:
 
 def parse_har(content: bytes) -> Har:
     """Parse a HAR; requests of other schemes than http and https are skipped. Raises HarFormatError."""
-    json_text.bounded(content, _MOST_VALUES)
     try:
         log = _Har.model_validate_json(content.removeprefix(b"\xef\xbb\xbf")).log
     except ValidationError as wrong:
@@ -206,20 +211,22 @@ def parse_har(content: bytes) -> Har:
         raise HarFormatError("no requests were recorded; start the recording before the page is opened", code="missing")
     if len(log.entries) > _MOST_ENTRIES:
         raise HarFormatError(f"{len(log.entries)} requests; a recording has at most {_MOST_ENTRIES}", code="too-large")
-    exchanges = sorted(_exchanges(log.entries), key=lambda it: (it.started, it.number))
+    exchanges = sorted(_exchanges(log.entries, log.creator.name), key=lambda it: (it.started, it.number))
     recorder = printable(f"{log.creator.name} {log.creator.version}".strip())[:100]
     return Har(tuple(exchanges), tuple(page.id for page in log.pages or ()), recorder)
 
 
-def _exchanges(entries: tuple[_ExchangeEntry, ...]) -> Iterator[Exchange]:
+def _exchanges(entries: tuple[_ExchangeEntry, ...], recorder: str) -> Iterator[Exchange]:
     for number, entry in enumerate(entries):
         if not entry.request.url.lower().startswith(("http://", "https://")):
             continue  # data:, blob:, ws:, extensions
         _require_plain(number, entry.request.url)
         timings = {name: _seconds(value) for name, value in entry.timings}
-        took, connect, tls = _seconds(entry.time), timings["connect"], timings["ssl"]
+        connect = timings["connect"]
+        # HAR 1.2 counts TLS's handshake within `connect`; Firefox does not.
+        tls = 0.0 if recorder == "Firefox" else timings["ssl"] or 0.0
         response, headers = entry.response, _headers(entry.response.headers)
-        parts = [it for it in timings.values() if it is not None]
+        further = entry.model_extra or {}
         yield Exchange(
             number=number,
             page=entry.pageref,
@@ -233,15 +240,34 @@ def _exchanges(entries: tuple[_ExchangeEntry, ...]) -> Iterator[Exchange]:
             headers=headers,
             mime=(headers.get("content-type") or response.content.mimeType or "").partition(";")[0].strip().lower(),
             size=_size(response, headers),
-            received=_known(response.bodySize, response.transferSize, response.content.size),
-            connect_s=None if not connect else max(0.0, connect - (tls or 0.0)),  # ssl is a part of connect
+            received=_known(response.bodySize, response.transferSize, response.content.size, least=0),
+            cached=_is_cached(response, further),
+            connect_s=None if not connect else max(0.0, connect - tls),
             wait_s=timings["wait"],
             receive_s=timings["receive"],
-            took_s=sum(parts) if took is None else took,
-            further=entry.model_extra or {},
+            took_s=_took_s(_seconds(entry.time), timings.values(), tls, recorder),
+            further=further,
             _text=response.content.text,
             _encoding=response.content.encoding,
         )
+
+
+def _took_s(time: float | None, timings: Iterable[float | None], tls: float, recorder: str) -> float:
+    """Return the time of an exchange; `tls` is the part of its timings that is within another one."""
+    parts = sum(it for it in timings if it)
+    if time is None:
+        return parts - tls
+    twice = recorder == "Playwright" and math.isclose(time, parts, abs_tol=1e-6)
+    return time - tls if twice else time
+
+
+def _is_cached(response: _Response, further: Mapping[str, Any]) -> bool:
+    cache = further.get("cache")
+    entries = cache if isinstance(cache, dict) else {}
+    # Firefox writes `afterRequest`, even null, for what its cache had; others write it next to `beforeRequest`.
+    before = entries.get("beforeRequest", "afterRequest" in entries)
+    none = max(response.bodySize, response.transferSize) == 0 < response.content.size
+    return bool(further.get("_fromCache") or before or none or response.status == 304)
 
 
 def _require_plain(number: int, url: str) -> None:
@@ -281,5 +307,5 @@ def _size(response: _Response, headers: Mapping[str, str]) -> int | None:
     return _known(declared, plain, response.bodySize, response.content.size)
 
 
-def _known(*sizes: int) -> int | None:
-    return next((size for size in sizes if size > 0), None)
+def _known(*sizes: int, least: int = 1) -> int | None:
+    return next((size for size in sizes if size >= least), None)

@@ -304,10 +304,11 @@ def _pause_s(before: Fetch, fetch: Fetch) -> float:
 def _visible(har: Har, picture: Sequence[Fetch], fetches: Sequence[Fetch]) -> Visible:
     requests = [it.exchange.request_bytes for it in fetches if it.exchange.request_bytes]
     gaps = [_pause_s(before, after) for before, after in pairwise(picture)]
-    rates = [it.size * 8 / it.exchange.receive_s for it in picture if it.exchange.receive_s]
+    sent = [it for it in fetches if not it.exchange.cached]
+    rates = [it.size * 8 / it.exchange.receive_s for it in sent if it.track.kind == "video" and it.exchange.receive_s]
     hosts = {it.exchange.address.hostname for it in fetches}
     connects = [it.connect_s for it in har.exchanges if it.connect_s and it.address.hostname in hosts]
-    waits = [it.exchange.wait_s for it in fetches if it.exchange.wait_s]
+    waits = [it.exchange.wait_s for it in sent if it.exchange.wait_s]
 
     def of(values: Sequence[float], digits: int, factor: float = 1.0) -> float | None:
         return round(median(values) * factor, digits) if values else None

@@ -39,9 +39,8 @@ def read_pages(file: Path) -> list[WebPage]:
 
 
 def _requested(exchange: Exchange) -> bool:
-    """Whether a server answered."""
-    cached = exchange.further.get("_fromCache") or _part(exchange.further, "cache").get("beforeRequest")
-    return _host(exchange) != "" and exchange.status > 0 and not cached
+    """Whether a server answered, with a body of its own."""
+    return _host(exchange) != "" and exchange.status > 0 and not exchange.cached
 
 
 def _part(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -85,6 +85,8 @@ def test_what_no_server_sent_is_not_requested(tmp_path: Path) -> None:
         entry("https://a.example/"),
         entry("data:image/png;base64,AAAA", "image"),
         entry("https://a.example/cached.js", "js", _fromCache="disk"),
+        entry("https://a.example/fresh.js", "js", cache={"afterRequest": None}),
+        entry("https://a.example/checked.js", "js", status=304),
         entry("https://a.example/blocked.js", "js", status=0),
         entry("wss://a.example/socket", "data", status=101),
         entry("https://A.example./used.js", "js"),

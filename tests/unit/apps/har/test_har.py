@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sojourn.apps.standins.har import HarFormatError, parse_har, read_har
+from sojourn.hardware.machine import json_text
 from sojourn.hardware.machine.errors import Code
 from tests.refusals import refusal
 
@@ -27,8 +28,8 @@ def entry(url: str = "https://a.test/v/1.m4s", **changed: Any) -> dict[str, Any]
     } | changed  # fmt: skip
 
 
-def har(*entries: dict[str, Any], version: Any = "1.2") -> bytes:
-    log = {"version": version, "creator": {"name": "Playwright", "version": "1"}, "entries": entries}
+def har(*entries: dict[str, Any], version: Any = "1.2", recorder: str = "Playwright") -> bytes:
+    log = {"version": version, "creator": {"name": recorder, "version": "1"}, "entries": entries}
     return json.dumps({"log": log}).encode()
 
 
@@ -43,9 +44,57 @@ def test_an_exchange_has_sizes_in_bytes_and_times_in_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "declared", "content", "size", "received"),
-    [(7, "8", 9, 8, 7), (7, "?", 9, 9, 7), (7, "", 0, 7, 7), (-391, "", 9, 9, 9), (None, "", None, None, None)],
+    ("recorder", "time", "connect_s", "took_s"),
+    [
+        ("WebInspector", 130, 0.02, 0.13),
+        ("WebInspector", None, 0.02, 0.13),
+        ("Playwright", 170, 0.02, 0.13),  # it counts the handshake twice
+        ("Playwright", 150, 0.02, 0.15),
+        ("Firefox", 170, 0.06, 0.17),
+        ("Firefox", None, 0.06, 0.17),
+    ],
 )
+def test_the_handshake_of_tls_counts_once(recorder: str, time: float | None, connect_s: float, took_s: float) -> None:
+    """It is within `connect`, but after `connect` in Firefox's recordings."""
+    (it,) = parse_har(har(entry(time=time), recorder=recorder)).exchanges
+    assert it.connect_s == pytest.approx(connect_s)
+    assert it.took_s == pytest.approx(took_s)
+
+
+@pytest.mark.parametrize(
+    ("status", "sizes", "further", "cached"),
+    [
+        (200, (5000, 5100, 5000), {"cache": {}}, False),
+        (200, (-1, -1, 5000), {}, False),
+        (200, (0, 130, 0), {}, False),
+        (200, (-391, 9, 400), {}, False),
+        (200, (5000, 5100, 5000), {"cache": {"beforeRequest": None, "afterRequest": {"hitCount": 1}}}, False),
+        (200, (5000, 5100, 5000), {"cache": {"beforeRequest": {"hitCount": 1}}}, True),
+        (200, (-1, -1, 5000), {"cache": {"afterRequest": None}}, True),
+        (304, (0, -1, 5000), {"cache": {"afterRequest": {"fetchCount": "2"}}}, True),
+        (304, (0, 130, 5000), {}, True),
+        (200, (0, 0, 5000), {}, True),
+        (200, (-1, 0, 5000), {}, True),
+        (200, (0, -1, 5000), {}, True),
+        (200, (-1, -1, 5000), {"_fromCache": "disk"}, True),
+    ],
+)
+def test_what_no_server_sent_is_cached(
+    status: int, sizes: tuple[int, int, int], further: dict[str, Any], cached: bool
+) -> None:
+    body, transfer, content = sizes
+    response = {"status": status, "bodySize": body, "_transferSize": transfer, "content": {"size": content}}
+    (it,) = parse_har(har(entry(response=response, **further))).exchanges
+    assert it.cached == cached
+
+
+@pytest.mark.parametrize(
+    ("recorded", "declared", "content", "size", "received"),
+    [
+        (7, "8", 9, 8, 7), (7, "?", 9, 9, 7), (7, "", 0, 7, 7), (-391, "", 9, 9, 9), (None, "", None, None, None),
+        (0, "8", 9, 8, 0),
+    ],
+)  # fmt: skip
 def test_the_size_is_the_best_known(
     recorded: int | None, declared: str, content: int | None, size: int | None, received: int | None
 ) -> None:
@@ -93,12 +142,20 @@ def test_a_body_is_text_or_base64() -> None:
         (har(entry(response={"status": 200, "bodySize": 1 << 41})), "damaged", "bodySize"),
         (har(entry(startedDateTime="yesterday")), "damaged", "startedDateTime"),
         (har(entry(startedDateTime="2026-11-28T17:00:00")), "damaged", "timezone"),
+        (har(entry(startedDateTime="0001-01-01T00:00:00+14:00")), "damaged", "startedDateTime"),
+        (har(entry(startedDateTime="9999-12-31T23:59:59-14:00")), "damaged", "startedDateTime"),
         (har(entry("https://\x1b[31m/../")), "invalid-value", "\\x1b"),
     ],
 )  # fmt: skip
 def test_what_is_refused(content: bytes, code: Code, mentioned: str) -> None:
     with refusal(HarFormatError, code, mentioned):
         parse_har(content)
+
+
+def test_bodies_with_many_commas_are_read(tmp_path: Path) -> None:
+    response = {"status": 200, "content": {"size": -1, "text": "," * (json_text.MOST_VALUES + 1)}}
+    (file := tmp_path / "a.har").write_bytes(har(entry(response=response)))
+    assert len(read_har(file).exchanges) == 1
 
 
 def test_an_endless_file_is_not_read(tmp_path: Path) -> None:

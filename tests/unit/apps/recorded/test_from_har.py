@@ -96,6 +96,12 @@ def test_without_lines_in_addresses_a_rendition_has_those_of_the_nearest_rate() 
     assert profile.rendition[-1].recorded == HEIGHTS.count(720)
 
 
+def test_an_answer_from_the_cache_shows_nothing_of_the_path() -> None:
+    entries = played(lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s")
+    entries[3] |= {"_fromCache": "disk", "timings": {"wait": 0.1, "receive": 0.1}}
+    assert profile_of(har([manifest(mpd(NUMBERS)), *entries])).visible.first_byte_ms == 25.0
+
+
 def test_sound_of_its_own_segments_is_kept_apart() -> None:
     sound = [answer(f"{HOST}/film/media/a/{n}.m4s", n * 0.3, 30_000 + n, "audio/mp4") for n in range(1, 9)]
     picture = played(lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s")
