@@ -7,6 +7,7 @@ bodies of Sojourn's own request the same things.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,8 @@ from typing import Any
 from sojourn.apps.standins.har import Exchange, Har, HarFormatError, read_har
 from sojourn.apps.standins.web.pages import LEAST_BYTES, REFERENCE_BYTES, Kind, Resource, WebPage
 
-_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
+#: The longest common name of a certificate has 64 characters (RFC 5280, ub-common-name).
+_HOST = re.compile(r"(?=.{1,64}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 _IPV4 = re.compile(r"[\d.]+")
 _LARGEST_BODY, _LARGEST_SITE = 64 << 20, 1 << 30
 
@@ -40,7 +42,7 @@ def read_pages(file: Path) -> list[WebPage]:
 
 def _requested(exchange: Exchange) -> bool:
     """Whether a server answered, with a body of its own."""
-    return _host(exchange) != "" and exchange.status > 0 and not exchange.cached
+    return exchange.status > 0 and not exchange.cached
 
 
 def _part(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -50,11 +52,11 @@ def _part(entry: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _host(exchange: Exchange) -> str:
-    """Return a host's name by which a certificate can be issued; empty if it has none. An address becomes a name."""
+    """Return a host's name by which a certificate can be issued. An address becomes a name, another name a digest."""
     name = (exchange.address.hostname or "").rstrip(".").lower()
     if _IPV4.fullmatch(name) or ":" in name:
         name = re.sub(r"[^0-9a-f]+", "-", name).strip("-") + ".address.test"
-    return name if _HOST.fullmatch(name) else ""
+    return name if _HOST.fullmatch(name) else f"h{hashlib.sha256(name.encode()).hexdigest()[:16]}.host.test"
 
 
 def _by_page(har: Har) -> Iterator[list[Exchange]]:
@@ -62,8 +64,10 @@ def _by_page(har: Har) -> Iterator[list[Exchange]]:
     if len(har.pages) < 2:
         yield requested
         return
-    for name in har.pages:
-        yield [exchange for exchange in requested if (exchange.page or har.pages[0]) == name]
+    by_name: dict[str, list[Exchange]] = {name: [] for name in har.pages}
+    for exchange in requested:
+        by_name.get(exchange.page or "", by_name[har.pages[0]]).append(exchange)
+    yield from by_name.values()
 
 
 def _page(exchanges: Sequence[Exchange]) -> WebPage | None:

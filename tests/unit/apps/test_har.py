@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from sojourn.apps.base import ServiceError
+from sojourn.apps.standins import authority
 from sojourn.apps.standins.har import HarFormatError
 from sojourn.apps.standins.web.har import read_pages
 from sojourn.apps.standins.web.pages import Resource, WebPage, drawn_pages
@@ -117,6 +120,27 @@ def test_every_page_of_the_file_is_one(tmp_path: Path) -> None:
     pages = read_pages(written(tmp_path, log(*entries, pages=["a", "b"])))
     assert [page.hosts for page in pages] == [("a.example",), ("b.example",)]
     assert [len(page.resources) for page in pages] == [3, 3]
+
+
+def test_a_request_of_an_unknown_page_is_of_the_first(tmp_path: Path) -> None:
+    entries = [entry(f"https://{name}.example/", pageref=name) for name in "ab"]
+    more = [entry("https://c.example/1.js", "js", pageref="lost"), entry("https://d.example/2.js", "js")]
+    pages = read_pages(written(tmp_path, log(*entries, *more, pages=["a", "b"])))
+    assert [page.hosts for page in pages] == [("a.example", "c.example", "d.example"), ("b.example",)]
+
+
+LONG = f"{'a' * 40}.{'b' * 20}.cdn.example"
+
+
+@pytest.mark.parametrize("host", [LONG, "my_shop.example", "_cdn.example", "bücher.example"])
+def test_a_host_that_no_certificate_can_name_gets_a_digest(tmp_path: Path, host: str) -> None:
+    entries = entry("https://a.example/"), entry(f"https://{host}/1.js", "js"), entry("https://b_c.example/2.js", "js")
+    (page,) = read_pages(written(tmp_path, log(*entries)))
+    first, *others = page.hosts
+    assert first == "a.example" and len(others) == 2
+    authority.issue(tmp_path, others[0], 2025)
+    (certificate,) = x509.load_pem_x509_certificates((tmp_path / "chain.pem").read_bytes())[:1]
+    assert others[0] in certificate.subject.rfc4514_string() and re.fullmatch(r"h[0-9a-f]{16}\.host\.test", others[0])
 
 
 def test_what_is_too_small_to_be_a_picture_is_fetched(tmp_path: Path) -> None:
