@@ -120,20 +120,20 @@ def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:
 
 
 def _declared_fetches(answered: Iterable[Exchange], tracks: Sequence[DeclaredTrack]) -> Iterable[Fetch]:
+    """Yield the segments of declared tracks; a query that no manifest has is the player's own."""
     for exchange in answered:
-        if exchange.size:
-            for track in tracks:
-                if (index := track.index(exchange.url)) is not None:
-                    yield Fetch(exchange, track, index, exchange.size)
-                    break
+        places = dict.fromkeys((location(exchange.url), exchange.address.path))
+        found = ((track, index) for it in places for track in tracks if (index := track.index(it)) is not None)
+        if exchange.size and (first := next(found, None)):
+            yield Fetch(exchange, *first, exchange.size)
 
 
 def _named_fetches(media: Sequence[Exchange]) -> list[Fetch]:
-    """Return the segments by their addresses alone, in which one number counts them."""
+    """Return the segments by their addresses alone, in which one number counts them, in the order of requests."""
     skeletons: dict[tuple[str, ...], list[tuple[Exchange, list[int]]]] = defaultdict(list)
     for exchange in media:
         if exchange.size:
-            parts = re.split(r"(\d{1,15})", location(exchange.url))
+            parts = re.split(r"(\d{1,20})", location(exchange.url))
             skeletons[tuple(parts[::2])].append((exchange, [int(it) for it in parts[1::2]]))
     fetches = []
     for skeleton, found in skeletons.items():
@@ -151,7 +151,7 @@ def _named_fetches(media: Sequence[Exchange]) -> list[Fetch]:
             if match := _LINES.search(location(exchange.url)):
                 track.height = int(match[1] or match[2])
             fetches.append(Fetch(exchange, track, numbers[counter], exchange.size or 0))
-    return fetches
+    return sorted(fetches, key=lambda it: (it.exchange.started, it.exchange.number))
 
 
 def _counting(numbers: Sequence[Sequence[int]]) -> int | None:

@@ -11,12 +11,18 @@ from typing import Literal
 from urllib.parse import urljoin, urlsplit
 from xml.etree import ElementTree
 
+from sojourn.apps.standins.profile.recorded import MOST_SEGMENTS
+
 Kind = Literal["video", "audio"]
 _LARGEST = 16 << 20
-_MOST_SEGMENTS = 100_000
+_MOST_DECLARED = 100_000
 _MOST_TRACKS = 500
 #: $Number$, $Number%05d$ (ISO/IEC 23009-1, 5.3.9.4.4).
 _IDENTIFIER = re.compile(r"\$(RepresentationID|Number|Bandwidth|Time|)(?:%0(\d{1,2})d)?\$")
+#: Digits of a number in an address: times have 64 bits.
+_DIGITS = r"\d{1,20}"
+#: A player's report on itself (CTA-5004), which differs in every request.
+_REPORT = re.compile(r"(?:^|(?<=&))CMCD=[^&]*(?:&|$)")
 _ATTRIBUTE = re.compile(r'([A-Z0-9-]+)=("[^"]*"|[^",]*)')
 
 
@@ -48,9 +54,8 @@ class DeclaredTrack:
     listed: dict[str, int] = field(default_factory=dict)
     """The number of a segment by its address."""
 
-    def index(self, url: str) -> int | None:
-        """Return the index of the segment at an address, None if the address is not one of this track."""
-        where = location(url)
+    def index(self, where: str) -> int | None:
+        """Return the index of the segment at a `location`, None if the location is not one of this track."""
         if where in self.listed:
             return self.listed[where]
         if self.pattern is None or not (match := self.pattern.fullmatch(where)):
@@ -62,9 +67,13 @@ class DeclaredTrack:
 
 
 def location(url: str) -> str:
-    """Return an address without its host, which is another one if several servers have the same content."""
+    """Return an address without its host, which is another one if several servers have the same content.
+
+    It has no report of the player (CMCD).
+    """
     parts = urlsplit(url)
-    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+    query = _REPORT.sub("", parts.query).removesuffix("&")
+    return f"{parts.path}?{query}" if query else parts.path
 
 
 def tracks_of(url: str, body: bytes) -> list[DeclaredTrack]:
@@ -104,7 +113,15 @@ def _dash(url: str, body: bytes) -> list[DeclaredTrack]:
 
 
 def _base(outer: str, element: ElementTree.Element) -> str:
-    return urljoin(outer, (element.findtext("BaseURL") or "").strip())
+    return _joined(outer, (element.findtext("BaseURL") or "").strip())
+
+
+def _joined(base: str, reference: str) -> str:
+    """Return the address of a reference (RFC 3986, 5). Raises ManifestError."""
+    try:
+        return urljoin(base, reference)
+    except ValueError as wrong:
+        raise ManifestError(f"{reference[:100]!r} is not an address: {wrong}") from wrong
 
 
 def _representation(group: str, base: str, levels: Sequence[ElementTree.Element]) -> DeclaredTrack | None:
@@ -127,7 +144,7 @@ def _representation(group: str, base: str, levels: Sequence[ElementTree.Element]
     )  # fmt: skip
     if media := template.get("media"):
         scale, first = max(1, _whole(template, "timescale", 1)), _whole(template, "startNumber", 1)
-        track.pattern, by_time = _pattern(urljoin(base, media), name, track.bandwidth_bps)
+        track.pattern, by_time = _pattern(_joined(base, media), name, track.bandwidth_bps)
         if timeline is not None:
             times, lengths = _times(timeline)
             track.segment_s, track.first = median(lengths) / scale, first
@@ -155,7 +172,7 @@ def _pattern(address: str, name: str, bandwidth_bps: int) -> tuple[re.Pattern[st
             pattern += re.escape(known[found[1]])
         else:
             # Possessive: adjacent numbers would be tried in every way.
-            pattern += r"\d{1,15}+" if named else r"(?P<number>\d{1,15}+)"
+            pattern += f"{_DIGITS}+" if named else f"(?P<number>{_DIGITS}+)"
             by_time, named = found[1] == "Time", True
     if not named:
         raise ManifestError("a template of segments without $Number$ or $Time$")
@@ -165,30 +182,47 @@ def _pattern(address: str, name: str, bandwidth_bps: int) -> tuple[re.Pattern[st
 def _repeats(timeline: ElementTree.Element) -> bool:
     """Whether its one run of segments lasts to the end of the film (a negative count, ISO/IEC 23009-1, 5.3.9.6)."""
     runs = timeline.findall("S")
-    return len(runs) == 1 and _whole(runs[0].attrib, "r") < 0
+    return len(runs) == 1 and _repeated(runs[0]) < 0
 
 
 def _times(timeline: ElementTree.Element) -> tuple[list[int], list[int]]:
-    times, lengths, now = [], [], 0
-    for run in timeline.findall("S"):
-        now = _whole(run.attrib, "t", now)
-        for _ in range(max(0, _whole(run.attrib, "r")) + 1):
+    """Return the times and lengths of all segments (ISO/IEC 23009-1, 5.3.9.6). Raises ManifestError."""
+    times: list[int] = []
+    lengths: list[int] = []
+    now = 0
+    runs = timeline.findall("S")
+    for run, following in zip(runs, [*runs[1:], None], strict=True):
+        now, length, more = _whole(run.attrib, "t", now), _whole(run.attrib, "d"), _repeated(run)
+        if not length:
+            raise ManifestError("a timeline of segments without lengths")
+        if more < 0:
+            left = MOST_SEGMENTS if following is None else -(-(_whole(following.attrib, "t") - now) // length)
+            if left <= 0:
+                raise ManifestError("a timeline of segments that repeat to a time that has passed")
+            more = left - 1
+        if len(times) + more >= _MOST_DECLARED:
+            raise ManifestError(f"an MPD of more than {_MOST_DECLARED} segments")
+        for _ in range(more + 1):
             times.append(now)
-            lengths.append(length := _whole(run.attrib, "d"))
+            lengths.append(length)
             now += length
-            if len(times) > _MOST_SEGMENTS:
-                raise ManifestError(f"an MPD of more than {_MOST_SEGMENTS} segments")
-    if not lengths or min(lengths) <= 0:
-        raise ManifestError("a timeline of segments without lengths")
+    if not lengths:
+        raise ManifestError("a timeline without segments")
     return times, lengths
+
+
+def _repeated(run: ElementTree.Element) -> int:
+    """Return how often a segment of a timeline is repeated; below 0: to the next one, or to the end of the film."""
+    text = run.attrib.get("r", "")
+    return -1 if re.fullmatch(r"-\d{1,18}", text) else _whole(run.attrib, "r")
 
 
 def _whole(attributes: Mapping[str, str], name: str, otherwise: int = 0) -> int:
     text = attributes.get(name, "")
     if not text:
         return otherwise
-    if not re.fullmatch(r"-?\d{1,18}", text):
-        raise ManifestError(f"{name}={text[:20]!r} is not a number")
+    if not re.fullmatch(_DIGITS, text):
+        raise ManifestError(f"{name}={text[:20]!r} is not a whole number")
     return int(text)
 
 
@@ -205,7 +239,7 @@ def _hls(url: str, text: str) -> list[DeclaredTrack]:
         elif tag == "#EXTINF":
             length = _seconds(value.partition(",")[0])
         elif not line.startswith("#"):
-            track.listed[location(urljoin(url, line))] = number
+            track.listed[location(_joined(url, line))] = number
             lengths.append(length)
             number += 1
     if lengths:
@@ -220,11 +254,11 @@ def _variants(url: str, lines: Sequence[str]) -> Iterator[DeclaredTrack]:
         if tag == "#EXT-X-STREAM-INF" and not following.startswith("#"):
             width, _, height = given.get("RESOLUTION", "0x0").partition("x")
             yield DeclaredTrack(
-                "video", "hls", location(urljoin(url, following)), _whole(given, "BANDWIDTH"),
+                "video", "hls", location(_joined(url, following)), _whole(given, "BANDWIDTH"),
                 _whole({"width": width}, "width"), _whole({"height": height}, "height"),
             )  # fmt: skip
         elif tag == "#EXT-X-MEDIA" and given.get("TYPE") == "AUDIO" and given.get("URI"):
-            yield DeclaredTrack("audio", "hls", location(urljoin(url, given["URI"])), 0)
+            yield DeclaredTrack("audio", "hls", location(_joined(url, given["URI"])), 0)
 
 
 def _seconds(text: str) -> float:

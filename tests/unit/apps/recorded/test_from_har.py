@@ -24,6 +24,12 @@ NUMBERS = (
 )
 TIMES = '<SegmentTemplate timescale="90000" media="$Bandwidth$/t$Time$.m4s"/>'
 TIMELINE = '<SegmentTimeline><S t="900000" d="180000" r="11"/></SegmentTimeline>'
+RUNS = (
+    '<SegmentTimeline><S t="900000" d="180000" r="-1"/><S t="1260000" d="180000"/><S d="180000" r="-1"/>'
+    "</SegmentTimeline>"
+)
+LATE = 1_764_345_600_000_000_00
+"""A time with 18 digits."""
 
 
 def manifest(text: str, path: str = "live.mpd", mime: str = "application/dash+xml") -> dict[str, Any]:
@@ -61,9 +67,16 @@ def require_known(profile: ServiceProfile, *, every_rung: bool = True) -> None:
          lambda height, index: f"https://other.test/film/media/{RATES[height]}/t{900_000 + index * 180_000}.m4s"),
         ([manifest(mpd(TIMES, TIMELINE.replace('r="11"', 'r="-1"')))],
          lambda height, index: f"https://other.test/film/media/{RATES[height]}/t{900_000 + index * 180_000}.m4s"),
+        ([manifest(mpd(TIMES, RUNS))],
+         lambda height, index: f"https://other.test/film/media/{RATES[height]}/t{900_000 + index * 180_000}.m4s"),
+        ([manifest(mpd(TIMES, TIMELINE.replace('t="900000"', f't="{LATE}"')))],
+         lambda height, index: f"{HOST}/film/media/{RATES[height]}/t{LATE + index * 180_000}.m4s"),
         (hls(), lambda height, index: f"{HOST}/film/{height}/{'abcdefghijkl'[index]}{height}.ts"),
+        ([manifest(mpd(NUMBERS))],
+         lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s?CMCD=bl%3D{index}00&cb={index}"),
+        (hls(), lambda height, index: f"{HOST}/film/{height}/{'abcdefghijkl'[index]}{height}.ts?CMCD=sid%3D{index}"),
     ],
-    ids=["numbers", "times", "times to the end", "hls"],
+    ids=["numbers", "times", "times to the end", "times to the next", "long times", "hls", "queries", "hls queries"],
 )  # fmt: skip
 def test_manifests_name_renditions_and_segments(
     manifests: list[dict[str, Any]], url: Callable[[int, int], str]
@@ -81,6 +94,19 @@ def test_manifests_name_renditions_and_segments(
 def test_without_a_manifest_addresses_name_them() -> None:
     profile = profile_of(har(played(lambda height, index: f"{HOST}/x9/{height}p/seg-{index + 100}.m4s?v=2")))
     require_known(profile, every_rung=False)
+
+
+def test_without_a_manifest_the_players_reports_are_not_the_segments_names() -> None:
+    report = "CMCD=bl%3D{}00%2Csid%3D%22a{}%22"
+    url = lambda height, index: f"{HOST}/x9/{height}p/{index}.m4s?v=2&{report.format(index, 'b' * index)}"  # noqa: E731
+    require_known(profile_of(har(played(url))), every_rung=False)
+
+
+def test_renditions_that_differ_in_words_are_in_the_order_of_time() -> None:
+    words = {240: "low", 480: "mid", 720: "best"}
+    profile = profile_of(har(played(lambda height, index: f"{HOST}/{words[height]}/{index}.m4s", heights=HEIGHTS * 3)))
+    assert [it.recorded for it in profile.rendition] == [3 * HEIGHTS.count(height) for height in RATES]
+    assert (profile.segment_s, profile.buffer_s, profile.visible.pause_s) == (2.0, 12.0, 1.8)
 
 
 def test_renditions_may_differ_in_words() -> None:
@@ -136,10 +162,18 @@ def named(url: str = HOST + "/v/720/{}.m4s", mime: str = "video/mp4") -> list[di
         ({"version": "3.0", "entries": named()}, "unsupported", "3.0"),
         ({"version": "1.2", "entries": [manifest("<!DOCTYPE a><MPD/>"), *named()]}, "damaged", "document type"),
         ({"version": "1.2", "entries": [manifest("<MPD"), *named()]}, "damaged", "not XML"),
-        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S d="-1" r="9"/>'.join(
+        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S d="0" r="9"/>'.join(
             ("<SegmentTimeline>", "</SegmentTimeline>")))), *named()]}, "damaged", "without lengths"),
-        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S d="1" r="999999999"/>'.join(
-            ("<SegmentTimeline>", "</SegmentTimeline>")))), *named()]}, "damaged", "segments"),
+        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S d="-1" r="9"/>'.join(
+            ("<SegmentTimeline>", "</SegmentTimeline>")))), *named()]}, "damaged", "d='-1'"),
+        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S t="9" d="2" r="-1"/><S t="9" d="2"/>'.join(
+            ("<SegmentTimeline>", "</SegmentTimeline>")))), *named()]}, "damaged", "has passed"),
+        ({"version": "1.2", "entries": [manifest(mpd(NUMBERS).replace("media/<", "http://[x<")), *named()]},
+         "damaged", "'http://[x'"),
+        ({"version": "1.2", "entries": [manifest("#EXTM3U\n#EXTINF:2,\nhttp://[x", "a.m3u8"), *named()]},
+         "damaged", "'http://[x'"),
+        ({"version": "1.2", "entries": [manifest(mpd(NUMBERS).replace('"300000"', '"-5"')), *named()]},
+         "damaged", "bandwidth='-5'"),
     ],
 )  # fmt: skip
 def test_a_hostile_or_broken_recording_gets_one_clear_line(
