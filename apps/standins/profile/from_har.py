@@ -9,14 +9,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import fmean, median
 
 from pydantic import ValidationError
 
 from sojourn.apps.standins.har import Exchange, Har
 from sojourn.apps.standins.ladder import LADDER
-from sojourn.apps.standins.profile.manifests import DeclaredTrack, Kind, ManifestError, location, merged, tracks_of
+from sojourn.apps.standins.profile.manifests import (
+    DeclaredTrack,
+    Kind,
+    ManifestError,
+    is_sound,
+    location,
+    merged,
+    tracks_of,
+)
 from sojourn.apps.standins.profile.recorded import (
     MOST_RENDITIONS,
     MOST_SEGMENTS,
@@ -104,6 +112,10 @@ def _is_media(exchange: Exchange) -> bool:
     return exchange.mime.startswith(("video/", "audio/")) or (named and exchange.mime in _OPAQUE_TYPES)
 
 
+def _is_sound(exchange: Exchange) -> bool:
+    return exchange.mime.startswith("audio/") or is_sound(exchange.address.path) or "audio" in location(exchange.url)
+
+
 def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:
     """Return the tracks of the recorded manifests. Raises ServiceProfileError."""
     found = []
@@ -125,6 +137,8 @@ def _declared_fetches(answered: Iterable[Exchange], tracks: Sequence[DeclaredTra
         places = dict.fromkeys((location(exchange.url), exchange.address.path))
         found = ((track, index) for it in places for track in tracks if (index := track.index(it)) is not None)
         if exchange.size and (first := next(found, None)):
+            if exchange.mime.startswith("audio/") and not first[0].bandwidth_bps:  # no master playlist says what it is
+                first[0].kind = "audio"
             yield Fetch(exchange, *first, exchange.size)
 
 
@@ -136,13 +150,13 @@ def _named_fetches(media: Sequence[Exchange]) -> list[Fetch]:
             parts = re.split(r"(\d{1,20})", location(exchange.url))
             skeletons[tuple(parts[::2])].append((exchange, [int(it) for it in parts[1::2]]))
     fetches = []
-    for skeleton, found in skeletons.items():
+    for found in skeletons.values():
         if len(found) < _LEAST:
             continue
         counter = _counting([numbers for _, numbers in found])
         if counter is None:
             continue
-        kind: Kind = "audio" if found[0][0].mime.startswith("audio/") or "audio" in "".join(skeleton) else "video"
+        kind: Kind = "audio" if _is_sound(found[0][0]) else "video"
         group = f"of {found[0][0].address.hostname}"
         tracks: dict[tuple[int, ...], DeclaredTrack] = {}
         for exchange, numbers in found:
@@ -194,18 +208,22 @@ def _ladder(picture: Sequence[Fetch], tracks: Sequence[DeclaredTrack], group: st
     if not ladder or len(ladder) > MOST_RENDITIONS:
         wanted = f"a profile has 1 to {MOST_RENDITIONS}"
         raise ServiceProfileError(f"{len(ladder)} renditions of the picture; {wanted}", code="out-of-range")
-    if not all(track.height for track in ladder):
-        _guess_heights(ladder)
+    _guess_heights(ladder)
     return ladder
 
 
 def _guess_heights(ladder: Sequence[DeclaredTrack]) -> None:
-    """Give renditions without a known height that of Sojourn's rung with the nearest rate, ascending."""
-    least = 0
-    for left, track in zip(range(len(ladder) - 1, -1, -1), ladder, strict=True):
-        rungs = list(enumerate(LADDER))[least : max(least + 1, len(LADDER) - left)]
-        rung = min(rungs, key=lambda it: abs(math.log(it[1].bps / track.bandwidth_bps)))
-        track.height, least = rung[1].height, min(rung[0] + 1, len(LADDER) - 1)
+    """Give renditions without a height that of Sojourn's rung with the nearest rate, between those around them."""
+    for place, track in enumerate(ladder):
+        if track.height:
+            continue
+        below = max((it.height for it in ladder[:place]), default=0)
+        above = next((it.height for it in ladder[place:] if it.height), LADDER[-1].height + 1)
+        left = len([*takewhile(lambda it: not it.height, ladder[place + 1 :])])
+        rungs = [rung for rung in LADDER if below < rung.height < above]
+        rungs = rungs[: max(1, len(rungs) - left)]
+        nearest = min(rungs, key=lambda it: abs(math.log(it.bps / track.bandwidth_bps)), default=None)
+        track.height = nearest.height if nearest else below or above
 
 
 def _segment_s(picture: Sequence[Fetch]) -> float:

@@ -23,6 +23,9 @@ _IDENTIFIER = re.compile(r"\$(RepresentationID|Number|Bandwidth|Time|)(?:%0(\d{1
 _DIGITS = r"\d{1,20}"
 #: A player's report on itself (CTA-5004), which differs in every request.
 _REPORT = re.compile(r"(?:^|(?<=&))CMCD=[^&]*(?:&|$)")
+#: RFC 6381, as far as HLS has them.
+_SOUND_CODECS = re.compile(r"(mp4a|ac-[34]|ec-3|opus|flac|alac|dts|mp3)[^,]*", re.IGNORECASE)
+_SOUND_FILES = re.compile(r"\.(aac|m4a|mp3|ac3|ec3|cmfa|mp4a)$", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r'([A-Z0-9-]+)=("[^"]*"|[^",]*)')
 
 
@@ -74,6 +77,11 @@ def location(url: str) -> str:
     parts = urlsplit(url)
     query = _REPORT.sub("", parts.query).removesuffix("&")
     return f"{parts.path}?{query}" if query else parts.path
+
+
+def is_sound(path: str) -> bool:
+    """Whether a segment has sound alone, by the suffix of its path."""
+    return bool(_SOUND_FILES.search(path))
 
 
 def tracks_of(url: str, body: bytes) -> list[DeclaredTrack]:
@@ -231,7 +239,7 @@ def _hls(url: str, text: str) -> list[DeclaredTrack]:
     if any(line.startswith("#EXT-X-STREAM-INF") for line in lines):
         return list(_variants(url, lines))
     track = DeclaredTrack("video", "hls", location(url), 0)
-    number, lengths, length = 0, [], 0.0
+    number, lengths, length, sound = 0, [], 0.0, True
     for line in lines:
         tag, _, value = line.partition(":")
         if tag == "#EXT-X-MEDIA-SEQUENCE" and value.isdecimal() and len(value) < 19:
@@ -239,11 +247,14 @@ def _hls(url: str, text: str) -> list[DeclaredTrack]:
         elif tag == "#EXTINF":
             length = _seconds(value.partition(",")[0])
         elif not line.startswith("#"):
-            track.listed[location(_joined(url, line))] = number
+            where = location(_joined(url, line))
+            track.listed[where] = number
+            sound = sound and is_sound(where.partition("?")[0])
             lengths.append(length)
             number += 1
     if lengths:
         track.segment_s = median(lengths)
+        track.kind = "audio" if sound else "video"
     return [track]
 
 
@@ -253,8 +264,10 @@ def _variants(url: str, lines: Sequence[str]) -> Iterator[DeclaredTrack]:
         given = {name: text.strip('"') for name, text in _ATTRIBUTE.findall(value)}
         if tag == "#EXT-X-STREAM-INF" and not following.startswith("#"):
             width, _, height = given.get("RESOLUTION", "0x0").partition("x")
+            codecs = given.get("CODECS", "")
+            sound = bool(codecs) and all(_SOUND_CODECS.fullmatch(it.strip()) for it in codecs.split(","))
             yield DeclaredTrack(
-                "video", "hls", location(_joined(url, following)), _whole(given, "BANDWIDTH"),
+                "audio" if sound else "video", "hls", location(_joined(url, following)), _whole(given, "BANDWIDTH"),
                 _whole({"width": width}, "width"), _whole({"height": height}, "height"),
             )  # fmt: skip
         elif tag == "#EXT-X-MEDIA" and given.get("TYPE") == "AUDIO" and given.get("URI"):
@@ -278,6 +291,7 @@ def merged(manifests: Sequence[Sequence[DeclaredTrack]]) -> list[DeclaredTrack]:
         if (known := tracks.get(key)) is None:
             tracks[key] = track
             continue
+        known.kind = "audio" if track.kind == "audio" else known.kind
         known.listed |= track.listed
         known.starts = {**known.starts, **track.starts}
         known.segment_s = known.segment_s or track.segment_s

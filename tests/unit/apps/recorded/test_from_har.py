@@ -122,6 +122,37 @@ def test_without_lines_in_addresses_a_rendition_has_those_of_the_nearest_rate() 
     assert profile.rendition[-1].recorded == HEIGHTS.count(720)
 
 
+def test_heights_that_are_declared_stay() -> None:
+    """Sound alone is no rendition of the picture, and a height that is missing is between those around it."""
+    variants = (
+        ("64000", 'CODECS="mp4a.40.2"', "sound"), ("3000000", "RESOLUTION=1280x720", "720"),
+        ("6000000", "RESOLUTION=1920x1080", "1080"), ("20000000", 'RESOLUTION=1920x1080,CODECS="avc1,mp4a"', "best"),
+    )  # fmt: skip
+    lines = [f"#EXT-X-STREAM-INF:BANDWIDTH={rate},{more}\n{name}.m3u8" for rate, more, name in variants]
+    playlist = "\n".join(["#EXTM3U", *(f"#EXTINF:2.0,\n{'abcdefghijkl'[n]}.ts" for n in range(12))])
+    manifests = [manifest("\n".join(["#EXTM3U", *lines]), "master.m3u8"), manifest(playlist, "720.m3u8")]
+    segments = played(lambda height, index: f"{HOST}/film/{'abcdefghijkl'[index]}.ts", heights=[720] * 12)
+    assert [it.height for it in profile_of(har([*manifests, *segments])).rendition] == [720, 1080, 1080]
+    text = mpd(NUMBERS).replace(' width="853" height="480"', "")
+    segments = played(lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s")
+    profile = profile_of(har([manifest(text), *segments]))
+    assert [it.height for it in profile.rendition] == [240, 360, 720]
+    text = mpd(NUMBERS).replace(' width="1280" height="720"', "")
+    assert [it.height for it in profile_of(har([manifest(text), *segments])).rendition] == [240, 480, 720]
+
+
+@pytest.mark.parametrize(("suffix", "mime"), [("aac", "binary/octet-stream"), ("m4s", "audio/mp4")])
+def test_a_playlist_of_sound_is_not_the_picture(suffix: str, mime: str) -> None:
+    """Without the content of the master playlist, the segments show what they are."""
+    names = "abcdefghijkl"
+    text = "\n".join(["#EXTM3U", *(f"#EXTINF:2.0,\nsnd-{name}.{suffix}" for name in names)])
+    sound = [answer(f"{HOST}/film/snd-{name}.{suffix}", n * 2.0, 30_000 + n, mime) for n, name in enumerate(names)]
+    picture = played(lambda height, index: f"{HOST}/film/{height}/{'abcdefghijkl'[index]}{height}.ts")
+    profile = profile_of(har([*hls()[1:], manifest(text, "snd.m3u8"), *picture, *sound]))
+    assert [it.recorded for it in profile.rendition] == [HEIGHTS.count(height) for height in RATES]
+    assert profile.sound and profile.sound.sizes == tuple(range(30_000, 30_012))
+
+
 def test_an_answer_from_the_cache_shows_nothing_of_the_path() -> None:
     entries = played(lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s")
     entries[3] |= {"_fromCache": "disk", "timings": {"wait": 0.1, "receive": 0.1}}
