@@ -82,6 +82,7 @@ def _profile_of(har: Har) -> ServiceProfile:
     picture = _of(fetches, "video")
     if not picture:
         raise ServiceProfileError(_why_none(har, answered), code="missing")
+    _require_recognised(har, fetches)
     group = Counter(it.track.group for it in picture).most_common(1)[0][0]
     picture = [it for it in picture if it.track.group == group]
     offered = _ladder(picture, tracks, group)
@@ -114,6 +115,19 @@ def _is_media(exchange: Exchange) -> bool:
 
 def _is_sound(exchange: Exchange) -> bool:
     return exchange.mime.startswith("audio/") or is_sound(exchange.address.path) or "audio" in location(exchange.url)
+
+
+def _require_recognised(har: Har, fetches: Sequence[Fetch]) -> None:
+    """Raise ServiceProfileError if most requests of the picture are of no rendition: an advert is not the film."""
+    known = {it.exchange.number for it in fetches}
+    sent = [it for it in har.exchanges if it.status in (200, 206) and _is_media(it) and not _is_sound(it)]
+    other = [it.number for it in sent if it.number not in known]
+    if len(other) > (found := len(_of(fetches, "video"))):
+        raise ServiceProfileError(
+            f"only {found} requests of the picture name a rendition and a segment, {len(other)} do not, such as entry "
+            f"{other[0]}; see 'Not recognised' in docs/profile.md",
+            code="unsupported",
+        )
 
 
 def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:

@@ -26,6 +26,8 @@ _REPORT = re.compile(r"(?:^|(?<=&))CMCD=[^&]*(?:&|$)")
 #: RFC 6381, as far as HLS has them.
 _SOUND_CODECS = re.compile(r"(mp4a|ac-[34]|ec-3|opus|flac|alac|dts|mp3)[^,]*", re.IGNORECASE)
 _SOUND_FILES = re.compile(r"\.(aac|m4a|mp3|ac3|ec3|cmfa|mp4a)$", re.IGNORECASE)
+#: The group of a playlist that no master playlist names.
+_ALONE = "hls"
 _ATTRIBUTE = re.compile(r'([A-Z0-9-]+)=("[^"]*"|[^",]*)')
 
 
@@ -107,14 +109,16 @@ def _dash(url: str, body: bytes) -> list[DeclaredTrack]:
         element.tag = element.tag.rpartition("}")[2]
     tracks: list[DeclaredTrack] = []
     base = _base(url, mpd)
-    periods = mpd.findall("Period")[:1]
+    periods = [it for it in mpd.findall("Period") if it.find("AdaptationSet") is not None]
+    if len(periods) > 1:
+        raise ManifestError(f"an MPD of {len(periods)} Periods; record a film without adverts, which has one")
     for period in periods:
         of_period = _base(base, period)
         for number, adaptation in enumerate(period.findall("AdaptationSet")):
             of_set = _base(of_period, adaptation)
             for representation in adaptation.findall("Representation"):
                 levels = (period, adaptation, representation)
-                track = _representation(f"set {number}", _base(of_set, representation), levels)
+                track = _representation(f"set {number} of {urlsplit(url).path}", _base(of_set, representation), levels)
                 if track:
                     tracks.append(track)
     return tracks
@@ -238,7 +242,7 @@ def _hls(url: str, text: str) -> list[DeclaredTrack]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any(line.startswith("#EXT-X-STREAM-INF") for line in lines):
         return list(_variants(url, lines))
-    track = DeclaredTrack("video", "hls", location(url), 0)
+    track = DeclaredTrack("video", _ALONE, location(url), 0)
     number, lengths, length, sound = 0, [], 0.0, True
     for line in lines:
         tag, _, value = line.partition(":")
@@ -259,6 +263,7 @@ def _hls(url: str, text: str) -> list[DeclaredTrack]:
 
 
 def _variants(url: str, lines: Sequence[str]) -> Iterator[DeclaredTrack]:
+    group = f"{_ALONE} of {urlsplit(url).path}"
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         tag, _, value = line.partition(":")
         given = {name: text.strip('"') for name, text in _ATTRIBUTE.findall(value)}
@@ -267,11 +272,11 @@ def _variants(url: str, lines: Sequence[str]) -> Iterator[DeclaredTrack]:
             codecs = given.get("CODECS", "")
             sound = bool(codecs) and all(_SOUND_CODECS.fullmatch(it.strip()) for it in codecs.split(","))
             yield DeclaredTrack(
-                "audio" if sound else "video", "hls", location(_joined(url, following)), _whole(given, "BANDWIDTH"),
+                "audio" if sound else "video", group, location(_joined(url, following)), _whole(given, "BANDWIDTH"),
                 _whole({"width": width}, "width"), _whole({"height": height}, "height"),
             )  # fmt: skip
         elif tag == "#EXT-X-MEDIA" and given.get("TYPE") == "AUDIO" and given.get("URI"):
-            yield DeclaredTrack("audio", "hls", location(_joined(url, given["URI"])), 0)
+            yield DeclaredTrack("audio", group, location(_joined(url, given["URI"])), 0)
 
 
 def _seconds(text: str) -> float:
@@ -286,10 +291,10 @@ def merged(manifests: Sequence[Sequence[DeclaredTrack]]) -> list[DeclaredTrack]:
     A playlist or MPD that was loaded again adds its segments. Raises ManifestError for too many renditions.
     """
     tracks: dict[tuple[str, str], DeclaredTrack] = {}
-    for track in (track for manifest in manifests for track in manifest):
-        key = (track.group, track.name) if track.group != "hls" else ("hls", track.name)
-        if (known := tracks.get(key)) is None:
-            tracks[key] = track
+    declared = (track for manifest in manifests for track in manifest)
+    for track in sorted(declared, key=lambda it: it.group == _ALONE):  # what master playlists name comes first
+        key = (_ALONE if track.group.startswith(_ALONE) else track.group, track.name)
+        if (known := tracks.setdefault(key, track)) is track:
             continue
         known.kind = "audio" if track.kind == "audio" else known.kind
         known.listed |= track.listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,41 @@ def test_heights_that_are_declared_stay() -> None:
     assert [it.height for it in profile_of(har([manifest(text), *segments])).rendition] == [240, 480, 720]
 
 
+def advert(manifests: list[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
+    """What a player requests of an advert: its manifests, which are the film's in another folder, and its segments."""
+    moved = json.loads(json.dumps(manifests).replace("/film/", "/advert/"))
+    urls = (f"{HOST}/advert/{name}" for name in names)
+    return [*moved, *(answer(url, n / 10 - 0.9, 900_000 + n, took_s=0.05) for n, url in enumerate(urls))]
+
+
+@pytest.mark.parametrize(
+    ("manifests", "names", "url"),
+    [
+        ([manifest(mpd(NUMBERS))], [f"media/v720/{n:04d}.m4s" for n in (5, 6, 7)],
+         lambda height, index: f"{HOST}/film/media/v{height}/{index + 5:04d}.m4s"),
+        (hls(), [f"720/{name}720.ts" for name in "abc"],
+         lambda height, index: f"{HOST}/film/{height}/{'abcdefghijkl'[index]}{height}.ts"),
+    ],
+    ids=["dash", "hls"],
+)  # fmt: skip
+def test_an_advert_before_the_film_is_not_the_film(
+    manifests: list[dict[str, Any]], names: list[str], url: Callable[[int, int], str]
+) -> None:
+    require_known(profile_of(har([*advert(manifests, names), *manifests, *played(url)])))
+
+
+def test_a_film_that_is_not_recognised_is_not_replaced_by_an_advert() -> None:
+    entries = advert([manifest(mpd(NUMBERS))], [f"media/v720/{n:04d}.m4s" for n in (5, 6, 7)])
+    hidden = [answer(f"{HOST}/{name}zz", n * 2.0, 9000, "video/mp4") for n, name in enumerate(("8fa3", "c2b9", "09ef"))]
+    posted = [answer(f"{HOST}/playback", n * 2.0, 9000, "video/mp4") for n in range(4)]
+    for entry in posted:
+        entry["request"]["method"] = "POST"
+    assert profile_of(har([*entries, *hidden])).rendition[-1].recorded == 3
+    for more in ([*hidden, answer(f"{HOST}/film.mp4", 9, 9000, "video/mp4")], posted):
+        with refusal(ServiceProfileError, "unsupported", "only 3 requests", f"{len(more)} do not", "docs/profile.md"):
+            profile_of(har([*entries, *more]))
+
+
 @pytest.mark.parametrize(("suffix", "mime"), [("aac", "binary/octet-stream"), ("m4s", "audio/mp4")])
 def test_a_playlist_of_sound_is_not_the_picture(suffix: str, mime: str) -> None:
     """Without the content of the master playlist, the segments show what they are."""
@@ -205,6 +240,10 @@ def named(url: str = HOST + "/v/720/{}.m4s", mime: str = "video/mp4") -> list[di
          "damaged", "'http://[x'"),
         ({"version": "1.2", "entries": [manifest(mpd(NUMBERS).replace('"300000"', '"-5"')), *named()]},
          "damaged", "bandwidth='-5'"),
+        ({"version": "1.2", "entries": [manifest(mpd(NUMBERS).replace("</MPD>", "<Period><AdaptationSet/></Period>"
+            "</MPD>")), *named()]}, "damaged", "2 Periods"),
+        ({"version": "1.2", "entries": [manifest(mpd(TIMES, '<S d="1" r="999999999"/>'.join(
+            ("<SegmentTimeline>", "</SegmentTimeline>")))), *named()]}, "damaged", "segments"),
     ],
 )  # fmt: skip
 def test_a_hostile_or_broken_recording_gets_one_clear_line(
