@@ -29,6 +29,7 @@ from sojourn.apps.standins.film import Film, FilmError
 from sojourn.apps.standins.ladder import Rung
 from sojourn.apps.standins.profile.recorded import Rendition, ServiceProfile
 from sojourn.hardware.machine import cache
+from sojourn.scoring.picture.strip import Box
 
 #: Pictures until the film begins again, s.
 _PICTURES_S = 60
@@ -105,19 +106,31 @@ def _ensured(
 
 
 def _encoded(rendition: Rendition, segment_s: float) -> Rung:
-    """Return the rung to encode: no segment larger than the smallest of the service, by the encoder's buffer."""
-    least_bps = round(rendition.width * rendition.height * FPS * _LEAST_BITS)
+    """Return the rung to encode: no segment larger than the smallest of the service, by the encoder's buffer.
+
+    Its lines are even, as the encoder requires of pictures with half the lines of colour (4:2:0).
+    """
+    height = rendition.height // 2 * 2
+    least_bps = round(rendition.width * height * FPS * _LEAST_BITS)
     bps = int(min(rendition.sizes) * 8 / segment_s / (1 + _SLACK) * 0.9)
-    return Rung(f"{rendition.height}p", rendition.width, rendition.height, max(least_bps, bps))
+    return Rung(f"{rendition.height}p", rendition.width, height, max(least_bps, bps))
 
 
 def _command(folder: Path, ladder: Sequence[Rung], size: tuple[int, int], of_segment: int) -> list[str]:
     """Return the options of the clip's ffmpeg with this length of segments, and rates that no segment exceeds."""
     options = _options(folder, ladder, size)
     changed = {"-g": str(of_segment), "-keyint_min": str(of_segment), "-seg_duration": f"{of_segment / FPS:.6f}"}
+    graph = options[options.index("-filter_complex") + 1]
     for index, rung in enumerate(ladder):
+        # Of a strip with an odd number of lines, such as that of 540, ffmpeg crops one more off the picture.
+        box = Box.bottom(rung.width, rung.height)
+        top = box.y // 2 * 2
+        graph = graph.replace(f":{box.y}:0:0[top{index}]", f":{top}:0:0[top{index}]")
+        end = f":flags=neighbor[strip{index}]"
+        graph = graph.replace(f":{box.height}{end}", f":{rung.height - top}{end}")
         changed |= {f"-maxrate:v:{index}": str(rung.bps)}
         changed |= {f"-bufsize:v:{index}": str(round(rung.bps * of_segment / FPS * _SLACK))}
+    changed["-filter_complex"] = graph
     return [changed.get(before, word) for before, word in zip(["", *options], options, strict=False)]
 
 
