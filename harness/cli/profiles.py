@@ -45,16 +45,18 @@ def profile(
 
     if (recording is None) == (live is None):
         raise ServiceProfileError("give either a recording, FILE.har, or --live=URL", code="missing")
+    kept = recording if recording is not None else output.with_suffix(".har")
+    if output == kept or (output.exists() and kept.exists() and output.samefile(kept)):
+        raise ServiceProfileError(f"-o: {output} is the recording; name another file", code="conflict")
     if live is not None:
         from sojourn.apps.standins.profile.live import record
 
-        recording = record(live, output.with_suffix(".har"), seconds)
-    assert recording
-    har = read_har(recording)
+        record(live, kept, seconds)
+    har = read_har(kept)
     try:
         made = profile_of(har)
     except (ServiceProfileError, HarFormatError) as wrong:
-        raise ServiceProfileError(f"{recording}: {wrong}", code=wrong.code) from wrong
+        raise ServiceProfileError(f"{kept}: {wrong}", code=wrong.code) from wrong
     try:
         replace_file(output, profile_text(made).encode())
     except OSError as wrong:

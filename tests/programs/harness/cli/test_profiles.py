@@ -45,6 +45,18 @@ def test_it_takes_a_recording_or_an_address(arguments: list[str]) -> None:
     assert "give either a recording" in done.output
 
 
+@pytest.mark.parametrize("arguments", [["a.har"], ["--live=https://a.test/"]])
+def test_it_does_not_replace_the_recording(
+    recording: Path, tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = recording.read_bytes()
+    for output in ("a.har", str(recording)):
+        done = CliRunner().invoke(app, ["profile", *arguments, "-o", output])
+        assert done.exit_code == 1 and recording.read_bytes() == before
+        assert done.output.count("\n") == 1 and f"-o: {output}" in done.output
+
+
 def test_a_broken_recording_is_one_line_with_its_name(recording: Path, tmp_path: Path) -> None:
     recording.write_text(recording.read_text()[:-100])
     done = CliRunner().invoke(app, ["profile", str(recording), "-o", str(tmp_path / "a.toml")])
