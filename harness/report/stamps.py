@@ -183,9 +183,11 @@ class Stamp:
     def of_runs(cls, runs: Sequence[LoadedRun], parts: Mapping[str, str]) -> Stamp:
         """Return the stamp of a table of these runs, made by code with these digests.
 
-        Raises PaperError if they are of several commits or kernels, or of code that was not committed.
+        Raises PaperError if they are of several commits or kernels, or of code that was not committed. A checkout with
+        changes elsewhere has the commit's code if its digest is that of a run of the same commit without changes.
         """
-        if any(run.manifest.git is None or run.manifest.git.dirty for run in runs):
+        clean = {_code(run) for run in runs if run.manifest.git and not run.manifest.git.dirty}
+        if any(run.manifest.git is None or _code(run) not in clean for run in runs):
             raise PaperError("the runs of a table are of code that was not committed; commit it, then repeat them")
         made = {(run.manifest.git.commit[:8], _kernel(run)) for run in runs if run.manifest.git}
         if len(made) != 1:
@@ -236,6 +238,13 @@ def _kernel(run: LoadedRun) -> str:
     *_, package = source.split(" sha256:")[0].split()
     guest = versions.get("guest")
     return f"kernel {package.split('-')[0]} build {build[:8]}" + (f", guest {guest[:8]}" if guest else "")
+
+
+def _code(run: LoadedRun) -> tuple[str, str | bool]:
+    """Return commit and digest of a run's code; of a run that has no digest, whether there were changes."""
+    git = run.manifest.git
+    assert git is not None
+    return git.commit, run.manifest.versions.get("sources", git.dirty)
 
 
 def _processor(run: LoadedRun) -> str:

@@ -196,6 +196,22 @@ def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:
         Stamp.of_runs(runs, {})
 
 
+def test_a_file_that_is_no_code_does_not_change_what_a_commit_makes(series: Series) -> None:
+    runs: list[Any] = find_runs([series([1, 2])[0].parent])
+    for run, dirty in zip(runs, (False, True), strict=True):
+        run.manifest.git = GitState(commit="a" * 40, dirty=dirty)
+        run.manifest.versions |= {"kernel source": "linux 7.2", "kernel build": "1" * 24, "sources": "5" * 24}
+    assert Stamp.of_runs(runs, {}).commit == "a" * 8
+    for digest in ("6" * 24, None):
+        runs[1].manifest.versions["sources"] = digest
+        if digest is None:
+            del runs[1].manifest.versions["sources"]
+        with refusal(PaperError, "failed", "not committed"):
+            Stamp.of_runs(runs, {})
+    with refusal(PaperError, "failed", "not committed"):
+        Stamp.of_runs(runs[1:], {})
+
+
 def test_another_command_makes_a_table_out_of_date(checkout: Path) -> None:
     other = TABLE.model_copy(update={"commands": ("harm --repeat=10",)})
     assert out_of_date([other], checkout) == {"harm-here": ["command"]}
