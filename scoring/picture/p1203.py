@@ -73,5 +73,5 @@ def _in_mid_play(stalls: Sequence[tuple[float, float]], segments: Sequence[Mappi
 
 def _scored_s(segments: Sequence[Mapping[str, Any]]) -> int:
     """Return the number of scores O.22, one per second of frames, as in `p1203Pv.py` and `measurementwindow.py`."""
-    played = sum(int(it["duration"] * it["fps"]) / it["fps"] for it in segments)
+    played: float = sum(int(it["duration"] * it["fps"]) / it["fps"] for it in segments)
     return math.ceil(played) if played % 1 > _WHOLE else math.floor(played)
