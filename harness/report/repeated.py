@@ -74,7 +74,7 @@ def repeat_samples(tables: Sequence[PaperTable], results: Path, sample: int) -> 
             other = f"these runs saw the processor {seen}, the table's another (docs/simulated-time.md)"
             repetition = replace(repetition, differing=[*repetition.differing, other])
         elif not repetition.differing and out_of_date([table]):
-            replace_file(file, stamp.renewed(table, page, len(runs), repetition.what).encode())
+            replace_file(file, stamp.renewed(table, page, repetition.runs, repetition.what).encode())
         yield repetition
 
 
@@ -90,10 +90,16 @@ def _require_comparable(table: PaperTable) -> None:
 
 
 def compared(table: PaperTable, runs: Sequence[LoadedRun], known: str) -> Repetition:
-    """Compare repeated runs with the file of a table's figures, `known`. Raises PaperError if it has none of a run."""
-    every, differing, same = _by_run(known), [], True
+    """Compare repeated runs with the file of a table's figures, `known`, which has none of some cells.
+
+    Raises PaperError if it does not have a run, or no run has figures.
+    """
+    every, differing, same, count = _by_run(known), [], True, 0
     for run in runs:
-        ((one, (scores, figures)),) = _by_run(figures_of_runs(table, [run])).items()
+        if not (of_run := _by_run(figures_of_runs(table, [run]))):
+            continue
+        ((one, (scores, figures)),) = of_run.items()
+        count += 1
         name = f"{one[0]}, seed {run.seed}"
         titles = [title for title, seed in every if seed == one[1] and is_title(title, run)]
         if len(titles) != 1:
@@ -104,7 +110,11 @@ def compared(table: PaperTable, runs: Sequence[LoadedRun], known: str) -> Repeti
             differing.append(f"{name}: is invalid: {'; '.join(run.reasons)}")
         elif figures != figures_then:
             differing.append(f"{name}: {_differences(figures_then, figures)}")
-    return Repetition(table, len(runs), same, differing)
+    if not count:
+        raise PaperError(
+            f"{table.runs_file}: has no figures of the repeated runs; give a larger --sample", code="missing"
+        )
+    return Repetition(table, count, same, differing)
 
 
 def _by_run(text: str) -> Mapping[tuple[str, str], tuple[str, _Figures]]:

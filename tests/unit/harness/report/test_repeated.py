@@ -73,6 +73,20 @@ def test_a_run_that_the_table_does_not_have_is_refused(runs: list[LoadedRun]) ->
         compared(TABLE, runs[:1], figures_of_runs(TABLE, runs[1:]))
 
 
+def test_a_run_without_figures_in_the_table_is_not_counted(
+    runs: list[LoadedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = figures_of_runs(TABLE, runs)
+    head = known.splitlines(keepends=True)[0]
+    figures = {runs[0].path: head}
+    monkeypatch.setattr(
+        repeated, "figures_of_runs", lambda table, them: figures.get(them[0].path) or figures_of_runs(table, them)
+    )
+    assert compared(TABLE, runs[:2], known).runs == 1
+    with refusal(PaperError, "missing", "no figures", "--sample"):
+        compared(TABLE, runs[:1], known)
+
+
 @pytest.fixture
 def checkout(runs: list[LoadedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with a table of the runs, whose code has changed since."""
