@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.report.grids import interval, labelled, number, queue
+from sojourn.harness.report.grids import interval, labelled, number, pictures_of, queue
 from sojourn.harness.report.headline import (
     VictimOutcome,
     average_headline,
@@ -113,7 +113,7 @@ class Experiment:
         """The viewer's average outcome with every contender over the valid runs."""
         if len(self.summary.valid) == 1 and self.victims:
             return next(outcomes(run.scores) for run in self.victims if not run.reasons)
-        return average_outcomes(self.summary)
+        return average_outcomes(self.summary, self._pictures)
 
     @property
     def headline(self) -> str:
@@ -122,7 +122,12 @@ class Experiment:
             return cell_headline(self.runs)
         if len(self.summary.valid) == 1:
             return next(headline(run.scores, self.service) for run in self.victims if not run.reasons)
-        return average_headline(self.summary, self.service)
+        return average_headline(self.summary, self.service, self._pictures)
+
+    @property
+    def _pictures(self) -> int:
+        """The pictures of which the heights of a run are the mean."""
+        return pictures_of(self.victims[0].scores.parties) if self.victims else 1
 
     @property
     def phase_s(self) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.hardware.confine.decoder import DecoderError, decoder
+from sojourn.harness.report.grids import height_text, mean_of, pictures_of
 from sojourn.scoring.picture.recording import QUIET, RecordingError, frame_times, input_options, picture_size
 from sojourn.scoring.time_series import RunSeries
 
@@ -72,9 +73,12 @@ def moments(view: RunSeries) -> list[Moment]:
         for words, least in [("stall", _STALL) if frozen.kind == "stall" else ("freeze", _FREEZE)]
     ]
     highest = max((height for *_, height in view.quality), default=1)
+    pictures = pictures_of(view.parties)
+    mean = f" ({mean_of(pictures)})" if pictures > 1 else ""
     for (_, at, before), (_, _, after) in pairwise(view.quality):
         if after < before:
-            found.append(Moment(at + 0.5, f"falls to {after}p", _FALL + 1 - after / highest))
+            fall = f"falls to {height_text(after, pictures)}{mean}"
+            found.append(Moment(at + 0.5, fall, _FALL + 1 - after / highest))
     for phase in view.phases:
         delays = [
             (ms, t)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -174,9 +174,30 @@ def _of(phase: PhaseScores, metric: str) -> str:
 _PhaseRow = tuple[str, str, Callable[[PhaseScores], str]]
 
 
-def height_text(lines: int | None) -> str:
-    """Return the height of a picture; none where it was taken away."""
-    return "–" if lines is None else f"{lines}p" if lines else "none"
+def height_text(lines: int | None, pictures: int = 1) -> str:
+    """Return the height of a picture, or the mean of several; none where it was taken away."""
+    return "–" if lines is None else "none" if not lines else f"{lines}p" if pictures == 1 else f"{lines} lines"
+
+
+def pictures_of(parties: Collection[Any]) -> int:
+    """Return of how many pictures the heights of a run are the mean: in a room, those of all `parties` but the client.
+
+    The mean of several is no rung of a ladder.
+    """
+    return max(len(parties) - 1, 1)
+
+
+def mean_of(pictures: int) -> str:
+    """Return what a height of several pictures is, empty for a single one."""
+    return f"mean of {pictures} pictures" if pictures > 1 else ""
+
+
+#: The rows of heights, and their fields.
+_HEIGHTS = {"mostly": "dominant_height", "lowest": "lowest_height"}
+
+
+def _height(field: str, phase: PhaseScores, pictures: int = 1) -> str:
+    return height_text(getattr(phase, field), pictures)
 
 
 #: Group, name and figure of a phase.
@@ -198,8 +219,7 @@ _PHASE_ROWS: list[_PhaseRow] = [
     ("Game", "delay of inputs (up) P50 ms", lambda p: _of(p, "input_p50_ms")),
     ("Game", "delay of inputs (up) P99 ms", lambda p: _of(p, "input_p99_ms")),
     ("Game", "jitter of inputs ms", lambda p: number(p.input_jitter_ms)),
-    ("Picture", "mostly", lambda p: height_text(p.dominant_height)),
-    ("Picture", "lowest", lambda p: height_text(p.lowest_height)),
+    *(("Picture", name, partial(_height, field)) for name, field in _HEIGHTS.items()),
     ("Picture", "drops of resolution", lambda p: number(p.drops)),
     ("Picture", "frames/s", lambda p: number(p.fps)),
     ("Picture", "stalls", lambda p: number(p.stalls)),
@@ -289,7 +309,15 @@ def _percent(share: float | None) -> str:
 
 
 def phase_table(scores: Scores) -> Grid:
-    return _phase_table("Measured values per phase.", scores, scores.phases)
+    pictures, every = pictures_of(scores.parties), _PHASE_ROWS
+    if mean := mean_of(pictures):
+        every = [
+            (group, f"{name}, {mean}", partial(_height, _HEIGHTS[name], pictures=pictures))
+            if name in _HEIGHTS
+            else (group, name, cell)
+            for group, name, cell in _PHASE_ROWS
+        ]
+    return _phase_table("Measured values per phase.", scores, scores.phases, every)
 
 
 def far_table(scores: Scores) -> Grid:

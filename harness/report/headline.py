@@ -15,9 +15,11 @@ from sojourn.harness.report.grids import (
     MEMBERS,
     alone_for,
     interval,
+    mean_of,
     milliseconds,
     number,
     percent,
+    pictures_of,
     relevant_severity,
     value_text,
 )
@@ -97,6 +99,8 @@ class VictimOutcome:
     before: float | None = None
     """Lines shown at the start of the phase."""
     lowest: float | None = None
+    pictures: int = 1
+    """The pictures of which the heights are the mean."""
     fps: float | None = None
     fps_alone: float | None = None
     stalls: float | None = None
@@ -161,6 +165,7 @@ def outcomes(scores: Scores) -> list[VictimOutcome]:
             best=alone.dominant_height if alone else None,
             before=_height_at(scores, phase.start),
             lowest=phase.lowest_height,
+            pictures=pictures_of(scores.parties),
             **_had(primary, phase.model_dump(), alone.model_dump() if alone else {}),
         )
         for phase in scores.phases
@@ -168,8 +173,11 @@ def outcomes(scores: Scores) -> list[VictimOutcome]:
     ]
 
 
-def average_outcomes(summary: ExperimentSummary) -> list[VictimOutcome]:
-    """Return the viewer's average outcome with every contender over the valid runs of a summary."""
+def average_outcomes(summary: ExperimentSummary, pictures: int = 1) -> list[VictimOutcome]:
+    """Return the viewer's average outcome with every contender over the valid runs of a summary.
+
+    The heights of every run are the mean of so many `pictures`.
+    """
     harm = summary.primary_harm
     primary = summary.primary or PRIMARY["video"]
 
@@ -192,6 +200,7 @@ def average_outcomes(summary: ExperimentSummary) -> list[VictimOutcome]:
                 effects=effects(_harmed(summary, name), summary.relevance),
                 best=alone.get("lowest_height"),
                 lowest=contended.get("lowest_height"),
+                pictures=pictures,
                 **_had(primary, contended, alone),
             )
         )
@@ -390,12 +399,14 @@ def _resolution(outcome: VictimOutcome) -> str:
         return ""
     if outcome.lowest >= outcome.best:
         return "resolution kept"
+    mean = mean_of(outcome.pictures)
+    rung, lines, of_several = ("", " lines", f" lines ({mean})") if mean else ("p", "p", "")
     if outcome.before and outcome.before < outcome.best:
         # A drop left by an earlier contender is not this one's effect.
         falls = outcome.lowest < outcome.before
-        still = f"resolution already at {outcome.before:g}p of {outcome.best:g}p"
-        return f"{still}, falls to {outcome.lowest:g}p" if falls else f"{still}, falls no further"
-    return f"resolution falls from {outcome.best:g}p to {outcome.lowest:g}p"
+        still = f"resolution already at {outcome.before:g}{rung} of {outcome.best:g}{rung}{of_several}"
+        return f"{still}, falls to {outcome.lowest:g}{lines}" if falls else f"{still}, falls no further"
+    return f"resolution falls from {outcome.best:g}{rung} to {outcome.lowest:g}{rung}{of_several}"
 
 
 def sentence(outcome: VictimOutcome, service: str = "") -> str:
@@ -488,9 +499,12 @@ def headline(scores: Scores, service: str = "") -> str:
     return " ".join([*sentences, sureness(1, scores.baseline.seconds if scores.baseline else None)])
 
 
-def average_headline(summary: ExperimentSummary, service: str = "") -> str:
-    """Return the outcome of several runs in the form of `headline`; empty if none is valid."""
-    sentences = [sentence(outcome, service) for outcome in average_outcomes(summary)]
+def average_headline(summary: ExperimentSummary, service: str = "", pictures: int = 1) -> str:
+    """Return the outcome of several runs in the form of `headline`; empty if none is valid.
+
+    The heights of every run are the mean of so many `pictures`.
+    """
+    sentences = [sentence(outcome, service) for outcome in average_outcomes(summary, pictures)]
     if not summary.valid:
         return ""
     return " ".join([*sentences, sureness(len(summary.valid), summary.baseline_s)])

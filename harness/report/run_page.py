@@ -18,6 +18,7 @@ from sojourn.harness.report.grids import (
     bottleneck,
     far_table,
     harm_table,
+    height_text,
     home_table,
     lab_table,
     layer_steps_table,
@@ -26,6 +27,7 @@ from sojourn.harness.report.grids import (
     number,
     other_contenders_table,
     phase_table,
+    pictures_of,
     quality_table,
     room_sound_table,
     room_table,
@@ -173,7 +175,7 @@ def _outcomes(scores: Scores, had: Sequence[VictimOutcome], service: str) -> lis
 
 def _strip(view: RunSeries, video: Path, offset: float) -> tuple[list[dict[str, Any]], str, str]:
     """Return the pictures of the telling moments with their words, the poster of the worst one, and when that was."""
-    chosen = moments(view)
+    chosen, shown = moments(view), pictures_of(view.parties)
     worst = max(range(len(chosen)), key=lambda n: chosen[n].weight, default=0)
     drawn = pictures(video, [moment.t - offset for moment in chosen], worst)
     if not drawn:
@@ -182,7 +184,7 @@ def _strip(view: RunSeries, video: Path, offset: float) -> tuple[list[dict[str, 
         {
             "t": f"{moment.t:.1f}",
             "phase": _phase_at(view, moment.t),
-            "height": next((f"{height}p" for start, end, height in view.quality if start <= moment.t < end), ""),
+            "height": next((height_text(it, shown) for start, end, it in view.quality if start <= moment.t < end), ""),
             "words": moment.words,
             "worst": n == worst and moment.words != "",
             "picture": picture,

@@ -31,6 +31,8 @@ def test_the_lowest_picture_is_worse_than_a_larger_step(scores: Scores, tmp_path
     view = run_series(scores.model_copy(update={"freezes": [], "renditions": []}), tmp_path)
     view.quality[:] = [(0, 16, 2160), (16, 19, 1080), (19, 22, 720), (22, 30, 2160)]
     assert max(moments(view), key=lambda it: it.weight).words == "falls to 720p"
+    view.parties.update(dict.fromkeys((1, 2, 3, 4), view.quality))  # of a room, a height is the mean of its pictures
+    assert max(moments(view), key=lambda it: it.weight).words == "falls to 720 lines (mean of 3 pictures)"
 
 
 def test_pictures_are_removed_and_nothing_else() -> None:

@@ -20,6 +20,7 @@ from sojourn.harness.report.grids import harm_table, percent, value_text
 from sojourn.harness.report.headline import (
     Harmed,
     VictimOutcome,
+    average_headline,
     average_outcomes,
     effects,
     headline,
@@ -54,6 +55,12 @@ TOLD: list[tuple[str, dict[str, Any], str, str | None]] = [
      "some"),
     ("room", CALL | {"value": 0.91, "harm": 0.08},
      "Room with prague: 91 % of frames within 0.4 s, 99 % alone; 31 frames/s; no freezes; resolution kept.", "some"),
+    ("room", CALL | {"value": 0.71, "harm": 0.28, "lowest": 540, "pictures": 3},
+     "Room with prague: 71 % of frames within 0.4 s, 99 % alone; 31 frames/s; no freezes; resolution falls from 720 to "
+     "540 lines (mean of 3 pictures).", "severe"),
+    ("room", CALL | {"value": 0.71, "harm": 0.28, "before": 600, "lowest": 540, "pictures": 3},
+     "Room with prague: 71 % of frames within 0.4 s, 99 % alone; 31 frames/s; no freezes; resolution already at 600 of "
+     "720 lines (mean of 3 pictures), falls to 540 lines.", "severe"),
     # The call of a picture that is sharp and late: the resolution is the last that is said of it.
     ("skype", CALL | {"value": 0.79, "harm": 0.21, "freezes": 4, "fps": 24.2},
      "Call with prague: 79 % of frames within 0.4 s, 99 % alone; 24 frames/s; 4 freezes, no stalls; resolution kept.",
@@ -233,6 +240,16 @@ def test_index_and_summary_begin_with_what_happened(series: Callable[..., list[P
     assert "2 runs, 5 needed for a result" in few.headline
     (single,) = experiments(find_runs([one.runs[0].path]))
     assert single.headline == headline(one.runs[0].scores, "o2tv")
+
+
+def test_the_heights_of_several_runs_of_a_room_are_means_of_its_pictures(scores: Scores) -> None:
+    one = call_of(scores)
+    for row in (*one.phases, one.baseline):
+        assert row
+        row.lowest_height = 720 if row is one.baseline else 400
+    summary = summarise({"a": one, "b": one})
+    assert "resolution falls from 720 to 400 lines (mean of 3 pictures)" in average_headline(summary, "room", 3)
+    assert "resolution falls from 720p to 400p" in average_headline(summary, "call")
 
 
 def test_several_calls_say_what_was_never_shown(scores: Scores) -> None:

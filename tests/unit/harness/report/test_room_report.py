@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sojourn.harness.report.grids import layer_steps_table, room_sound_table, room_table
+from sojourn.harness.report.grids import far_table, layer_steps_table, phase_table, room_sound_table, room_table
+from sojourn.harness.report.headline import headline
 from sojourn.harness.report.run_page import page
 from sojourn.harness.report.terminal import print_scores
 from sojourn.harness.report.timeline import panels
@@ -59,6 +60,19 @@ def test_every_party_has_a_row_per_phase_with_its_first_picture(scores: Scores) 
     assert grid.rows[0].cells[:3] == ["1 (client, seen at party 2)", "0.40", scores.phases[0].name]
     assert [row.cells[0] for row in grid.rows[len(scores.phases) :]] == ["2", *[""] * (len(scores.phases) - 1)]
     assert room_table(scores).rows == layer_steps_table(scores).rows == []
+
+
+def test_a_height_of_several_pictures_is_their_mean_and_no_rung(scores: Scores) -> None:
+    two = with_parties(scores)
+    four = two.model_copy(update={"parties": [*two.parties, *two.parties[1:] * 2], "far": two.phases})
+    shown = {row.cells[0]: row.cells[1:] for row in phase_table(four).rows}
+    assert shown["mostly, mean of 3 pictures"] == ["720 lines", "240 lines", "720 lines"]
+    assert "lowest, mean of 3 pictures" in shown and "mostly" not in shown
+    assert "resolution falls from 720 to 240 lines (mean of 3 pictures)" in headline(four, "room")
+    # A single picture has a rung: that of a room of two, and the client's at the other end.
+    for single in (phase_table(two), far_table(four)):
+        assert {row.cells[0]: row.cells[1:] for row in single.rows}["mostly"] == ["720p", "240p", "720p"]
+    assert "resolution falls from 720p to 240p" in headline(two, "room")
 
 
 def test_steps_are_in_order_with_their_times(scores: Scores) -> None:
