@@ -417,7 +417,8 @@ def room_table(scores: Scores) -> Grid:
     """Return one row per party of a room and phase; no rows for any other victim."""
     grid = Grid(
         "The picture of every party: the client's as party 2 saw it, the others on the client's screen. First picture: "
-        "from the moment when the client joins. Harm: that to the frames within 0.4 s, amber from "
+        "from the moment when the client joins. Mbit/s: the RTP payload received of the party; for party 1, all UDP "
+        "payload that arrives from the client. Harm: that to the frames within 0.4 s, amber from "
         f"{SOME:g}, red from {SEVERE:g}."
     )
     harmed = any(one.harm for one in scores.parties)

@@ -48,7 +48,8 @@ class Metrics(BaseModel):
     and `ear_repeated_share` are of the time at the ear without the speaker's pauses; `neteq_…` are NetEq's own
     counters, as shares of its samples, and the mean time that samples waited in its buffer.
     `lip_sync_p50_ms` is the delay of a picture less that of the sound spoken at its capture, positive where the sound
-    is ahead, and `lip_sync_in_limits` the share of pictures within the thresholds of detection of ITU-R BT.1359-1.
+    is ahead, and `lip_sync_in_limits` the share of pictures within the thresholds of detection of ITU-R BT.1359-1, of
+    those that were shown and whose sound was heard.
     `r_factor` and `mos_cqe` are the E-model's (ITU-T G.107, `sojourn.scoring.sound.emodel`) of the inputs `e_model`:
     mean delay (`ta_ms`), loss in percent (`ppl`), its burst ratio, and what is assumed of the codec (`ie`, `bpl`); all
     others have their default values. `r_factor_wb` and `mos_cqe_wb` are those of G.107.1, for wideband speech.
@@ -461,9 +462,10 @@ class PartyScores(BaseModel):
     """The picture of one party of a room: party 1 is the client, as the other end saw it; the client saw all others.
 
     `first_picture_s` is the time from when the client began to join to the first frame of the picture. `phases` have
-    its figures alone; `victim_mbps` is that of its RTP payload as the browser counts it, of party 1 as captured. `harm`
-    is that to this picture: of party 1 in the upward direction, of all others in the downward direction. `speaks` are
-    the periods (s from the start) in which its viewer's page showed the party as an active speaker.
+    its figures alone; `victim_mbps` is the RTP payload received of it, as the browser counts it. For party 1 it is all
+    UDP payload that arrives from the client, as captured: every layer, sound, RTCP and feedback. `harm` is that to this
+    picture: of party 1 in the upward direction, of all others in the downward direction. `speaks` are the periods (s
+    from the start) in which its viewer's page showed the party as an active speaker.
     """
 
     party: int

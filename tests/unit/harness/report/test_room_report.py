@@ -59,6 +59,7 @@ def test_every_party_has_a_row_per_phase_with_its_first_picture(scores: Scores) 
     assert len(grid.rows) == 2 * len(scores.phases)
     assert grid.rows[0].cells[:3] == ["1 (client, seen at party 2)", "0.40", scores.phases[0].name]
     assert [row.cells[0] for row in grid.rows[len(scores.phases) :]] == ["2", *[""] * (len(scores.phases) - 1)]
+    assert "all UDP payload that arrives from the client" in grid.caption, "more than the RTP payload of one picture"
     assert room_table(scores).rows == layer_steps_table(scores).rows == []
 
 
