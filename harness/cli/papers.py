@@ -51,10 +51,11 @@ def paper(
             print(f"{known[name].page}: {name} is out of date ({', '.join(parts)}); run `sojourn paper {name}`")
         raise typer.Exit(1 if old else 0)
     if sample:
-        repetitions = list(repeat_samples(chosen, results, sample))
-        for repetition in repetitions:
+        differ = False
+        for repetition in repeat_samples(chosen, results, sample):
             print(repetition.text)
-        raise typer.Exit(1 if any(repetition.differing for repetition in repetitions) else 0)
+            differ = differ or bool(repetition.differing)
+        raise typer.Exit(1 if differ else 0)
     for page in renew(chosen, results, _published):
         print(page)
 

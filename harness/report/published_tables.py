@@ -105,4 +105,5 @@ def _over_runs(runs: Sequence[Scores], contender: str, void: int) -> str:
              "stalls": "stalls {}", "stall_s": "{} s in total", "freezes": "freezes {}"}  # fmt: skip
     figures = {name: figure.contended.get(contender) for name in parts if (figure := summary.figure(name))}
     phrases = [parts[name].format(interval(figure)) for name, figure in figures.items() if figure]
-    return "; ".join([*phrases, f"{len(runs)} runs", *([f"{void} invalid"] if void else [])])
+    made = [*phrases, f"{len(runs)} runs"] if phrases else ["not run"]
+    return "; ".join([*made, *([f"{void} invalid"] if void else [])])

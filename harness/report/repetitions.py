@@ -271,6 +271,9 @@ def grids(one: Experiment) -> list[Grid]:
     return [_grid(caption, measured, summary, one.base), *harms]
 
 
+_NOTHING = {"–", "0", DEMAND_MET}
+
+
 def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: ExperimentSummary, alone: str = "") -> Grid:
     """Return a table of figures; `alone` heads the column of those without a contender, empty for none."""
     others = summary.contenders[1:]
@@ -284,7 +287,8 @@ def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: Experiment
             for name in summary.contenders
         ]
         alone_cell, contended = cells[1] if alone else "–", set(cells[2:] if alone else cells[1:])
-        alike = not figure.primary and len(contended) == 1 and alone_cell in ("–", *contended)
+        # Without a figure alone, only nothing is no difference: one contender is alike to itself.
+        alike = not figure.primary and (contended <= _NOTHING or contended == {alone_cell})
         hurt = set()
         for name in others:
             contrast = figure.contrast.get(name)

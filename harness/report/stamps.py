@@ -213,9 +213,9 @@ class Stamp:
         return page[: old.start()] + _lines(table, text, self.parts) + page[old.end() :]
 
     def differs_in_processor(self, table: PaperTable, page: str) -> bool:
-        """Return whether a table's runs saw another processor: then they may have other bytes."""
-        old = _found(table, page)
-        return old is not None and not all(f"processor {it}" in old["made"] for it in self.processors)
+        """Return whether a table's runs saw another processor, if it says which: then they may have other bytes."""
+        made = old["made"] if (old := _found(table, page)) else ""
+        return "processor " in made and not all(f"processor {it}" in made for it in self.processors)
 
 
 def _found(table: PaperTable, page: str) -> re.Match[str] | None:

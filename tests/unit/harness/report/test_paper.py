@@ -67,11 +67,13 @@ def test_a_series_that_was_interrupted_is_continued_or_refused(
         paper.runs_of(table, tmp_path / "made")  # done: no command
 
 
-def test_a_matrix_that_misses_its_expectations_has_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_of_which_a_run_failed_has_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = PaperTable(name="one", page="p.md", commands=("matrix s1",), table="published")
     (tmp_path / "made").mkdir()
     monkeypatch.setattr(paper, "_ended", lambda words: 1)
-    assert paper.runs_of(table, tmp_path / "made") == []
+    with refusal(PaperError, "failed", "sojourn matrix s1", "ended with 1"):
+        paper.runs_of(table, tmp_path / "made")
+    assert not (tmp_path / "made/done").exists()
 
 
 def test_a_film_of_two_queues_has_both(series: Series) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from io import StringIO
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -227,6 +228,30 @@ def test_the_terminal_says_the_same(series: Series) -> None:
     print_summary(experiments(find_runs(series([1, 2, 3, 4, 5], void=[9]))), Console(file=output, width=160))
     for word in ("video-harm: o2tv 20mbit", "prague − cubic", "detectable", "invalid: 2", "Shown worse with prague"):
         assert word in output.getvalue()
+
+
+def of_one_contender(run: Any, name: str) -> Any:
+    """A run of a map, with one contender only."""
+    phases = [phase for phase in run.scores.phases if phase.contender in (None, name)]
+    harm = [it for it in run.scores.harm if it.contender == name]
+    return replace(run, scores=run.scores.model_copy(update={"phases": phases, "harm": harm}))
+
+
+@pytest.mark.parametrize(("name", "folded"), [("prague", False), ("cubic", True)])
+def test_what_one_contender_does_is_not_folded_as_no_difference(name: str, folded: bool, series: Series) -> None:
+    runs = find_runs(series([1, 2, 3, 4, 5]))
+    (one,) = experiments([of_one_contender(run, name) for run in runs])
+    measured, harms = grids(one)
+    alike = [{row.cells[0]: row.alike for row in grid.rows} for grid in (measured, harms)]
+    assert alike[0]["stalls of 0.5 s or more"] is alike[1]["harm: time without stalls"] is folded
+    assert not alike[0]["goodput of the contender (Mbit/s)"] and not alike[1]["harm: goodput of the victim"]
+
+
+def test_a_contender_that_did_not_compete_was_not_run(series: Series) -> None:
+    runs = [of_one_contender(run, "cubic") for run in find_runs(series([1, 2, 3]))]
+    (row,) = (grid := services_table([(run.service, run.scores) for run in runs])).rows
+    cells = dict(zip(grid.heads, row.cells, strict=True))
+    assert cells["with prague"] == "not run" and cells["with cubic"].endswith("3 runs")
 
 
 def test_repeated_runs_stand_in_the_published_table_as_one(series: Series) -> None:
