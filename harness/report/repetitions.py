@@ -50,6 +50,8 @@ from sojourn.traffic.load import CALL, GAME, parse_load
 TABLE = "summary.csv"
 INDEX = "index.html"
 """The page of all runs of a folder."""
+#: Cells of a row in which a contender did nothing.
+_NOTHING = {"–", "0", DEMAND_MET}
 #: Experiments above which a page opens with the map of harm, and folds the list of experiments.
 _MANY = 12
 
@@ -269,9 +271,6 @@ def grids(one: Experiment) -> list[Grid]:
     against = f"Harm against the baseline of the same run ({alone_for(summary.baseline_s)}without recovery time)"
     harms = [_grid(f"{against}: 0 none, 1 the worst.", harm, summary)] if harm else []
     return [_grid(caption, measured, summary, one.base), *harms]
-
-
-_NOTHING = {"–", "0", DEMAND_MET}
 
 
 def _grid(caption: str, figures: Sequence[ExperimentFigure], summary: ExperimentSummary, alone: str = "") -> Grid:
