@@ -17,6 +17,10 @@ from sojourn.scoring.schema.scores import Harm, Metrics, Scores
 
 ALONE = "alone"
 """The phase of a victim's baseline."""
+STEP_FIGURES = (
+    "mbps", "seconds", "before_height", "before_fps", "first_drop_s", "lowest_height", "lowest_fps", "recovery_s",
+)  # fmt: skip
+"""The figures of a step of the rate in a room."""
 BELOW_SOLO = "below_solo_s"
 """Seconds of a phase with a picture lower than what the baseline mostly shows."""
 COLUMNS = Columns({
@@ -117,7 +121,7 @@ def _of_parties(scores: Scores) -> Iterator[LongRow]:
         yield from _of_harm(one.harm, path)
         for number, step in enumerate(one.steps):
             of = next((phase for phase in reversed(one.phases) if phase.start <= step.t), None)
-            for name in ("mbps", "seconds", "before_height", "first_drop_s", "lowest_height", "recovery_s"):
+            for name in STEP_FIGURES:
                 if of and (value := getattr(step, name)) is not None:
                     yield LongRow(of.name, of.contender, f"{path}steps.{number}.{name}", value)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import inf
 
@@ -55,18 +55,18 @@ def picture_s(segments: Sequence[Segment], stalls: Sequence[Freeze], window: Win
     Infinite if it does not do so for `HELD_S` before the window's end.
     """
     start, end = window
-    last = max([start, *(min(to, end) for since, to in _worse(segments, stalls, height) if since < end and to > start)])
+    last = max([start, *(min(to, end) for since, to in worse(segments, stalls, height) if since < end and to > start)])
     return last - start if last <= end - HELD_S else inf
 
 
-def regained_s(segments: Sequence[Segment], stalls: Sequence[Freeze], window: Window, height: int) -> float:
-    """Return the time from the start of a window (Unix s) until the picture first keeps `height` lines or more, s.
+def regained_s(worse: Iterable[Window], window: Window) -> float:
+    """Return the time from the start of a window (Unix s) until a picture is first not `worse` for `REGAINED_S`, s.
 
-    It keeps them for `REGAINED_S` without a stall. Infinite if it does not do so before the window's end.
+    Infinite if that does not happen before the window's end.
     """
     start, end = window
     since = start
-    for low_from, low_to in sorted(_worse(segments, stalls, height)):
+    for low_from, low_to in sorted(worse):
         if min(low_from, end) - since >= REGAINED_S:
             break
         since = max(since, low_to)
@@ -78,7 +78,7 @@ def unseen_s(seconds: float) -> float:
     return max(seconds - REGAINED_S, 0.0)
 
 
-def _worse(segments: Sequence[Segment], stalls: Sequence[Freeze], height: int) -> Iterator[Window]:
+def worse(segments: Sequence[Segment], stalls: Sequence[Freeze], height: int) -> Iterator[Window]:
     """Yield when the picture has less than `height` lines, or stalls."""
     yield from ((one.start, one.end) for one in segments if one.height < height)
     yield from ((one.onset, one.onset + one.length) for one in stalls)

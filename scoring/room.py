@@ -8,19 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
+from sojourn.scoring import recovery
 from sojourn.scoring.baseline import harms
 from sojourn.scoring.evidence import Setting
 from sojourn.scoring.metrics import Observations
-from sojourn.scoring.picture import rendition
+from sojourn.scoring.picture import freezes, rendition
 from sojourn.scoring.picture.shown import Picture, freeze_entries, rendition_changes
-from sojourn.scoring.recovery import regained_s
+from sojourn.scoring.picture.tiles import CLIENT
 from sojourn.scoring.run_evidence import RunEvidence
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import LayerStep, Metrics, PartyScores, PhaseScores
 from sojourn.scoring.schema.windows import Window
+from sojourn.scoring.transport.demand import METRIC
 
 SPEAKER = 2
 """The party at the other end, which speaks to the client."""
+THINNED = 0.75
+"""A smaller share of the frames per second lacks a temporal layer: without the topmost, half of them are left."""
 
 
 def parties(
@@ -36,10 +40,11 @@ def parties(
         return []
     lines, there = (files.lines("player.jsonl", records.PLAYER) for files in (run.files, run.files.of_other_end))
     joining = next((line["t"] for line in lines if line.get("event") == "joining"), None)
-    rows = {1: (list(far), far_baseline)} | {party: _phases(run, lines, party) for party in run.tiles}
+    rows = {party: _phases(run, lines, party) for party in run.tiles}
+    rows[CLIENT] = _received(run, there, far, far_baseline)
     scored = []
-    for party, seen in ((1, run.far_picture), *run.tiles.items()):
-        viewer = there if party == 1 else lines
+    for party, seen in ((CLIENT, run.far_picture), *run.tiles.items()):
+        viewer = there if party == CLIENT else lines
         phases, baseline = rows[party]
         scored.append(
             PartyScores(
@@ -50,7 +55,7 @@ def parties(
                 speaks=speaking(viewer, party, setting.span),
                 renditions=rendition_changes(setting, seen),
                 freezes=freeze_entries(setting, seen),
-                steps=layer_steps(setting, seen, "up" if party == 1 else "down"),
+                steps=layer_steps(setting, seen, "up" if party == CLIENT else "down"),
             )
         )
     return scored
@@ -71,25 +76,29 @@ def layer_steps(setting: Setting, seen: Picture, way: Literal["down", "up"]) -> 
     steps = [rate for rate in setting.rates if rate["direction"] == way]
     ends = [*(rate["t"] for rate in steps), setting.span[1]][1:]
     segments = seen.segments or []
-    changes = rendition.changes(segments)
+    drops = [change.t for change in rendition.changes(segments) if change.drop]
     followed: list[LayerStep] = []
     mbps = (setting.lab.get(f"rate_{way}_bps") or math.inf) / 1e6
-    dip: tuple[float, int | None] | None = None  # the rate before it, Mbit/s, and the height
+    dip: tuple[float, int | None, float | None] | None = None  # the rate before it, Mbit/s, height and frame rate
     for rate, end in zip(steps, ends, strict=True):
         window: Window = (rate["t"], end)
         before, mbps = mbps, rate["rate_bps"] / 1e6
-        inside = [change for change in changes if window[0] <= change.t < window[1]]
-        first = next((change.t - window[0] for change in inside if change.drop), None)
+        height, fps = _height_at(segments, window[0]), _fps_before(seen, window[0])
+        lost = [*(t for t in drops if window[0] <= t < end), *(start for start, _ in _thinned(seen, window, fps))]
         step = LayerStep(
-            t=rate["t"] - setting.span[0], direction=way, mbps=mbps, seconds=end - rate["t"], first_drop_s=first,
+            t=rate["t"] - setting.span[0], direction=way, mbps=mbps, seconds=end - rate["t"],
+            first_drop_s=min(lost) - window[0] if lost else None,
             lowest_height=min(rendition.shares(segments, [window]), default=None),
+            lowest_fps=min((shown for _, shown in _fps(seen, window)), default=None),
         )  # fmt: skip
         if mbps < before and dip is None:
-            dip = before, _height_at(segments, window[0])
+            dip = before, height, fps
         elif mbps > before and dip is not None:
-            if height := dip[1]:
-                recovery_s = regained_s(segments, seen.stalls or (), window, height)
-                step = step.model_copy(update={"before_height": height, "recovery_s": recovery_s})
+            _, height, fps = dip
+            if height:
+                worse = [*recovery.worse(segments, seen.stalls or (), height), *_thinned(seen, window, fps)]
+                recovery_s = recovery.regained_s(worse, window)
+                step = step.model_copy(update={"before_height": height, "before_fps": fps, "recovery_s": recovery_s})
             dip = None if mbps >= dip[0] else dip
         followed.append(step)
     return followed
@@ -97,6 +106,25 @@ def layer_steps(setting: Setting, seen: Picture, way: Literal["down", "up"]) -> 
 
 def _height_at(segments: Sequence[rendition.Segment], t: float) -> int | None:
     return next((segment.height for segment in segments if segment.start <= t < segment.end), None)
+
+
+def _fps_before(seen: Picture, t: float) -> float | None:
+    """Return the displayed frame rate before a time (Unix s), over `recovery.HELD_S`; None if unknown."""
+    return None if seen.changes is None else freezes.fps_series(seen.changes, (t - recovery.HELD_S, t))[0]
+
+
+def _fps(seen: Picture, window: Window) -> list[tuple[Window, float]]:
+    """Return every whole second of a window, and the frames displayed in it; none if they are unknown."""
+    start, end = window
+    seconds = [(start + n, start + n + 1) for n in range(math.floor(end - start + 1e-6))]
+    if seen.changes is None or not seconds:
+        return []
+    return list(zip(seconds, freezes.fps_series(seen.changes, [start, *(to for _, to in seconds)]), strict=True))
+
+
+def _thinned(seen: Picture, window: Window, fps: float | None) -> list[Window]:
+    """Return the seconds of a window that show less than `THINNED` of the frame rate `fps`."""
+    return [second for second, shown in _fps(seen, window) if shown < THINNED * (fps or 0)]
 
 
 def speaking(viewer: Sequence[Mapping[str, Any]], party: int, span: Window) -> list[Window]:
@@ -111,6 +139,15 @@ def speaking(viewer: Sequence[Mapping[str, Any]], party: int, span: Window) -> l
     return [(start - span[0], end - span[0]) for start, end in spoken if start < end]
 
 
+def _received(
+    run: RunEvidence, viewer: Sequence[Mapping[str, Any]], far: Sequence[PhaseScores], baseline: Metrics | None
+) -> tuple[list[PhaseScores], Metrics | None]:
+    """Return the rows of the client's picture and its baseline, with the goodput of its RTP payload alone."""
+    counted = list(received(viewer, CLIENT))
+    rows = [PhaseScores(**vars(it) | {METRIC: mean_mbps(counted, [run.measured[it.name]])}) for it in far]
+    return rows, baseline and Metrics(**vars(baseline) | {METRIC: mean_mbps(counted, run.solo)})
+
+
 def _phases(
     run: RunEvidence, lines: Sequence[Mapping[str, Any]], party: int
 ) -> tuple[list[PhaseScores], Metrics | None]:
@@ -123,10 +160,7 @@ def _phases(
     seen = Observations(run.tiles[party], run.setting.clip_fps, sound=sound, neteq=neteq)
 
     def metrics(windows: Sequence[Window]) -> dict[str, Any]:
-        parts = [(end - start, rate_mbps(counted, (start, end))) for start, end in windows]
-        known = [(seconds, rate) for seconds, rate in parts if rate is not None]
-        mean = sum(seconds * rate for seconds, rate in known) / sum(seconds for seconds, _ in known) if known else None
-        return seen.metrics(windows) | {"victim_mbps": mean}
+        return seen.metrics(windows) | {METRIC: mean_mbps(counted, windows)}
 
     rows = [
         PhaseScores(
@@ -157,3 +191,10 @@ def rate_mbps(counted: Sequence[tuple[float, int]], window: Window) -> float | N
         return None
     (start, before), (end, after) = inside[0], inside[-1]
     return 8e-6 * (after - before) / (end - start)
+
+
+def mean_mbps(counted: Sequence[tuple[float, int]], windows: Sequence[Window]) -> float | None:
+    """Return the mean of `rate_mbps` over windows together, Mbit/s; None if no window has a rate."""
+    parts = [(end - start, rate_mbps(counted, (start, end))) for start, end in windows]
+    known = [(seconds, rate) for seconds, rate in parts if rate is not None]
+    return sum(seconds * rate for seconds, rate in known) / sum(seconds for seconds, _ in known) if known else None

@@ -22,7 +22,7 @@ from sojourn.scoring.metrics import Observations
 from sojourn.scoring.packets import latency
 from sojourn.scoring.page_loads import compared, page_loads
 from sojourn.scoring.picture.shown import Picture, picture
-from sojourn.scoring.picture.tiles import tiles, together
+from sojourn.scoring.picture.tiles import CLIENT, segments, tiles, together
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Jitter, PageLoad
 from sojourn.scoring.schema.windows import Window
@@ -69,8 +69,14 @@ class RunEvidence:
 
     @cached_property
     def far_picture(self) -> Picture | None:
-        """The content of the screen at a call's other end."""
-        return picture(self.files.of_other_end, self.files, self.setting) if self.setting.call else None
+        """The content of the screen at a call's other end; in a room, the picture of the client there."""
+        if not self.setting.call:
+            return None
+        there = self.files.of_other_end
+        seen = picture(there, self.files, self.setting)
+        if self.setting.room and seen.segments is not None:
+            seen.segments = segments(there.lines("player.jsonl", records.PLAYER), CLIENT)
+        return seen
 
     @cached_property
     def marks(self) -> dict[str, pl.DataFrame | None]:

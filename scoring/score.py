@@ -63,16 +63,17 @@ def score_run(run: Path) -> Scores:
     windows = inputs.solo
     known = {key: lab.get(key) for key in _LAB} | (_box(setting, behind, before) if setting.box else _path(setting))
     baseline = Metrics(**evidence.metrics(windows)) if windows else None
+    capacity, steady = None if setting.room else demand.capacity_mbps(known), setting.kind in ("call", "game")
     if baseline:
         if not setting.web:  # between two pages it gets nothing
             rows = recovered(rows, setting, evidence, baseline, windows)
-        rows, baseline = _with_fair_shares(rows, baseline, known, call=setting.kind in ("call", "game"))
+        rows, baseline = _with_fair_shares(rows, baseline, known, capacity, call=steady)
     own = queue_delay.delays(inputs.queues_of("lan"))
     waits, wait_curves = (
         sojourn_times(before.all, behind.all, own, lab, measured, windows) if before and behind else ([], [])
     )
     verdict = Validity.of(judged(inputs))
-    harm = harms(rows, baseline, demand.capacity_mbps(known), call=setting.kind in ("call", "game")) if baseline else []
+    harm = harms(rows, baseline, capacity, call=steady) if baseline else []
     return Scores(
         t0=t0,
         lab=known,
@@ -164,12 +165,12 @@ def _besides_bulk(evidence: RunEvidence) -> dict[str, dict[str, Any]]:
 
 
 def _with_fair_shares(
-    rows: list[PhaseScores], alone: Metrics, lab: Mapping[str, Any], *, call: bool
+    rows: list[PhaseScores], alone: Metrics, lab: Mapping[str, Any], capacity_mbps: float | None, *, call: bool
 ) -> tuple[list[PhaseScores], Metrics]:
     """Return the rows and the baseline with `fair_share_met`; none next to a test, whose downloads grow in number."""
     tests = {row.name for row in rows if any(part.contender in TESTS for part in parse_load(row.contender or CALL))}
     others = [row for row in rows if row.name not in tests]
-    shared, alone = demand.with_fair_shares(others, alone, lab, call=call)
+    shared, alone = demand.with_fair_shares(others, alone, lab, capacity_mbps, call=call)
     by_name = {row.name: row for row in shared}
     return [by_name.get(row.name, row) for row in rows], alone
 

@@ -81,17 +81,20 @@ def dip_table(groups: Sequence[Experiment]) -> str:
                     low = one.steps[number_of_step - 1]
                     key = victim(scores), step.direction, low.mbps, round(low.seconds, 1)
                     rows.setdefault(key, []).append((low, step))
-    heads = ["victim", "way", "dip to Mbit/s", "for s", "before", "lowest picture", "pictures", "recovered"]
-    heads += ["recovery s: median", "least", "most"]
+    heads = ["victim", "way", "dip to Mbit/s", "for s", "before", "lowest picture", "fewest frames/s", "pictures"]
+    heads += ["recovered", "recovery s: median", "least", "most"]
     texts = []
     for (who, way, mbps, seconds), dips in sorted(rows.items()):
         times = [(inf if step.recovery_s is None else step.recovery_s, unseen_s(step.seconds)) for _, step in dips]
         before = sorted({step.before_height for _, step in dips if step.before_height})
-        heights = [it for both in dips for step in both if (it := step.lowest_height) is not None]
+        heights, rates = (
+            [it for both in dips for step in both if (it := getattr(step, name)) is not None]
+            for name in ("lowest_height", "lowest_fps")
+        )
         texts.append(
             [
                 who, way, f"{mbps:g}", f"{seconds:g}", ", ".join(f"{lines}p" for lines in before) or "–",
-                height_text(min(heights, default=None)), str(len(times)),
+                height_text(min(heights, default=None)), number(min(rates, default=None)), str(len(times)),
                 str(sum(not isinf(time) for time, _ in times)),
                 _bounded(times, median, median_high), _bounded(times, min, min), _bounded(times, max, max),
             ]

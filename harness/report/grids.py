@@ -417,8 +417,8 @@ def room_table(scores: Scores) -> Grid:
     """Return one row per party of a room and phase; no rows for any other victim."""
     grid = Grid(
         "The picture of every party: the client's as party 2 saw it, the others on the client's screen. First picture: "
-        "from the moment when the client joins. Mbit/s: the RTP payload received of the party; for party 1, all UDP "
-        "payload that arrives from the client. Harm: that to the frames within 0.4 s, amber from "
+        "from the moment when the client joins. Mbit/s: the RTP payload received of the party's picture. "
+        "Harm: that to the frames within 0.4 s, amber from "
         f"{SOME:g}, red from {SEVERE:g}."
     )
     harmed = any(one.harm for one in scores.parties)
@@ -462,17 +462,20 @@ def _spoken(one: PartyScores, phase: PhaseScores) -> float:
 def layer_steps_table(scores: Scores) -> Grid:
     """Return how every party's picture followed the steps of the bottleneck's rate; no rows without steps."""
     grid = Grid(
-        "Layers after every step of the bottleneck's rate, until the next: the time until a picture first lost lines. "
-        "Recovery after a dip: from the step up until the picture was back at its height before the dip, and kept it "
-        f"for {REGAINED_S:g} s without a stall; > where it took longer than the run shows."
+        "Layers after every step of the bottleneck's rate, until the next: the time until a picture first lost lines "
+        "or a temporal layer, the lowest picture, and the frame rate of the worst second. Recovery after a dip: from "
+        "the step up until the picture had the height and frame rate that it had before the dip, and kept both for "
+        f"{REGAINED_S:g} s without a stall; > where it took longer than the run shows."
     )
-    grid.heads = ["step", "party", "first drop after s", "lowest", "before the dip", "recovery after the dip s"]
+    grid.heads = ["step", "party", "first drop after s", "lowest", "fewest frames/s", "before the dip"]
+    grid.heads.append("recovery after the dip s")
     steps = sorted(((step, one.party) for one in scores.parties for step in one.steps), key=lambda it: (it[0].t, it[1]))
     for step, party in steps:
         to = f"{step.t:.1f} s: {step.direction} {step.mbps:g} Mbit/s"
         lowest, before = map(height_text, (step.lowest_height, step.before_height))
-        recovery = number(step.recovery_s, f"> {unseen_s(step.seconds):.1f}")
-        grid.rows.append(Row([to, party_name(party), number(step.first_drop_s), lowest, before, recovery]))
+        before += "" if step.before_fps is None else f", {step.before_fps:.0f}/s"
+        cells = [to, party_name(party), number(step.first_drop_s), lowest, number(step.lowest_fps), before]
+        grid.rows.append(Row([*cells, number(step.recovery_s, f"> {unseen_s(step.seconds):.1f}")]))
     return grid
 
 

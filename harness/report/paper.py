@@ -28,7 +28,7 @@ from sojourn.harness.report.rate_tables import rigs_table, shares_table
 from sojourn.harness.report.stamps import OF_MATRICES, Form, PaperError, PaperTable, Stamp, digests
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
-from sojourn.scoring.long_table import ALONE, LongRow, frame
+from sojourn.scoring.long_table import ALONE, STEP_FIGURES, LongRow, frame
 from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.schema.scores import SCORES
 
@@ -41,7 +41,7 @@ _OF_CELL = r"flows\.\d+\.d_ss_mbps"
 _OF_CELL_BY_FORM: Mapping[Form, str] = {"media": rf"media\.\d+\.({'|'.join(media_table.FIGURES)})"}
 #: What a victim's run has there in addition to its primary metric: the figures that its table shows.
 _FIGURES_OF_FORM: Mapping[Form, Sequence[str]] = {"calls": call_table.FIGURES, "live": live_table.FIGURES}
-_OF_DIPS = r"parties\.\d+\.steps\.\d+\.(mbps|seconds|before_height|first_drop_s|lowest_height|recovery_s)"
+_OF_DIPS = rf"parties\.\d+\.steps\.\d+\.({'|'.join(STEP_FIGURES)})"
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 

@@ -29,7 +29,7 @@ from sojourn.harness.lab.machine import SHOWN_PROCESSOR
 from sojourn.harness.options.model import BY_NAME, OPTIONS, omitted_from_records
 from sojourn.harness.options.sources import scenario_file
 from sojourn.harness.store.loaded import LoadedRun
-from sojourn.scoring.schema.scores import SCORER
+from sojourn.scoring.schema.scores import SCORER, last_change
 from sojourn.traffic import rust
 from sojourn.traffic.contender import OURS
 from sojourn.traffic.program import rust_package
@@ -273,22 +273,23 @@ def paper_tables() -> list[PaperTable]:
 def digests(table: PaperTable, checkout: Path = CHECKOUT) -> dict[str, str]:
     """Return a digest of each part of the code that decides a table.
 
-    Its commands, the scenarios, kernel files and built-in programs that these name, and the defaults of options and of
-    its services are parts too. A default that no record of a run has, because earlier versions had no such option,
-    does not count. The code that carries the parts out (`harness/`, the router's set-up) does not count either: the
-    tests hold it to the same bytes.
+    Its commands, the scenarios, kernel files and built-in programs that these name, the defaults of options and of its
+    services, and the last scorer that changed the scores of such services are parts too. A default that no record of a
+    run has, because earlier versions had no such option, does not count. The code that carries the parts out
+    (`harness/`, the router's set-up) does not count either: the tests hold it to the same bytes.
     """
     defaults = {it.name: it.default for it in OPTIONS if it.subject == "what" and not omitted_from_records(it)}
     command, named = [("command", "\n".join(table.commands).encode())], _named_files(table, checkout)
+    services = _services([*command, *named])
     known = {
-        "scores": SCORER,
+        "scores": last_change(services),
         "command": _digest(command),
         **({"files": _digest(named)} if named else {}),
         "defaults": _digest([("defaults", json.dumps(defaults, sort_keys=True).encode())]),
     }
     if table.table not in OF_MATRICES:
-        services = {name: dict(SERVICES[name].defaults) for name in _services([*command, *named])}
-        known["services"] = _digest([("services", json.dumps(services, sort_keys=True).encode())])
+        defaults_of = {name: dict(SERVICES[name].defaults) for name in services}
+        known["services"] = _digest([("services", json.dumps(defaults_of, sort_keys=True).encode())])
     for part in table.decided_by:
         of_matrices = _experiments(table, checkout) if part == "cells" else set()
         # What the names of the contenders stand for, not the code that finds them.

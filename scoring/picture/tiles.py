@@ -14,6 +14,9 @@ from sojourn.scoring.picture.freezes import Freeze
 from sojourn.scoring.picture.shown import Picture, RecordedScreen, add_frames
 from sojourn.scoring.schema import records
 
+CLIENT = 1
+"""The client's number as a party."""
+
 
 def strip_box(place: Sequence[int]) -> strip.Box:
     """Return the area of the strip in a tile at x, y, width, height (px)."""
@@ -52,7 +55,7 @@ def tiles(files: RawFiles, setting: Setting) -> dict[int, Picture]:
 
 
 def segments(lines: Sequence[Mapping[str, Any]], party: int) -> list[rendition.Segment]:
-    """Return the heights of a party's tile over time, from the lines of the client's player.jsonl; 0: taken away."""
+    """Return the heights of a party's tile over time, from the lines of its viewer's player.jsonl; 0: taken away."""
     tile = [line for line in lines if line.get("event") == "tile" and line["detail"][0] == party]
     heights = [(line["t"], line["detail"][1]) for line in tile]
     return rendition.segments_of(heights, max((line["t"] for line in lines), default=0.0))

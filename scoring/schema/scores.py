@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -14,11 +14,20 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.9"
+SCORER = "2.10"
+LAST_CHANGES = {"room": "2.10"}
+"""The last scorer that changed the scores of a service's runs; that of all other services is `LAST_CHANGE`."""
+LAST_CHANGE = "2.9"
 SCORES = "scores.json"
 OWN = ", as reported by the qdisc"  # the suffix of such a curve's name
 #: Of a field that only some victims have: without a value, it is not in the document.
 _SOME = Field(exclude_if=lambda value: value is None)
+
+
+def last_change(services: Iterable[str]) -> str:
+    """Return the last scorer that changed the scores of runs with one of these services."""
+    versions = (LAST_CHANGES.get(service, LAST_CHANGE) for service in services)
+    return max(versions, key=lambda version: tuple(map(int, version.split("."))), default=LAST_CHANGE)
 
 
 class Metrics(BaseModel):
@@ -440,12 +449,14 @@ class LayerStep(BaseModel):
     """How a party's picture followed a step of the bottleneck's rate, to `mbps`, in the `seconds` until the next step.
 
     The next step is that in the same direction, or the end of the run. `first_drop_s` is the time from the step until
-    the picture first lost lines, None if it did not.
+    the picture first lost lines, or the start of the first second that showed less than `sojourn.scoring.room.THINNED`
+    of the frame rate before the step; None if it lost neither. `lowest_fps` is the frame rate of the worst second.
 
-    A dip begins with a step down and ends with a step up. For a step up, `before_height` is the height when the dip
-    began, and `recovery_s` the time from the step until the picture was back at that height and kept it for
+    A dip begins with a step down and ends with a step up. For a step up, `before_height` and `before_fps` are height
+    and frame rate when the dip began (the latter over `sojourn.scoring.recovery.HELD_S`), and `recovery_s` is the time
+    from the step until the picture had that height and at least `THINNED` of that frame rate again, and kept both for
     `sojourn.scoring.recovery.REGAINED_S` without a stall. It is infinite if the picture did not do so within `seconds`:
-    the recovery took longer than `seconds` minus `REGAINED_S` (it is censored). Both are None for a step down.
+    the recovery took longer than `seconds` minus `REGAINED_S` (it is censored). All three are None for a step down.
     """
 
     t: Number
@@ -454,7 +465,9 @@ class LayerStep(BaseModel):
     seconds: Number
     first_drop_s: Number | None
     lowest_height: int | None
+    lowest_fps: Number | None = None
     before_height: int | None = None
+    before_fps: Number | None = None
     recovery_s: Number | None = None
 
 
@@ -462,10 +475,9 @@ class PartyScores(BaseModel):
     """The picture of one party of a room: party 1 is the client, as the other end saw it; the client saw all others.
 
     `first_picture_s` is the time from when the client began to join to the first frame of the picture. `phases` have
-    its figures alone; `victim_mbps` is the RTP payload received of it, as the browser counts it. For party 1 it is all
-    UDP payload that arrives from the client, as captured: every layer, sound, RTCP and feedback. `harm` is that to this
-    picture: of party 1 in the upward direction, of all others in the downward direction. `speaks` are the periods (s
-    from the start) in which its viewer's page showed the party as an active speaker.
+    its figures alone; `victim_mbps` is the RTP payload received of it by its viewer, as the browser counts it. `harm`
+    is that to this picture: of party 1 in the upward direction, of all others in the downward direction. `speaks` are
+    the periods (s from the start) in which its viewer's page showed the party as an active speaker.
     """
 
     party: int

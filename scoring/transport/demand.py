@@ -50,21 +50,21 @@ def fair_share_mbps(lab: Mapping[str, Any], solo_mbps: float | None, flows: int 
 
 
 def with_fair_shares(
-    rows: Sequence[PhaseScores], alone: Metrics, lab: Mapping[str, Any], *, call: bool
+    rows: Sequence[PhaseScores], alone: Metrics, lab: Mapping[str, Any], capacity_mbps: float | None, *, call: bool
 ) -> tuple[list[PhaseScores], Metrics]:
     """Return the rows with a contender, and the baseline, with `fair_share_met`; unchanged where it is unknown.
 
-    Only of loads of downloads, which take all that they get: what a call, a page or a video asks for is not known, and
-    an upload takes nothing of the downlink. Source: max-min fairness, Bertsekas and Gallager, "Data Networks" (1992),
-    section 6.5.2, for one bottleneck.
+    `capacity_mbps` and `call` are those of `met`. Only loads of downloads have it, which take all that they get: the
+    demand of a call, a page or a video is not known, and an upload takes nothing of the downlink. Source: max-min
+    fairness, Bertsekas and Gallager, "Data Networks" (1992), section 6.5.2, for one bottleneck.
     """
-    made, capacity = [], capacity_mbps(lab)
+    made = []
     for row in rows:
         load = parse_load(row.contender) if row.contender else ()
         downloads = len(load) if all(part.bulk and not part.up for part in load) else 0
         share = downloads and fair_share_mbps(lab, alone.victim_mbps, downloads)
         if share and row.victim_mbps is not None:
-            value = 1.0 if met(row, alone, capacity, call=call) else round(min(1.0, row.victim_mbps / share), 4)
+            value = 1.0 if met(row, alone, capacity_mbps, call=call) else round(min(1.0, row.victim_mbps / share), 4)
             row = row.model_copy(update={"fair_share_met": value})
         made.append(row)
     known = any(row.fair_share_met is not None for row in made)
@@ -74,9 +74,10 @@ def with_fair_shares(
 def met(row: Metrics, alone: Metrics, capacity_mbps: float | None, *, call: bool) -> bool:
     """Return whether the path met the victim's demand in `row`; False if unknown.
 
-    Alone, it must have left a part of the bottleneck unused (`MOST_USED`). The demand of a call or a game is met if
-    it gets as much as alone (`LEAST_SENT`); a player's if it never stalls, never shows less than its main height alone,
-    and its buffer falls no further than between two segments alone (`FALL_S`).
+    Without `capacity_mbps` it is unknown, as in a room: an SFU retransmits what is lost, so as much as alone may arrive
+    while few pictures are complete. Alone, it must have left a part of the bottleneck unused (`MOST_USED`). The demand
+    of a call or a game is met if it gets as much as alone (`LEAST_SENT`); a player's if it never stalls, never shows
+    less than its main height alone, and its buffer falls no further than between two segments alone (`FALL_S`).
     """
     if not capacity_mbps or alone.victim_mbps is None or row.victim_mbps is None:
         return False

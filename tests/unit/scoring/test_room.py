@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import polars as pl
 import pytest
 
 from sojourn.scoring.baseline import solo
@@ -14,7 +15,7 @@ from sojourn.scoring.gates.calls import room_complete
 from sojourn.scoring.picture.freezes import Freeze
 from sojourn.scoring.picture.rendition import Segment
 from sojourn.scoring.picture.shown import Picture
-from sojourn.scoring.room import first_picture_s, layer_steps, rate_mbps, received, speaking
+from sojourn.scoring.room import first_picture_s, layer_steps, mean_mbps, rate_mbps, received, speaking
 
 ROOM: dict[str, Any] = {
     "rate_down_bps": 8e6,
@@ -58,6 +59,32 @@ def test_a_dip_is_over_when_the_picture_is_back_at_its_height_and_keeps_it(
 ) -> None:
     _, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8)), Picture(segments=segments), "down")
     assert climb.recovery_s == recovery_s
+
+
+def shown(*rates: tuple[float, float]) -> pl.DataFrame:
+    """Return the changes of a picture that shows `rates[n][1]` frames per second from `rates[n][0]` (s of the run)."""
+    ends = [*(t for t, _ in rates), 60.0][1:]
+    parts = zip(rates, ends, strict=True)
+    times = [100 + t + (n + 0.5) / fps for (t, fps), end in parts for n in range(round((end - t) * fps))]
+    return pl.DataFrame({"t": times, "advance": [1] * len(times)})
+
+
+@pytest.mark.parametrize(
+    ("rates", "first_drop_s", "lowest_fps", "recovery_s"),
+    [
+        ([(0, 30), (21, 15), (45, 30)], 1, 15, 5),
+        ([(0, 30), (21, 8), (43, 30), (51, 15), (52, 30)], 1, 8, inf),
+        ([(0, 30), (21, 24)], None, 24, 0),  # a fifth of the frames is no temporal layer
+        ([(0, 15), (30, 14)], None, 14, 0),  # as thin as before the dip
+    ],
+)
+def test_a_picture_that_keeps_its_lines_and_loses_frames_has_lost_a_temporal_layer(
+    rates: list[tuple[float, float]], first_drop_s: float | None, lowest_fps: float, recovery_s: float
+) -> None:
+    seen = Picture(segments=[Segment(90, 160, 720)], changes=shown(*rates))
+    fall, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8)), seen, "down")
+    assert (fall.first_drop_s, fall.lowest_fps, fall.lowest_height) == (first_drop_s, lowest_fps, 720)
+    assert (climb.before_height, climb.before_fps, climb.recovery_s) == (720, rates[0][1], recovery_s)
 
 
 @pytest.mark.parametrize(("stalled_s", "recovery_s"), [(25, 7), (28, 10), (29, inf)])
@@ -108,6 +135,12 @@ def test_the_baseline_of_a_room_ends_at_the_first_step_of_the_rate() -> None:
 
 def second(t: float, **bytes_of: int) -> dict[str, Any]:
     return {"t": t, "event": "call", "detail": {"tiles": {p[1:]: {"bytesReceived": n} for p, n in bytes_of.items()}}}
+
+
+def test_the_rate_over_two_windows_weighs_each_by_its_length() -> None:
+    counted = [(t, 250_000 * t if t < 5 else 1_000_000 + 750_000 * (t - 4)) for t in range(12)]
+    assert mean_mbps(counted, [(0, 4), (6, 12)]) == pytest.approx((4 * 2 + 6 * 6) / 10)
+    assert mean_mbps(counted, [(20, 24)]) is None
 
 
 def test_the_rate_of_a_tile_is_that_of_the_bytes_counted_within_the_phase() -> None:

@@ -37,7 +37,9 @@ def call(scores: Scores) -> Scores:
 def dip(before_s: float, recovery_s: float, height: int = 180) -> list[LayerStep]:
     """Return the steps of a dip to 0.5 Mbit/s after which the run watches the picture for 60 s."""
     return [
-        LayerStep(t=10, direction="down", mbps=0.5, seconds=before_s, first_drop_s=2, lowest_height=height),
+        LayerStep(
+            t=10, direction="down", mbps=0.5, seconds=before_s, first_drop_s=2, lowest_height=height, lowest_fps=7
+        ),
         LayerStep(
             t=40, direction="down", mbps=8, seconds=60, first_drop_s=None, lowest_height=360, before_height=720,
             recovery_s=recovery_s,
@@ -71,7 +73,7 @@ def test_a_dip_has_the_times_of_all_pictures_and_bounds_those_that_did_not_recov
     other = call.model_copy(update={"parties": [party(1, []), party(2, dip(30, inf)), party(3, dip(30, 30))]})
     *_, row = dip_table([experiment(one, other)]).splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells == ["room of 3", "down", "0.5", "30", "720p", "90p", "4", "3", "25", "12.50", "> 50"]
+    assert cells == ["room of 3", "down", "0.5", "30", "720p", "90p", "7", "4", "3", "25", "12.50", "> 50"]
     assert len(dip_table([experiment(call)]).splitlines()) == 2
     # One that took longer than another was watched for.
     mixed = call.model_copy(update={"parties": [party(1, []), party(2, dip(30, inf)), party(3, dip(30, 70, 90))]})
@@ -86,7 +88,7 @@ def test_a_median_of_which_not_all_is_known_is_the_least_possible(
     call: Scores, times: list[float], median: str
 ) -> None:
     runs = [call.model_copy(update={"parties": [party(1, []), party(2, dip(30, time))]}) for time in times]
-    assert dip_table([experiment(*runs)]).splitlines()[-1].split("|")[9].strip() == median
+    assert dip_table([experiment(*runs)]).splitlines()[-1].split("|")[10].strip() == median
 
 
 @pytest.mark.parametrize(("height", "shown"), [(0, "none"), (90, "90p")])

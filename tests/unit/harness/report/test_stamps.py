@@ -25,6 +25,7 @@ from sojourn.harness.report.stamps import (
     paper_tables,
 )
 from sojourn.harness.store.manifest import GitState
+from sojourn.scoring.schema import scores
 from sojourn.traffic.contender import OURS
 from tests.refusals import refusal
 
@@ -109,6 +110,17 @@ def test_chosen_players_decide_the_tables_that_name_them(checkout: Path) -> None
         table = TABLE.model_copy(update={"commands": (command,)})
         assert [part for part in table.decided_by if part not in TABLE.decided_by] == parts
         assert ("players" in digests(table, checkout)) == bool(parts)
+
+
+def test_a_scorer_that_changes_the_scores_of_one_service_decides_its_tables(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = "map --service=room rtt=10ms,20ms", "map --service=call,room", "map --service=call", "harm"
+    tables = [TABLE.model_copy(update={"commands": (command,)}) for command in commands]
+    before = [digests(table, checkout)["scores"] for table in tables]
+    monkeypatch.setitem(scores.LAST_CHANGES, "room", "2.1000")
+    after = [digests(table, checkout)["scores"] for table in tables]
+    assert after == ["2.1000", "2.1000", *before[2:]]
 
 
 def test_a_room_decides_the_tables_that_name_it_and_no_table_of_calls(checkout: Path) -> None:

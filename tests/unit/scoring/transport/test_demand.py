@@ -117,16 +117,25 @@ def test_what_a_victim_has_of_its_share_is_harmed_only_below_it() -> None:
         return PhaseScores(name="p", contender=contender, start=0, end=9, **vars(metrics(victim_mbps=mbps, stalls=1)))
 
     rows = [row(None, 7.0), row("prague", 4.782), row("prague", 2.391), row("cubic*3", 2.391)]
-    made, alone = with_fair_shares(rows, metrics(victim_mbps=7.0), {"rate_down_bps": 10e6}, call=False)
+    lab = {"rate_down_bps": 10e6}
+    made, alone = with_fair_shares(rows, metrics(victim_mbps=7.0), lab, capacity_mbps(lab), call=False)
     assert [it.fair_share_met for it in made] == [None, 1.0, pytest.approx(0.5, abs=1e-3), 1.0]
     of_share = [it.harm for it in harms(made, alone, LINK, call=False) if it.metric == "fair_share_met"]
     assert of_share == [0.0, pytest.approx(0.5, abs=1e-3), 0.0]
-    same, baseline = with_fair_shares(rows, metrics(), {}, call=False)
+    same, baseline = with_fair_shares(rows, metrics(), {}, None, call=False)
     assert same == rows and baseline.fair_share_met is None
+
+
+def test_as_much_as_alone_meets_no_demand_of_which_the_capacity_is_not_given() -> None:
+    row = PhaseScores(name="p", contender="cubic", start=0, end=9, **vars(metrics(victim_mbps=5.0)))
+    lab, alone = {"rate_down_bps": 10e6}, metrics(victim_mbps=5.0)
+    assert not met(row, alone, None, call=True) and met(row, alone, LINK, call=True)
+    (shared,), _ = with_fair_shares([row], alone, lab, None, call=True)
+    assert shared.fair_share_met == 1.0, "5.0 Mbit/s are more than the fair share"
 
 
 @pytest.mark.parametrize("load", ["cubic@up", "cubic+call", "web*3", "video"])
 def test_a_load_that_is_not_of_downloads_leaves_the_share_unknown(load: str) -> None:
     row = PhaseScores(name="p", contender=load, start=0, end=9, **vars(metrics(victim_mbps=2.0, stalls=1)))
-    made, _ = with_fair_shares([row], metrics(victim_mbps=7.0), {"rate_down_bps": 10e6}, call=False)
+    made, _ = with_fair_shares([row], metrics(victim_mbps=7.0), {"rate_down_bps": 10e6}, LINK, call=False)
     assert made[0].fair_share_met is None
