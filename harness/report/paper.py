@@ -30,7 +30,7 @@ from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import ALONE, STEP_FIGURES, LongRow, frame
 from sojourn.scoring.schema.metric import HARM
-from sojourn.scoring.schema.scores import SCORES
+from sojourn.scoring.schema.scores import SCORER, SCORES
 
 #: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
 _RESUMING = frozenset({*OF_MATRICES, "map", "overview", "calls", "dips", "live"})
@@ -42,6 +42,7 @@ _OF_CELL_BY_FORM: Mapping[Form, str] = {"media": rf"media\.\d+\.({'|'.join(media
 #: What a victim's run has there in addition to its primary metric: the figures that its table shows.
 _FIGURES_OF_FORM: Mapping[Form, Sequence[str]] = {"calls": call_table.FIGURES, "live": live_table.FIGURES}
 _OF_DIPS = rf"parties\.\d+\.steps\.\d+\.({'|'.join(STEP_FIGURES)})"
+_SOJOURN = sys.executable, "-m", "sojourn.harness.cli"
 #: Marks a folder whose command has made all its runs.
 _DONE = "done"
 
@@ -73,14 +74,14 @@ def renew(
 
 
 def place_of_runs(table: PaperTable, results: Path) -> tuple[dict[str, str], Path]:
-    """Return the digests of what decides a table, and the folder of its runs."""
+    """Return the digests of what decides a table, and the folder of its runs, which another scorer keeps."""
     parts = digests(table)
-    deciding = ((name, digest.encode()) for name, digest in parts.items() if name not in OF_TABLES)
+    deciding = ((name, digest.encode()) for name, digest in parts.items() if name not in {*OF_TABLES, "scores"})
     return parts, results / f"{table.name}-{cache.digest(deciding)[:8]}"
 
 
 def runs_of(table: PaperTable, folder: Path, sample: int | None = None) -> list[LoadedRun]:
-    """Make the runs of a table that its folder lacks, and return all that are there.
+    """Make the runs of a table that are not in its folder, score those of another scorer again, and return all.
 
     A `sample` is of that many runs per command. Raises PaperError if a command failed, or cannot be continued.
     """
@@ -90,13 +91,18 @@ def runs_of(table: PaperTable, folder: Path, sample: int | None = None) -> list[
             raise PaperError(f"{table.name}: {folder} has runs of an interrupted series; remove it", code="conflict")
         for command in table.commands:
             made = shlex.split(command) if sample is None else [*as_map(command), f"--sample={sample}"]
-            words = [sys.executable, "-m", "sojourn.harness.cli", *made, f"--results={folder.absolute()}"]
-            if ended := _ended(words):
+            if ended := _ended([*_SOJOURN, *made, f"--results={folder.absolute()}"]):
                 raise PaperError(f"{table.name}: `sojourn {command}` ended with {ended}; no page was changed")
         if sample is None:
             (folder / _DONE).touch()
     places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if of_matrices else [folder]
-    return find_runs(places)
+    runs = find_runs(places)
+    older = [run.path for run in runs if isinstance(run, VictimRun) and run.scores.scorer != SCORER]
+    for number, path in enumerate(older, 1):
+        print(f"{table.name}: score run {number} of {len(older)} again", flush=True)
+        if ended := _ended([*_SOJOURN, "rescore", "--write", str(path.absolute())]):
+            raise PaperError(f"{table.name}: `sojourn rescore --write {path}` ended with {ended}; no page was changed")
+    return find_runs(places) if older else runs
 
 
 def as_map(command: str) -> list[str]:

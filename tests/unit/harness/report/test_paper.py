@@ -21,6 +21,7 @@ from sojourn.harness.report.stamps import (
     PaperTable,
     Stamp,
 )
+from sojourn.scoring.schema import scores
 from tests.refusals import refusal
 
 Series = Callable[..., list[Path]]
@@ -65,6 +66,24 @@ def test_a_series_that_was_interrupted_is_continued_or_refused(
         paper.runs_of(table, tmp_path / "made")
         assert not left
         paper.runs_of(table, tmp_path / "made")  # done: no command
+
+
+def test_runs_of_another_scorer_are_kept_and_scored_again(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = PaperTable(name="one", page="p.md", commands=("map rtt=10ms,20ms",), table="map")
+    runs, made = series([1, 2]), list[list[str]]()
+    (folder := runs[0].parent).joinpath("done").touch()
+    _, before = paper.place_of_runs(table, folder)
+    monkeypatch.setattr(paper, "_ended", lambda words: made.append(words[3:]) or 0)
+    paper.runs_of(table, folder)
+    assert not made
+    monkeypatch.setattr(scores, "LAST_CHANGE", "9.9")
+    monkeypatch.setattr(paper, "SCORER", "9.9")
+    assert paper.place_of_runs(table, folder)[1] == before
+    paper.runs_of(table, folder)
+    assert sorted(made) == [["rescore", "--write", str(run)] for run in sorted(runs)]
+    monkeypatch.setattr(paper, "_ended", lambda words: 1)
+    with refusal(PaperError, "failed", str(sorted(runs)[0]), "ended with 1"):
+        paper.runs_of(table, folder)
 
 
 def test_a_matrix_of_which_a_run_failed_has_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
