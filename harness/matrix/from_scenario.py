@@ -89,8 +89,8 @@ def _called(probe: LatencyProbe, cells: Sequence[Cell]) -> str:
 
 
 def _cells(chosen: Sequence[str], given: dict[str, Any]) -> Iterator[Cell]:
-    # A silent call costs less, and most matrices measure packets.
-    options = parse_options(given, {"call-sound": "off"})
+    # A silent call costs less, and most matrices measure packets; a cell has no baseline.
+    options = parse_options(given, {"call-sound": "off"}, baseline=False)
     began = 0.0
     if not any(phase.contender for phase in options.phases):
         raise OptionsError("no phase of the timeline has a contender")

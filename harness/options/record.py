@@ -32,7 +32,8 @@ def restored(record: Mapping[str, Any]) -> Options:
         stored = _typed(record)
         # The working directory, which differs for a rerun.
         require_cached(stored.programs)
-        options = parse_options({}, _words(stored), stored.programs).replace(results=stored.results)
+        # Earlier versions accepted runs that cannot have a baseline.
+        options = parse_options({}, _words(stored), stored.programs, baseline=False).replace(results=stored.results)
         made = json.loads(json.dumps(options.record()))
     except OptionsError as wrong:
         raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from sojourn.apps import SERVICES
 from sojourn.apps.base import Mode
 from sojourn.apps.credentials import account_variables
 from sojourn.apps.options import LOW_LATENCY_PLAYERS, SCREENING, BadValue, Option, existing
 from sojourn.apps.standins.origin import QUIC_CONTROLS
+from sojourn.apps.two_party import TwoParty
 from sojourn.bottleneck.qdiscs.own import OwnQdisc
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.units import format_rate, format_time
@@ -26,7 +27,8 @@ from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import ALL, BY_NAME, ELSEWHERE, NO_VIDEO, OPTIONS, Options
 from sojourn.harness.options.own_names import OwnNames, own_names
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.options.timeline import TIMELINES, Phase, parse_timeline
+from sojourn.harness.options.timeline import LONGER_S, TIMELINES, Phase, parse_timeline
+from sojourn.scoring.statistics.harm import SHORTEST_S, recovery_s, solo_windows
 from sojourn.traffic.load import GAME, RPM, VIDEO, parse_load
 from sojourn.traffic.rpm_flow import CONTROL
 from sojourn.traffic.user_program import (
@@ -339,13 +341,15 @@ def parse_options(
     given: Mapping[str, Any],
     defaults: Mapping[str, Any] = MappingProxyType({}),
     programs: Sequence[UserProgram] = (),
+    *,
+    baseline: bool = True,
 ) -> Options:
     """Check `given` (option name with dashes → text or bool; None where not given) and return the options of a run.
 
     `defaults` override the service's defaults, and these the built-in ones. A
     default without effect is ignored; a given option without effect is refused. `programs` are the user's that
-    contenders may name, in addition to those whose files they name. Raises OptionsError for the first option that
-    cannot work.
+    contenders may name, in addition to those whose files they name. Without `baseline`, solo phases may be too short
+    for one. Raises OptionsError for the first option that cannot work.
     """
     for name, instead in ELSEWHERE.items():
         if given.get(name) is not None:
@@ -367,7 +371,10 @@ def parse_options(
             fields |= raw.fields(option)
     if raw.lab not in PHYSICAL:
         _require_own_names(raw, own, fields)
-    return Options(**fields | _dependent(raw, fields, sum(phase.seconds for phase in phases)))
+    fields |= _dependent(raw, fields, sum(phase.seconds for phase in phases))
+    if baseline:
+        _require_baseline(raw, fields)
+    return Options(**fields)
 
 
 def notes(options: Options) -> list[str]:
@@ -590,6 +597,41 @@ def _dependent(raw: RawOptions, fields: Mapping[str, Any], seconds: float) -> di
     if raw.mode == "own":
         changed["url"] = str(raw.parsed("url", existing("file", "a page or playlist in its own folder, or https://…")))
     return changed
+
+
+class _PlannedPhase(NamedTuple):
+    """A phase with its times in s of the run."""
+
+    contender: str | None
+    start: float
+    end: float
+
+
+def _require_baseline(raw: RawOptions, fields: Mapping[str, Any]) -> None:
+    """Raise OptionsError if no solo phase can be the baseline, as in `sojourn.scoring.baseline.solo`.
+
+    Its gates judge every run but that of a video that is alone while the rate changes. A room's baseline ends at the
+    first step of either rate.
+    """
+    victim, phases = SERVICES[raw.service], fields["phases"]
+    call, room = issubclass(victim, TwoParty), "parties" in victim.takes
+    steps = [(step.at_s, name) for name in _STATED for step in fields.get(BY_NAME[name].second, ())[:1]]
+    is_video = victim.screen and not victim.loads_pages and not call
+    if is_video and steps and not any(phase.contender for phase in phases):
+        return
+    planned, at = [], 0.0
+    for phase in phases:
+        # With steps of the rate, which have fixed times, no phase is longer.
+        seconds = phase.seconds + (LONGER_S if phase.at_least and not steps else 0)
+        planned.append(_PlannedPhase(phase.contender, at, at := at + seconds))
+    windows = solo_windows(planned, recovery_s(call=call))
+    if not windows:
+        why = f"no solo phase leaves a baseline of {SHORTEST_S:g} s; give a first phase of at least solo:{SHORTEST_S:g}"
+        raise raw.refused("timeline", why, BadValue("out-of-range", why))
+    least_s = windows[0][0] + SHORTEST_S
+    if room and steps and (first := min(steps))[0] < least_s:
+        why = f"the first step, at {first[0]:g} s, ends a room's baseline; give it at {least_s:g} s or later"
+        raise raw.refused(first[1], why, BadValue("out-of-range", why))
 
 
 def _require_shared_rates(raw: RawOptions, fields: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from tests.tiers import first
 
 pytestmark = pytest.mark.lab
 
-SOLO_S = 3
+SOLO_S = 5
 FRAGMENT_S = 1
 """Of a recording that goes on (captures/screen.py)."""
 

@@ -56,7 +56,7 @@ def test_what_was_recorded_is_kept_and_nothing_runs_on(
     tmp_path: Path, job: tuple[str, ...], number: signal.Signals, codes: tuple[int, ...], says: str
 ) -> None:
     """The machine is killed, or the user presses Ctrl-C, in the first contender's phase."""
-    options = "--service=youtube", f"--results={tmp_path}", "--buffer=2", "--timeline=solo:2,cubic:60"
+    options = "--service=youtube", f"--results={tmp_path}", "--buffer=2", "--timeline=solo:5,cubic:60"
     job = (sys.executable, "-m", *job, *options)
     process = subprocess.Popen(job, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:

@@ -31,7 +31,7 @@ def router_of(job: psutil.Process) -> psutil.Process:
 def test_stopped_router_in_mid_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     job = [sys.executable, "-m", "pytest", "tests/test_video_harm.py", "-p", "no:cacheprovider",
            "--service=youtube", "--lab=virtual", f"--results={tmp_path}",
-           "--timeline=solo:2,cubic:60"]  # fmt: skip
+           "--timeline=solo:5,cubic:60"]  # fmt: skip
     process = subprocess.Popen(job, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         deadline = time.monotonic() + 120

@@ -83,7 +83,7 @@ def manifest_line(run: Path) -> str:
 @pytest.mark.parametrize("lost", ["cut off", "rebooted"])
 def test_a_router_lost_in_mid_run_is_told_and_clean_for_the_next(nodes: Bench, tmp_path: Path, lost: str) -> None:
     with nodes.both_ends_here(f"dead_man_s = {LEASE_S}") as file:
-        with job(file, tmp_path, "solo:4,cubic:60", *APU) as process:
+        with job(file, tmp_path, "solo:5,cubic:60", *APU) as process:
             logs = f"*{PARTIAL}/ss.jsonl"
             until(lambda: process.poll() is not None or any(it.stat().st_size for it in tmp_path.glob(logs)), 240)
             assert nodes.shaped()

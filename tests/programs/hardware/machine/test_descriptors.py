@@ -46,6 +46,6 @@ def test_it_is_refused_before_a_run_starts(tmp_path: object) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "tests/test_video_harm.py", f"--results={tmp_path}"]
-    command += ["-p", "no:cacheprovider", "--timeline=solo:4,cubic:4"]
+    command += ["-p", "no:cacheprovider", "--timeline=solo:5,cubic:4"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, preexec_fn=few, check=False)
     assert done.returncode == 4 and "open files: a simulated machine needs 1024" in done.stderr + done.stdout

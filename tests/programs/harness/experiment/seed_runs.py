@@ -89,7 +89,7 @@ def _half_of_a_message(connection: Connection, message: bytes) -> None:
 
 def asked(results: Path, repeat: int, seed: int = 1) -> Options:
     """What a user asks who wants so many repetitions."""
-    given = {"repeat": str(repeat), "seed": str(seed), "results": str(results), "timeline": "solo:2,cubic:2,prague:2"}
+    given = {"repeat": str(repeat), "seed": str(seed), "results": str(results), "timeline": "solo:5,cubic:2,prague:2"}
     return parse_options(given)
 
 

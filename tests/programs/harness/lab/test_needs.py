@@ -28,7 +28,7 @@ from tests.tiers import first
 #: Of a refusal; what is not refused would run on in this process.
 pytestmark = pytest.mark.timeout(300)
 
-SOAK = "results = 'nights'\n[options]\ntimeline = 'solo:4,cubic:4'\nlab = 'virtual'\n[cells.a]\n"
+SOAK = "results = 'nights'\n[options]\ntimeline = 'solo:5,cubic:4'\nlab = 'virtual'\n[cells.a]\n"
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def heard(engine: DaskEngine, job: Filled, folder: Path) -> list[Any]:
 
 
 def test_what_a_job_leaves_comes_whole_after_what_it_reports(cluster: str, scores: Scores, tmp_path: Path) -> None:
-    reports = [("versions", {"kernel build": "theirs"}), ("line", "a phase is over"), ("done", 2.0), ("ended", "")]
+    reports = [("versions", {"kernel build": "theirs"}), ("line", "a phase is over"), ("done", 5.0), ("ended", "")]
     assert heard(engine(cluster), filled(tmp_path, scores, 1), tmp_path / "run") == reports
     assert (tmp_path / "run" / "deep" / "evidence").read_text() == "recorded"
 

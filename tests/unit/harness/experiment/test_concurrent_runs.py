@@ -22,7 +22,7 @@ def outcomes(
     scores: Scores, void: Sequence[int], repeat: str | None, lab: str = "virtual", seed: str = "1"
 ) -> tuple[list[Options], list[Result], str]:
     """Repeat runs of which those numbered in `void` are invalid: what was requested, the results, what was said."""
-    given = {"lab": lab, "timeline": "solo:2,cubic:2,prague:2", "repeat": repeat, "seed": seed}
+    given = {"lab": lab, "timeline": "solo:5,cubic:2,prague:2", "repeat": repeat, "seed": seed}
     made: list[Options] = []
 
     def once(requested: Options) -> Result:

@@ -16,7 +16,7 @@ from tests.refusals import refusal
 
 def asked(results: Path, repeat: str | None, **given: str) -> Options:
     named = (
-        {"lab": "virtual", "timeline": "solo:2,cubic:2,prague:2"} | given | {"repeat": repeat, "results": str(results)}
+        {"lab": "virtual", "timeline": "solo:5,cubic:2,prague:2"} | given | {"repeat": repeat, "results": str(results)}
     )
     return parse_options({option.name: None for option in OPTIONS} | named)
 

@@ -13,7 +13,7 @@ from sojourn.scoring.schema.scores import Scores
 
 
 def asked(repeat: int | None, seed: int = 1) -> Options:
-    given = {"repeat": repeat and str(repeat), "seed": str(seed), "timeline": "solo:2,cubic:2,prague:2"}
+    given = {"repeat": repeat and str(repeat), "seed": str(seed), "timeline": "solo:5,cubic:2,prague:2"}
     return parse_options(given)
 
 
@@ -70,7 +70,7 @@ def test_a_sample_has_some_of_the_runs_and_replaces_none() -> None:
 
 def test_maps_of_the_same_options_with_other_services_have_other_samples() -> None:
     def labels(service: str) -> list[str]:
-        options = parse_options({"timeline": "solo:2,cubic:2", "repeat": "6", "service": service, "recorder": "none"})
+        options = parse_options({"timeline": "solo:5,cubic:2", "repeat": "6", "service": service, "recorder": "none"})
         return [run.label for run in SeriesOfRuns({"a": options, "b": options}, sample=6).runs]
 
     assert labels("youtube") != labels("o2tv")

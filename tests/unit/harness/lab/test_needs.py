@@ -66,7 +66,7 @@ def wanted(folder: Path, **given: Any) -> Options:
         {"service": "youtube"},
         {"service": "web"},
         {"service": "call"},
-        {"timeline": "solo:2,video:2", "service": "game"},
+        {"timeline": "solo:5,video:2", "service": "game"},
     ],
 )
 def test_what_runs_from_the_files_of_this_machine_is_refused_for_a_server_on_another(

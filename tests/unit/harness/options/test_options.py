@@ -317,6 +317,49 @@ def test_a_call_has_sound_in_simulated_time_and_its_command_line_names_it(
 
 
 @pytest.mark.parametrize(
+    ("given", "option", "right"),
+    [
+        ({"timeline": "solo:3,cubic:30"}, "timeline", "solo:5"),
+        ({"timeline": "solo:3,solo:3,cubic:30"}, "timeline", "solo:5"),
+        ({"timeline": "solo:3,cubic:30,solo:24"}, "timeline", "solo:5"),
+        ({"service": "call", "timeline": "solo:3,cubic:30,solo:44"}, "timeline", "solo:5"),
+        ({"service": "game", "timeline": "solo:4,cubic:30"}, "timeline", "solo:5"),
+        ({"service": "web", "timeline": "solo:4"}, "timeline", "solo:5"),
+        ({"service": "room", "timeline": "solo:60", "rate": "8mbit,3s:1mbit"}, "rate", "5 s"),
+        ({"service": "room", "timeline": "solo:60", "rate": "8mbit,9s:1mbit", "rate-up": "8mbit,4s:1mbit,9s:8mbit"},
+         "rate-up", "5 s"),
+        ({"service": "room", "timeline": "solo:3,cubic:7,solo:60+", "rate": "8mbit,20s:1mbit"}, "rate", "55 s"),
+    ],
+)  # fmt: skip
+def test_a_run_that_cannot_have_a_baseline_is_refused(given: dict[str, str], option: str, right: str) -> None:
+    with refused(option, "out-of-range", f"--{option}: ", right):
+        parse_options(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"timeline": "solo:6,cubic:8"},
+        {"timeline": "solo:5,cubic:8"},
+        {"timeline": "solo:3,cubic:30,solo:25"},
+        {"timeline": "solo:3,cubic:30,solo:2+"},
+        {"timeline": "solo:2,solo:2", "rate": "10mbit,1s:5mbit"},  # a video alone in changing rates has no baseline
+        {"service": "call", "timeline": "solo:3,cubic:30,solo:45"},
+        {"service": "call", "timeline": "solo:5,cubic:30", "rate": "8mbit,3s:1mbit"},
+        {"service": "room", "timeline": "solo:60", "rate": "8mbit,5s:1mbit"},
+    ],
+)
+def test_a_run_that_may_have_a_baseline_is_accepted(given: dict[str, str]) -> None:
+    assert restored(parse_options(given).record()).phases
+
+
+def test_records_of_earlier_runs_without_a_baseline_can_be_read() -> None:
+    record = parse(timeline="solo:5,cubic:8").record()
+    record["phases"][0]["seconds"] = 2.0
+    assert restored(record).phases[0].seconds == 2
+
+
+@pytest.mark.parametrize(
     ("option", "value", "code"),
     [
         ("rate", "10mbit,5mbit", "invalid-value"),
