@@ -15,7 +15,6 @@ from sojourn.hardware.machine.errors import Code, CodedError
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS
 from sojourn.hardware.simulation import ONE_PROCESSOR
-from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment.run import perform
 from sojourn.harness.lab.machine import SHOWN_PROCESSOR, SYSTEM_CALLS
 from sojourn.harness.options.errors import OptionsError, VersionError
@@ -23,16 +22,14 @@ from sojourn.harness.options.model import Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.record import restored, words
 from sojourn.harness.options.sources import is_path
-from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import stored_object
 from sojourn.harness.store.manifest import LARGEST, PARTIAL, FileEntry, Manifest, read_manifest
 from sojourn.harness.store.reasons import joined
+from sojourn.harness.store.same_bytes import NOT_COMPARED
 from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import SCORES
 
-NOT_COMPARED = (OPTIONS, REPORT, CRATE)
-"""Files that depend on where and when a run was executed, or that a bundle added."""
 YOURS = ("kernel-source", "iproute2-source", "clip", "url", "script")
 """Path options of a simulated run. Only the command line may determine which files are read, built or run."""
 IN_REAL_TIME = "was executed in the {lab} lab: only simulated time can reproduce the bytes"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import inf, log
@@ -17,7 +17,7 @@ from sojourn.harness.report.grids import (
     interval,
     labelled,
 )
-from sojourn.harness.report.index import Left, invalid_runs, read_folder
+from sojourn.harness.report.index import Left, duplicates, invalid_runs, read_folder
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import is_run
@@ -188,6 +188,7 @@ def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Compariso
             why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
             raise ReportError(f"{side.place}: no valid run to compare: {why}", code="invalid-run")
     ours, theirs = (by_options(side.runs, side.place) for side in sides)
+    a, b = sides = _counted(a, ours), _counted(b, theirs)
     if len(ours) == len(theirs) == 1:
         couples = [(*ours.values(), *theirs.values())]
         kinds = ["has a victim" if one.victims else "is of a matrix's cell" for one in couples[0]]
@@ -212,6 +213,14 @@ def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Compariso
         tuple(Pair(one, other, tuple(_corrected(one, other, relevance))) for one, other in couples),
         tuple(alone),
     )
+
+
+def _counted(side: Side, every: Mapping[str, Experiment]) -> Side:
+    """Return a side without the duplicates among its runs, which are excluded."""
+    further = duplicates(every.values())
+    paths = {it.path for it in further}
+    runs = tuple(run for run in side.runs if run.path not in paths)
+    return replace(side, runs=runs, left=(*side.left, *further))
 
 
 def _side_at(name: str, place: Path) -> Side:

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from sojourn.hardware.machine.messages import did_you_mean, printable
 from sojourn.harness.report.experiments import (
     RunGroup,
     distinct_names,
+    duplicate_reason,
     grouped,
     has_figures,
     varying,
     without_copies,
+    without_duplicates,
 )
 from sojourn.harness.report.index import Left, invalid_runs, read_folder
 from sojourn.harness.report.run_page import ReportError
@@ -127,11 +130,15 @@ def of_folder(folder: Path, *, void: bool = False) -> pl.DataFrame:
             figures[run.path] = run.figures
         except RuntimeError as damaged:
             left.append(Left(run.path, "unreadable", str(damaged)))
-    for one in left:
-        warnings.warn(printable(f"{one.path}: skipped: {one.state}: {one.reason}"), stacklevel=3)
     kept = without_copies(run for run in runs if run.path in figures)
     names = distinct_names([run.path for run in kept])
-    groups = grouped(kept)
+    groups = list[RunGroup]()
+    for group in grouped(kept):
+        counted, further = without_duplicates(group.runs)
+        groups.append(replace(group, runs=counted))
+        left += [Left(run.path, "duplicate", duplicate_reason(names[of.path])) for run, of in further]
+    for one in left:
+        warnings.warn(printable(f"{one.path}: skipped: {one.state}: {one.reason}"), stacklevel=3)
     table = frame((group.title, names[run.path], run.seed, figures[run.path]) for group in groups for run in group.runs)
     every = [(group, run) for group in groups for run in group.runs]
     of_runs: dict[str, list[Any]] = {"run": [names[run.path] for _, run in every]}

@@ -27,6 +27,7 @@ from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import is_run
 from sojourn.harness.store.runs import RunStore
+from sojourn.harness.store.same_bytes import same_bytes
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.metric import HARM, unit_of, with_unit
@@ -70,6 +71,21 @@ class ExperimentFigure:
 
 
 @dataclass(frozen=True)
+class Duplicate:
+    """A run with the seed and the bytes of another one, as simulated time gives them: no repetition."""
+
+    run: LoadedRun
+    name: str
+    of: str
+    """The name of the run that counts."""
+
+    @property
+    def reason(self) -> str:
+        """Why it does not count."""
+        return duplicate_reason(self.of)
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Runs with the same options except seed and order, and their summary."""
 
@@ -78,6 +94,8 @@ class Experiment:
     summary: ExperimentSummary
     names: tuple[str, ...]
     """The runs' names in the summary."""
+    duplicates: tuple[Duplicate, ...] = ()
+    """Further runs, each with the bytes of one that counts."""
 
     @property
     def victims(self) -> list[VictimRun]:
@@ -174,7 +192,8 @@ def without_copies(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
 def _summarised(folder: Path) -> list[Path]:
     """Return the runs of the summary in a folder. Raises ReportError."""
     try:
-        return [folder / run["path"] for one in _json(folder / SUMMARY) for run in one["runs"]]
+        every = (run for one in _json(folder / SUMMARY) for run in (*one["runs"], *one.get("duplicates", ())))
+        return [folder / run["path"] for run in every]
     except (LookupError, TypeError) as wrong:
         raise ReportError(f"{folder / SUMMARY}: not a summary of runs: {wrong!r}", code="damaged") from wrong
 
@@ -192,15 +211,29 @@ def has_figures(run: Path) -> bool:
 def experiments(runs: Sequence[LoadedRun], relevance: Relevance = DEFAULT) -> list[Experiment]:
     """Group runs into experiments, in the order of their first runs; differences have the sizes in `relevance`."""
     called = distinct_names([run.path for run in runs])
-    return [
-        Experiment(
-            group.title,
-            tuple(group.runs),
-            _summary({called[run.path]: run for run in group.runs}, relevance),
-            tuple(called[run.path] for run in group.runs),
-        )
-        for group in grouped(runs)
-    ]
+    made = []
+    for group in grouped(runs):
+        counted, further = without_duplicates(group.runs)
+        names = {called[run.path]: run for run in counted}
+        duplicates = tuple(Duplicate(run, called[run.path], called[of.path]) for run, of in further)
+        made.append(Experiment(group.title, tuple(counted), _summary(names, relevance), tuple(names), duplicates))
+    return made
+
+
+def duplicate_reason(of: str) -> str:
+    """Return why a run does not count that has the bytes of the run named `of`."""
+    return f"same seed and bytes as {of}; the two count as one run"
+
+
+def without_duplicates(runs: Iterable[LoadedRun]) -> tuple[list[LoadedRun], list[tuple[LoadedRun, LoadedRun]]]:
+    """Return the runs of one experiment that count, and the duplicates, each with the run whose bytes it has."""
+    counted, duplicates = list[LoadedRun](), list[tuple[LoadedRun, LoadedRun]]()
+    for run in runs:
+        if of := next((it for it in counted if same_bytes(it.manifest, run.manifest)), None):
+            duplicates.append((run, of))
+        else:
+            counted.append(run)
+    return counted, duplicates
 
 
 def by_options(runs: Sequence[LoadedRun], place: Path) -> dict[str, Experiment]:

@@ -19,7 +19,7 @@ from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, run_fold
 from sojourn.harness.store.runs import unfinished_state
 
 #: States of excluded runs, in the order of a page's head.
-_STATES = ("invalid", "running", "not scored", "interrupted", "unreadable")
+_STATES = ("invalid", "duplicate", "running", "not scored", "interrupted", "unreadable")
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,13 @@ def invalid_runs(runs: Iterable[LoadedRun]) -> list[Left]:
     return [Left(run.path, "invalid", "; ".join(run.reasons)) for run in runs if run.reasons]
 
 
+def duplicates(groups: Iterable[Experiment]) -> list[Left]:
+    """Return the runs of experiments that count as one with another run."""
+    return [Left(it.run.path, "duplicate", it.reason) for one in groups for it in one.duplicates]
+
+
 def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -> dict[str, Any]:
-    out = [*invalid_runs(run for one in groups for run in one.runs), *left]
+    out = [*invalid_runs(run for one in groups for run in one.runs), *duplicates(groups), *left]
     states = Counter(run_left.state for run_left in out)
     valid = sum(len(one.summary.valid) for one in groups)
     pages = {page.parent for page in folder.glob(f"*/{REPORT}")}

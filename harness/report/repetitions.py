@@ -62,6 +62,9 @@ def records(groups: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
         {
             "title": one.title,
             "runs": [{"path": _relative(run.path, folder), "seed": run.seed} for run in one.runs],
+            "duplicates": [
+                {"path": _relative(it.run.path, folder), "seed": it.run.seed, "of": it.of} for it in one.duplicates
+            ],
             **one.summary.model_dump(mode="json"),
         }
         for one in groups
@@ -171,6 +174,7 @@ def lines(one: Experiment) -> list[str]:
     sentences = [
         f"{n} of {len(one.runs)} runs are valid" + ("; figures exclude the invalid ones." if summary.void else ".")
     ]
+    sentences += [f"{it.name}: {it.reason}." for it in one.duplicates]
     if 0 < n < ENOUGH:
         width = "one run has no interval"
         if n > 1:

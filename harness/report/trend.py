@@ -16,7 +16,7 @@ from markupsafe import Markup
 from sojourn.harness.report.experiments import Experiment, by_options, by_rig, two_scorers
 from sojourn.harness.report.grids import Grid, Row, by_numbers, number
 from sojourn.harness.report.html import write_page
-from sojourn.harness.report.index import Left, invalid_runs, read_folder
+from sojourn.harness.report.index import Left, duplicates, invalid_runs, read_folder
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.manifest import run_folders
@@ -254,7 +254,7 @@ def _version(name: str, folder: Path) -> Version:
     runs, left = read_folder(folder, whole=True)
     # As in `compare`: an invalid run, which has no figure, may be of an older scorer.
     valid = by_options([run for run in runs if not run.reasons], folder)
-    return Version(name, folder, valid, (*invalid_runs(runs), *left))
+    return Version(name, folder, valid, (*invalid_runs(runs), *duplicates(valid.values()), *left))
 
 
 def _require_one_scorer(every: Mapping[str, Experiment]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.harness.experiment.rerun import NOT_COMPARED
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.harness.store.runs import RunStore
+from sojourn.harness.store.same_bytes import NOT_COMPARED
 from tests.lab.one_run.conftest import Repeated
 
 pytestmark = pytest.mark.lab

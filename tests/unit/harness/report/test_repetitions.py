@@ -24,7 +24,7 @@ from sojourn.harness.report.repetitions import grids, lines, run_rows, write_sum
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.terminal import print_summary
 from sojourn.harness.store.loaded import load_run
-from sojourn.harness.store.manifest import reseal
+from sojourn.harness.store.manifest import reseal, store_derived
 from sojourn.scoring.statistics.summary import summarise
 from tests.links import broken_links
 from tests.refusals import refusal
@@ -288,6 +288,33 @@ def test_a_copy_of_a_run_is_no_repetition(series: Series, tmp_path: Path) -> Non
     shutil.copytree(paths[0], tmp_path / "again" / paths[0].name)
     (one,) = experiments(find_runs([paths[0].parent, tmp_path / "again"]))
     assert len(one.summary.valid) == 2
+
+
+def test_runs_of_one_seed_with_the_same_bytes_count_once(series: Series, tmp_path: Path) -> None:
+    """Simulated time gives the same bytes again, whatever the folder and the command; real time never does."""
+    same = [path for _ in range(5) for path in series([3])]
+    (results,) = {path.parent for path in same}
+    store_derived(same[1], "report.html", b"regenerated later")
+    (one,) = experiments(find_runs([results]))
+    assert [run.path for run in one.runs] == same[:1] and [it.run.path for it in one.duplicates] == same[1:]
+    assert one.summary.valid == [same[0].name]
+    assert lines(one)[:2] == [
+        "1 of 1 runs are valid.",
+        f"{same[1].name}: same seed and bytes as {same[0].name}; the two count as one run.",
+    ]
+    page = write_index(results).read_text()
+    assert "5 runs of 1 experiment: 1 valid, 4 duplicate" in re.sub("<[^>]*>", "", page)
+
+    summary = write_summary([one], tmp_path / "out").parent
+    files = {path.name: path.read_bytes() for path in summary.iterdir()}
+    write_summary(experiments(find_runs([summary])), summary)
+    assert {path.name: path.read_bytes() for path in summary.iterdir()} == files
+
+    other = load_run(series([3])[0])
+    in_real_time = other.scores.model_copy(update={"t0": other.scores.t0 + 1})
+    store_derived(other.path, "scores.json", in_real_time.model_dump_json().encode())
+    (two,) = experiments(find_runs([results]))
+    assert [run.seed for run in two.runs] == [1, 1] and len(two.summary.valid) == 2
 
 
 def test_links_in_a_results_folder_of_others_are_not_followed(series: Series, tmp_path: Path) -> None:
