@@ -157,23 +157,29 @@ def summary(
     as_json: AsJson = False,
 ) -> None:
     """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
-    from sojourn.harness.report.experiments import SUMMARY, experiments, find_runs
+    from sojourn.harness.report.experiments import experiments, find_runs, is_summary
     from sojourn.harness.report.openmetrics import write_openmetrics
     from sojourn.harness.report.repetitions import records, write_summary
     from sojourn.harness.report.terminal import print_summary
+    from sojourn.harness.store.disk_usage import count_of
     from sojourn.harness.store.manifest import is_run
 
     if openmetrics and not openmetrics.parent.is_dir():
         why = f"{openmetrics.parent}: no such folder; create it"
         raise OptionsError(f"--openmetrics: {why}", code="missing", option="openmetrics")
-    repeated = experiments(find_runs(places), sizes(least))
+    unreadable = dict[Path, str]()
+    repeated = experiments(find_runs(places, unreadable=unreadable), sizes(least))
     first = places[0].parent if is_run(places[0]) else places[0]
-    folder = first if (first / SUMMARY).exists() else first / "summary"
-    page = write_summary(repeated, output or folder)  # first: the reader of a pipe may close it
+    folder = first if is_summary(first) else first / "summary"
+    page = write_summary(repeated, output or folder, unreadable)  # first: the reader of a pipe may close it
+    for why in unreadable.values():
+        complain(f"excluded: unreadable: {why}")
+    if unreadable:
+        complain(f"{count_of(len(unreadable), 'run')} excluded, in no figure")
     if not as_json:
         print_summary(repeated, console_of())
     if openmetrics:
-        write_openmetrics(repeated, page, openmetrics)
+        write_openmetrics(repeated, page, openmetrics, len(unreadable))
     print_json(records(repeated, page.parent)) if as_json else print(page)
 
 

@@ -25,7 +25,7 @@ from sojourn.harness.report.headline import (
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
-from sojourn.harness.store.manifest import is_run
+from sojourn.harness.store.manifest import StoreError, is_run, run_folders
 from sojourn.harness.store.runs import RunStore
 from sojourn.harness.store.same_bytes import same_bytes
 from sojourn.scoring.long_table import named
@@ -161,24 +161,35 @@ class Experiment:
                 yield ExperimentFigure(family, metric, self.labelled(named(metric)[0]), figure)
 
 
-def find_runs(places: Sequence[Path], *, whole: bool = True) -> list[LoadedRun]:
+def find_runs(
+    places: Sequence[Path], *, whole: bool = True, unreadable: dict[Path, str] | None = None
+) -> list[LoadedRun]:
     """Return the runs at `places`: runs, folders of runs, or folders of earlier summaries, for their runs.
 
     A copy of a run is not a repetition and is skipped. Raises ReportError if a place has no run, LoadError if a run has
-    no scores, or with `whole` if any of its files was altered.
+    no scores, or with `whole` if any of its files was altered. With `unreadable`, such a run of a folder is skipped and
+    added to it with the reason; ReportError if no other is left.
     """
     by_path: dict[Path, LoadedRun] = {}
     for place in places:
         if is_run(place):
             paths = [place]
-        elif (place / SUMMARY).exists():
+        elif is_summary(place):
             paths = _summarised(place)
         else:
             paths = experiment_runs(place)
         if not paths:
             raise ReportError(f"{place}: no finished run in it; give a run or a folder of runs", code="not-a-run")
-        runs = (load_run(path.resolve()) for path in paths)
-        by_path |= {run.path: run.whole(REPORT) if whole else run for run in runs}
+        for path in (path.resolve() for path in paths):
+            try:
+                run = load_run(path)
+                by_path[path] = run.whole(REPORT) if whole else run
+            except StoreError as error:
+                if unreadable is None or is_run(place):
+                    raise
+                unreadable[path] = str(error)
+    if unreadable and not by_path:
+        raise ReportError(next(iter(unreadable.values())), code="unreadable-run")
     return without_copies(by_path.values())
 
 
@@ -187,6 +198,11 @@ def without_copies(runs: Iterable[LoadedRun]) -> list[LoadedRun]:
     last_first = sorted(runs, key=lambda run: run.path, reverse=True)
     once = {(run.manifest.run, run.manifest.created): run for run in last_first}
     return sorted(once.values(), key=lambda run: run.path)
+
+
+def is_summary(folder: Path) -> bool:
+    """Return whether a folder is that of a summary; one with runs is a folder of runs, whatever else is in it."""
+    return (folder / SUMMARY).exists() and not run_folders(folder)
 
 
 def _summarised(folder: Path) -> list[Path]:

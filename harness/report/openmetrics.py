@@ -32,7 +32,10 @@ GAUGES: Mapping[str, Gauge] = {
     "sojourn_interval_low": Gauge(f"Lower end of the {LEVEL:.0%} interval of the figure.", _FIGURE),
     "sojourn_interval_high": Gauge(f"Upper end of the {LEVEL:.0%} interval of the figure.", _FIGURE),
     "sojourn_estimate_runs": Gauge("Runs that have the figure.", _FIGURE),
-    "sojourn_runs": Gauge("Runs of the experiment; the label state is valid or invalid.", (*_EXPERIMENT, "state")),
+    "sojourn_runs": Gauge(
+        "Runs of the experiment; the label state is valid, invalid, or of runs whose experiment is unknown unreadable.",
+        (*_EXPERIMENT, "state"),
+    ),
     "sojourn_experiment_info": Gauge(
         "1; the label report is the address of the summary, relative to this file.", (*_EXPERIMENT, "report")
     ),
@@ -42,16 +45,22 @@ GAUGES: Mapping[str, Gauge] = {
 _Sample = tuple[str, dict[str, str], float]
 
 
-def write_openmetrics(groups: Sequence[Experiment], page: Path, file: Path) -> None:
+def write_openmetrics(groups: Sequence[Experiment], page: Path, file: Path, unreadable: int = 0) -> None:
     """Replace `file` by the figures of experiments; `page` is the page of their summary. Raises OSError."""
-    text = openmetrics(groups, Path(os.path.relpath(page, file.parent)).as_posix())
+    text = openmetrics(groups, Path(os.path.relpath(page, file.parent)).as_posix(), unreadable)
     # A collector may read the file at any moment, as another user.
     replace_file(file, text.encode(), mode=0o644)
 
 
-def openmetrics(groups: Sequence[Experiment], page: str) -> str:
-    """Return the figures of experiments as OpenMetrics text; `page` is the address of their summary."""
-    samples = [sample for n, one in enumerate(groups) for sample in _samples(one, f"{page}#e{n}")]
+def openmetrics(groups: Sequence[Experiment], page: str, unreadable: int = 0) -> str:
+    """Return the figures of experiments as OpenMetrics text; `page` is the address of their summary.
+
+    `unreadable` is the number of further runs.
+    """
+    samples: list[_Sample] = []
+    if unreadable:
+        samples.append(("sojourn_runs", {**dict.fromkeys(_EXPERIMENT, ""), "state": "unreadable"}, unreadable))
+    samples += [sample for n, one in enumerate(groups) for sample in _samples(one, f"{page}#e{n}")]
     lines = []
     for name, gauge in GAUGES.items():
         lines += [f"# TYPE {name} gauge", f"# HELP {name} {gauge.help}"]

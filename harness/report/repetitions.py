@@ -12,8 +12,9 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -38,10 +39,11 @@ from sojourn.harness.report.html import write_page
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.palette import who
 from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.store.loaded import VictimRun
+from sojourn.harness.store.manifest import is_run, run_folders
 from sojourn.scoring.long_table import named
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast
@@ -71,8 +73,19 @@ def records(groups: Sequence[Experiment], folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def write_summary(groups: Sequence[Experiment], folder: Path) -> Path:
-    """Write page, table and data of experiments to `folder` and return the page's path. Raises OSError."""
+def write_summary(
+    groups: Sequence[Experiment], folder: Path, unreadable: Mapping[Path, str] = MappingProxyType({})
+) -> Path:
+    """Write page, table and data of experiments to `folder` and return the page's path.
+
+    The page lists the `unreadable` runs, with the reasons. Raises ReportError, OSError.
+    """
+    if folder.exists() and (is_run(folder) or run_folders(folder)):
+        raise ReportError(
+            f"{folder}: has runs; a summary in it would replace their page; give another folder, such as "
+            f"--output={folder / 'summary'}",
+            code="conflict",
+        )
     folder.mkdir(parents=True, exist_ok=True)
     if folder.is_symlink():  # of a results folder that somebody else made
         raise NotADirectoryError(errno.ENOTDIR, "is a link; remove it", str(folder))
@@ -82,6 +95,12 @@ def write_summary(groups: Sequence[Experiment], folder: Path) -> Path:
     for one, shown in zip(groups, view["experiments"], strict=True):
         shown["plots"] = [plot for it in one.figures() for plot in _plot(one, it)]
     title = "Harm over repeated runs" if any(one.victims for one in groups) else "Repeated runs"
+    if unreadable:
+        view["left_counts"] = f"{len(unreadable)} unreadable"
+        view["left"] = [
+            {"name": _relative(path, folder), "link": "", "state": "unreadable", "reason": why}
+            for path, why in unreadable.items()
+        ]
     view |= {"title": title, "up": _index(groups, folder), "files": [TABLE, SUMMARY]}
     return write_page("index.html.j2", view, folder / REPORT)
 

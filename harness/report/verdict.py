@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.toml_file import TomlError, read_toml
-from sojourn.harness.report.experiments import SUMMARY, Experiment, experiments, find_runs
+from sojourn.harness.report.experiments import Experiment, experiments, find_runs, is_summary
 from sojourn.harness.report.index import Left, unfinished
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.integrity import IntegrityError, check_run
@@ -122,7 +122,7 @@ def verdicts(
 
 def left_out(places: Sequence[Path]) -> list[Left]:
     """Return the unfinished runs in the folders of `places`, which are excluded."""
-    folders = (place for place in places if not is_run(place) and not (place / SUMMARY).exists())
+    folders = (place for place in places if not is_run(place) and not is_summary(place))
     return [left for folder in folders for left in unfinished(folder)]
 
 

@@ -54,6 +54,24 @@ def test_a_missing_folder_is_refused_before_the_summary_is_written(series: Serie
     assert done.stderr == f"sojourn: --openmetrics: {tmp_path / 'nodir'}: no such folder; create it\n"
 
 
+def test_a_run_that_cannot_be_read_is_named_and_counted(series: Series) -> None:
+    damaged, *rest = series([1, 2, 3])
+    (damaged / "manifest.json").write_text("{")
+    results = damaged.parent
+    file = results / "sojourn.prom"
+    done = CliRunner().invoke(app, ["summary", str(results), f"--openmetrics={file}"])
+    assert done.exit_code == 0 and "2 of 2 runs are valid" in done.stdout, done.output
+    named, counted = done.stderr.splitlines()
+    assert named.startswith(f"sojourn: excluded: unreadable: {damaged}: manifest.json: ")
+    assert counted == "sojourn: 1 run excluded, in no figure"
+    assert "1 unreadable" in (page := (results / "summary" / "report.html").read_text()) and damaged.name in page
+    assert values(read(file.read_text())["sojourn_runs"], state="unreadable", experiment="") == [1]
+    for run in rest:
+        (run / "manifest.json").write_text("{")
+    refused = CliRunner().invoke(app, ["summary", str(results)])
+    assert refused.exit_code == 1 and refused.stderr.count("\n") == 1 and str(damaged) in refused.stderr
+
+
 def test_the_text_has_every_figure_with_its_interval(series: Series) -> None:
     paths = series([1, 2, 3, 4, 5.5, 6], void=[9])
     families = read(written(paths[0].parent))

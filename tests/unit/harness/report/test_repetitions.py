@@ -209,6 +209,19 @@ def test_a_folder_is_summarised_again_to_the_same_bytes(series: Series, tmp_path
     assert {path.name: path.read_bytes() for path in (results / "summary").iterdir()} == files
 
 
+def test_a_summary_among_its_runs_is_refused(series: Series) -> None:
+    """It would replace the page of a matrix or a soak, or of a run, and later runs would be in no summary."""
+    run, *_ = series([1, 2])
+    results = run.parent
+    for place in (results, run):
+        before = sorted(results.rglob("*"))
+        done = CliRunner().invoke(app, ["summary", str(results), "-o", str(place)])
+        assert done.exit_code == 1 and f"{place}: has runs" in done.stderr and done.stderr.count("\n") == 1
+        assert sorted(results.rglob("*")) == before
+    (results / "summary.json").write_text("[]")  # of an earlier version
+    assert len(find_runs([results])) == 2
+
+
 def test_a_place_without_runs_is_one_line(tmp_path: Path) -> None:
     with refusal(ReportError, "not-a-run"):
         find_runs([tmp_path])
