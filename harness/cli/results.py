@@ -84,8 +84,10 @@ def remove_runs(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete runs and series, after a question. Nothing is deleted if one of them is neither, or is in use."""
+    from sojourn.harness.report.html import is_page
+    from sojourn.harness.report.run_page import REPORT
     from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
-    from sojourn.harness.store.removal import removable, remove
+    from sojourn.harness.store.removal import pages_of_matrix, removable, remove
 
     every = {Path(os.path.abspath(place)): place for place in places}
     chosen = {place: named for place, named in every.items() if every.keys().isdisjoint(place.parents)}
@@ -97,9 +99,18 @@ def remove_runs(
         _ask(f"Delete {count_of(sum(counts.values()), 'run')}, {size_words(sum(sizes.values()))}?")
         for place in chosen:  # a process may have begun in one while the question stood
             removable(place)
+    pages = dict.fromkeys(page for place in chosen for page in pages_of_matrix(place))
+    stale = [page for page in pages if is_page(page) or is_page(page.with_name(REPORT))]
     for place in chosen:
         remove(place)
-    for results in {place.parent for place in chosen}:
+    for page in filter(Path.exists, stale):  # that of a deleted cell is gone
+        page.unlink()
+        print(printable(f"{page}: removed, because it showed deleted runs; `sojourn matrix` writes it again"))
+    cells = {place.parent for place in chosen if place.name.startswith("seed-")}
+    for cell in cells:
+        with suppress(OSError):  # it has further runs
+            cell.rmdir()
+    for results in {place.parent for place in chosen} | {cell.parent for cell in cells}:
         _renew_index(results)
 
 
@@ -117,11 +128,12 @@ def _ask(question: str) -> None:
 
 def _renew_index(results: Path) -> None:
     """Write the index of a results folder again, which lists deleted runs; remove it if no run is left."""
+    from sojourn.harness.report.html import is_page
     from sojourn.harness.report.index import write_index
     from sojourn.harness.report.repetitions import INDEX
     from sojourn.harness.report.run_page import ReportError
 
-    if (page := results / INDEX).is_file():
+    if is_page(page := results / INDEX):
         try:
             write_index(results)
         except ReportError:

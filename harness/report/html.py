@@ -34,6 +34,14 @@ def write_page(template: str, view: Any, path: Path) -> Path:
     return path
 
 
+def is_page(path: Path) -> bool:
+    """Return whether a file is a page of Sojourn, by its title."""
+    try:
+        return b" \xc2\xb7 Sojourn</title>" in path.read_bytes()
+    except OSError:
+        return False
+
+
 def render(template: str, view: Any) -> str:
     """Return `template` rendered with its variable `view`."""
     return _environment().get_template(template).render(view=view)

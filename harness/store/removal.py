@@ -6,14 +6,26 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from sojourn.hardware.machine.files import is_locked, remove_tree
-from sojourn.harness.store.manifest import PARTIAL, SET_ASIDE, StoreError, is_run, read_manifest, run_folders
+from sojourn.hardware.machine.files import FRESH, is_locked, remove_tree
+from sojourn.harness.store.manifest import (
+    MANIFEST,
+    PARTIAL,
+    SET_ASIDE,
+    SIGNATURE,
+    StoreError,
+    is_run,
+    read_manifest,
+    run_folders,
+)
 
 #: What marks the folder of a summary, and that of a soak's attempts.
 _SUMMARY, _SOAK, _ATTEMPTS = "summary.json", "soak.json", "attempts"
-#: Files next to the runs of a series: pages, tables, plans, locks.
-_SUFFIXES = (".html", ".csv", ".json", ".xml", ".toml", ".lock", ".ballast")
 _LOCK = ".lock"
+#: The pages that show all runs of a matrix, and that of a cell in the cell's folder.
+_OF_MATRIX, _OF_CELL = ("report.html", "table.csv", "comparison.html"), "cell.html"
+#: Files of Sojourn next to the runs of a map, a matrix or a soak.
+_FILES = {*_OF_MATRIX, _OF_CELL, "index.html", "compare.html", "junit.xml", "plan.toml", _SOAK, _LOCK, ".ballast"}
+_OF_SUMMARY = {_SUMMARY, "summary.csv", "report.html"}
 
 
 def removable(place: Path) -> int:
@@ -32,6 +44,8 @@ def removable(place: Path) -> int:
         raise StoreError(f"{place}: neither a run nor a series; nothing was deleted", code="not-a-run")
     else:
         _refuse_others(place, runs)
+    for run in runs:
+        _refuse_unrecorded(run)
     folders = {place, *runs, *(path.parent for path in runs if path != place), *place.glob("*/"), *place.glob("*/*/")}
     if is_locked(place / _LOCK) or is_locked(place.parent / _LOCK):
         raise StoreError(f"{place}: a batch is running there; wait for its end", code="in-use")
@@ -42,22 +56,52 @@ def removable(place: Path) -> int:
 
 
 def _refuse_others(place: Path, runs: list[Path]) -> None:
-    """Raise StoreError if a folder of runs has anything that no series has."""
-    known = {*runs, *(run.parent for run in runs)}
-    for path in sorted(place.iterdir()):
-        if path.is_symlink() or (path.is_dir() and path not in known and not _is_of_series(path)):
+    """Raise StoreError if a folder of runs, or of a cell in it, has anything that no series has, such as a bundle."""
+    folders = {place, *(run.parent for run in runs)}
+    for path in sorted(path for folder in folders for path in folder.iterdir()):
+        if path.is_symlink() or (path.is_dir() and path not in {*runs, *folders} and not _is_of_series(path)):
             raise StoreError(
                 f"{path}: is no part of a series; {place} was not deleted; delete its runs one by one",
                 code="unexpected-file",
             )
-        if path.is_file() and not path.name.endswith(_SUFFIXES):
-            raise StoreError(f"{path}: is no file of a series; move it, then delete {place}", code="unexpected-file")
+        if path.is_file() and path.name not in _FILES and not path.name.endswith(FRESH):
+            raise _unexpected(path, place)
+
+
+def _refuse_unrecorded(run: Path) -> None:
+    """Raise StoreError if a finished run has a file that neither was recorded nor derived from it."""
+    if run.suffix == PARTIAL:  # its manifest may list no file
+        return
+    try:
+        manifest = read_manifest(run)
+    except StoreError:
+        return
+    known = {MANIFEST, SIGNATURE, "report.html", *manifest.files, *manifest.pruned}
+    for path in sorted(run.rglob("*")):
+        name = path.relative_to(run).as_posix()
+        if path.is_file() and not path.is_symlink() and name not in known and not name.endswith(FRESH):
+            raise _unexpected(path, run)
+
+
+def _unexpected(file: Path, place: Path) -> StoreError:
+    return StoreError(f"{file}: is no file of Sojourn; move it, then delete {place}", code="unexpected-file")
 
 
 def _is_of_series(folder: Path) -> bool:
     """Return whether a folder without a run belongs to a series: a summary, attempts, or the rest of a failed run."""
+    summary = (folder / _SUMMARY).exists() and {path.name for path in folder.iterdir()} <= _OF_SUMMARY
     attempts = folder.name == _ATTEMPTS and (folder.parent / _SOAK).exists()
-    return folder.name.endswith((*SET_ASIDE, PARTIAL)) or (folder / _SUMMARY).exists() or attempts
+    return folder.name.endswith((*SET_ASIDE, PARTIAL)) or summary or attempts
+
+
+def pages_of_matrix(place: Path) -> list[Path]:
+    """Return the pages of a matrix that show the runs of `place`, a run or the folder of a cell; empty of others."""
+    of_run = place.name.startswith("seed-")
+    if not of_run and not any(place.glob(f"seed-*/{MANIFEST}")):
+        return []
+    cell = place.parent if of_run else place
+    pages = (cell / _OF_CELL, *(cell.parent / name for name in _OF_MATRIX))
+    return [page for page in pages if page.exists()]
 
 
 def remove(place: Path) -> None:

@@ -252,5 +252,32 @@ def test_a_matrix_is_a_series(scores: Scores, tmp_path: Path) -> None:
         (matrix / name).touch()
     (matrix / "cell-a1b2/cell.html").touch()
     assert removable(matrix) == 2 and [it.state for it in listed(tmp_path)] == ["2 runs"]
+    for foreign in ("notes.csv", "cell-a1b2/seed-1.tar.zst", "cell-a1b2/seed-1/notes.txt"):
+        (matrix / foreign).touch()
+        refused = ask("rm", "--yes", matrix)
+        assert refused.exit_code == 1 and f"{matrix / foreign}: is no file of Sojourn" in refused.stderr
+        (matrix / foreign).unlink()
     remove(matrix)
     assert not matrix.exists()
+
+
+def test_a_deleted_run_is_on_no_page_of_its_matrix(scores: Scores, tmp_path: Path) -> None:
+    matrix = tmp_path / "s6"
+    runs = [matrix / f"cell-{cell}/seed-{seed}" for cell in ("a", "b") for seed in (1, 2)]
+    pages = [matrix / name for name in ("report.html", "table.csv", "cell-a/cell.html", "cell-b/cell.html")]
+    for run in runs:
+        run.parent.mkdir(parents=True, exist_ok=True)
+        made(tmp_path / "made", scores).rename(run)
+    for page in pages:
+        page.write_text("<title>Cells · Sojourn</title>")
+    write_index(matrix)
+    (tmp_path / "index.html").write_text("<title>My site</title>")
+    done = ask("rm", "--yes", runs[0])
+    assert done.exit_code == 0 and f"{pages[0]}: removed, because it showed deleted runs" in done.stdout
+    assert [page for page in pages if page.exists()] == [pages[3]] and runs[1].exists()
+    assert "cell-a/seed-1" not in (matrix / "index.html").read_text()
+    assert ask("rm", "--yes", runs[1]).exit_code == 0 and not runs[1].parent.exists()
+    assert "cell-a/seed-2" not in (matrix / "index.html").read_text()
+    pages[0].write_text("<title>Cells · Sojourn</title>")
+    assert ask("rm", "--yes", matrix / "cell-b").exit_code == 0 and not pages[0].exists()
+    assert ask("rm", "--yes", matrix).exit_code == 1 and (tmp_path / "index.html").exists()
