@@ -215,8 +215,9 @@ def settled(folder: NightDirectory, attempt: Attempt, error: Reason, otherwise: 
     Where there is no finished one its outcome is `otherwise`; `error` is told where there is none, or where that
     says nothing.
     """
-    changes: dict[str, object] = {"ended": time.time(), "outcome": otherwise, "reasons": [error]}
-    if run := folder.run_of(attempt):
+    run = folder.run_of(attempt)
+    changes: dict[str, object] = {"outcome": otherwise, "reasons": [error], "ended": _last_sign(folder, attempt, run)}
+    if run:
         changes["run"] = run.name
         try:
             manifest = read_manifest(run)
@@ -227,6 +228,13 @@ def settled(folder: NightDirectory, attempt: Attempt, error: Reason, otherwise: 
         elif manifest.finished:  # it has its own reason
             changes["reasons"] = manifest.reasons
     return attempt.model_copy(update=changes)
+
+
+def _last_sign(folder: NightDirectory, attempt: Attempt, run: Path | None) -> float:
+    """Return when a process last wrote a file of an attempt: hours may have passed since its end."""
+    files = [folder.file(attempt.number, suffix) for suffix in (".log", RUN)] + (list(run.rglob("*")) if run else [])
+    last = max((file.stat().st_mtime for file in files if file.is_file()), default=attempt.begun)
+    return min(time.time(), max(attempt.begun, last))
 
 
 def _read(file: Path, kind: type[T]) -> T:

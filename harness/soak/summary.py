@@ -41,8 +41,8 @@ _VERDICTS = {
 
 def write_summary(folder: NightDirectory) -> Path:
     """Write the pages and the JUnit XML of a batch; return the page's path. Raises StateError, PlanError, OSError."""
-    state, attempts = status(folder), folder.attempts()
-    replace_file(folder.path / JUNIT, junit(state, attempts, folder.night.cause))
+    state, attempts, cause = status(folder), folder.attempts(), folder.night.cause
+    replace_file(folder.path / JUNIT, junit(state, attempts, cause))
     runs, left = read_folder(folder.path)
     repeated = experiments(runs)
     if runs or left:
@@ -50,8 +50,8 @@ def write_summary(folder: NightDirectory) -> Path:
     last = last_night(folder)
     view = {
         "title": f"Batch of {clock(state.begun)} UTC",
-        "verdict": verdict(state),
-        "good": state.code == SoakExit.ALL_VALID,
+        "verdict": verdict(state, cause),
+        "good": state.code == SoakExit.ALL_VALID and not cause,
         "lines": lines(state)[1:],
         "cells": state.cells,
         "changed": changed(state, last) if last else ["There is no earlier batch to compare with."],
@@ -63,11 +63,11 @@ def write_summary(folder: NightDirectory) -> Path:
     return write_page("soak.html.j2", view, folder.path / REPORT)
 
 
-def verdict(state: Status) -> str:
-    """Return one line on how a batch ended."""
+def verdict(state: Status, cause: str) -> str:
+    """Return one line on how a batch ended, with the cause if it ended before its time."""
     if state.code is None or state.code >= 128:
         return state.phase
-    return _VERDICTS.get(SoakExit(state.code), "?") + (f": {state.phase}" if state.code > SoakExit.SOME_NOT else "")
+    return _VERDICTS.get(SoakExit(state.code), "?") + (f": {state.phase}" if cause else "")
 
 
 def last_night(folder: NightDirectory) -> NightDirectory | None:

@@ -210,6 +210,9 @@ def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path
     assert result.exit_code == 0 and str(folder.path / "report.html") in result.stdout, result.output
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
     assert (folder.night.code, folder.night.cause) == (0, "the soak was killed, and its time was up")
+    page = (folder.path / "report.html").read_text()
+    assert "all cells measured" not in page
+    assert "every cell has valid runs: ended: the soak was killed, and its time was up" in page
 
 
 @pytest.mark.parametrize(
