@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.harness.report.grids import (
@@ -198,13 +199,20 @@ def average_outcomes(summary: ExperimentSummary, pictures: int = 1) -> list[Vict
                 harm=of_harm.value if of_harm else None,
                 over_runs=of_harm,
                 effects=effects(_harmed(summary, name), summary.relevance),
-                best=alone.get("lowest_height"),
-                lowest=contended.get("lowest_height"),
+                best=_lowest(summary, None),
+                lowest=_lowest(summary, name),
                 pictures=pictures,
                 **_had(primary, contended, alone),
             )
         )
     return made
+
+
+def _lowest(summary: ExperimentSummary, contender: str | None) -> float | None:
+    """Return the lowest height of the middle run, or of the lower one of two: between them, no viewer had one."""
+    figure = summary.figure("lowest_height")
+    estimate = figure.of(contender) if figure else None
+    return median_low(estimate.values) if estimate else None
 
 
 def _harmed(summary: ExperimentSummary, contender: str) -> dict[str, Harmed]:

@@ -252,6 +252,16 @@ def test_the_heights_of_several_runs_of_a_room_are_means_of_its_pictures(scores:
     assert "resolution falls from 720p to 400p" in average_headline(summary, "call")
 
 
+def test_a_resolution_between_those_of_two_runs_is_not_named(scores: Scores) -> None:
+    other = scores.model_copy(deep=True)
+    for phase in other.phases:
+        phase.lowest_height = 480 if phase.contender else 720
+    summary = summarise({"a": scores, "b": other})
+    (figure,) = [it for it in summary.measured if it.metric == "lowest_height"]
+    assert figure.contended["prague"].value == 360
+    assert "resolution falls from 720p to 240p" in average_headline(summary)
+
+
 def test_several_calls_say_what_was_never_shown(scores: Scores) -> None:
     one = call_of(scores)
     for phase in one.phases:
