@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -24,11 +24,17 @@ _STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure"
 
 
 @contextmanager
-def _broken_at_once() -> Iterator[None]:
-    """Exit with _BROKEN and one line on any error: any other code would be taken for a verdict."""
+def _broken_at_once(junit: Path | None = None) -> Iterator[None]:
+    """Exit with _BROKEN and one line on any error: any other code would be taken for a verdict.
+
+    So would a JUnit file, of this verdict or of an earlier one: it is removed.
+    """
     try:
         yield
     except Exception as error:
+        if junit:
+            with suppress(OSError):
+                junit.unlink()
         complain(str(error) or type(error).__name__)
         raise typer.Exit(_BROKEN) from error
 
@@ -51,7 +57,7 @@ def verdict(
     as_json: AsJson = False,
 ) -> None:
     """Check runs against thresholds. Exit code 0: met, 1: not met, 3: invalid, 4: cannot be read, 5: not decided."""
-    with _broken_at_once():
+    with _broken_at_once(junit):
         from sojourn.harness.experiment.score_check import check_scores
         from sojourn.harness.report import verdict as report
         from sojourn.harness.store.manifest import Manifest
@@ -71,6 +77,7 @@ def verdict(
         if markdown:
             with markdown.open("a") as file:
                 file.write(report.markdown(given))
+        left_out = report.left_out(places)
     if not rescore:
         print("scores NOT recomputed: --no-rescore", file=sys.stderr)
     if as_json:
@@ -82,12 +89,12 @@ def verdict(
         for it in one.judgements:
             row = it.threshold.text, it.where, report.figure_of(it)
             table.add_row(*map(Text, row), Text(it.text, style=_STYLE[it.outcome]))
-        print(f"{printable(one.experiment.title)}: {one.code.words}")
-        for name, reasons in one.void.items():
-            print(printable(f"invalid: {name}: {'; '.join(reasons)}"))
+        print(f"{printable(one.experiment.title)}: {one.words}")
+        for line in one.lines:
+            print(printable(line))
         if one.judgements:
             console_of().print(table)
-    for left in report.left_out(places):
+    for left in left_out:
         print(printable(f"excluded: {left.path}: {left.state}: {left.reason}"))
     raise typer.Exit(report.code_of(given))
 

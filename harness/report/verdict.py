@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,15 @@ from sojourn.harness.store.integrity import IntegrityError, check_run
 from sojourn.harness.store.manifest import Manifest, is_run, status_words
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
-from sojourn.scoring.statistics.thresholds import Judgement, Threshold, ThresholdError, judge, parse, require_known
+from sojourn.scoring.statistics.thresholds import (
+    Judgement,
+    Threshold,
+    ThresholdError,
+    judge,
+    parse,
+    require_known,
+    why_no_figure,
+)
 
 Look = Callable[[Path, Manifest], None]
 """Called with a run and its manifest; raises if the run must not be judged."""
@@ -51,11 +59,27 @@ class Verdict:
 
     experiment: Experiment
     judgements: tuple[Judgement, ...]
+    not_judged: Mapping[str, str] = field(default_factory=dict)
+    """The thresholds that do not apply to the experiment, each with the reason: other experiments have the figure."""
 
     @property
     def void(self) -> dict[str, list[str]]:
         """The invalid runs and the reasons."""
         return self.experiment.summary.void
+
+    @property
+    def lines(self) -> list[str]:
+        """What has no part in the verdict, a line each: invalid runs, duplicates, thresholds that do not apply."""
+        return [
+            *(f"invalid: {name}: {'; '.join(reasons)}" for name, reasons in self.void.items()),
+            *(f"duplicate: {it.name}: {it.reason}" for it in self.experiment.duplicates),
+            *(f"not judged here: {text}: {why}" for text, why in self.not_judged.items()),
+        ]
+
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        return "no threshold applies" if self.not_judged and not self.judgements else self.code.words
 
     @property
     def code(self) -> VerdictExit:
@@ -115,9 +139,15 @@ def verdicts(
         require_known(thresholds, [one.summary for one in groups])
     except ThresholdError as wrong:
         raise ReportError(str(wrong), code="unknown-value") from wrong
-    return [
-        Verdict(one, tuple(judge(thresholds, one.summary, sure=sure) if one.summary.valid else ())) for one in groups
-    ]
+    return [_verdict(thresholds, one, sure) for one in groups]
+
+
+def _verdict(thresholds: Sequence[Threshold], one: Experiment, sure: bool) -> Verdict:
+    if not one.summary.valid:
+        return Verdict(one, ())
+    not_judged = {it.text: why for it in thresholds if (why := why_no_figure(it, one.summary))}
+    judged = [it for it in thresholds if it.text not in not_judged]
+    return Verdict(one, tuple(judge(judged, one.summary, sure=sure)), not_judged)
 
 
 def left_out(places: Sequence[Path]) -> list[Left]:
@@ -139,6 +169,8 @@ def records(given: Sequence[Verdict]) -> list[dict[str, Any]]:
             "verdict": verdict.code.name.lower(),
             "runs": [str(run.path) for run in verdict.experiment.runs],
             "void": verdict.void,
+            "not_judged": verdict.not_judged,
+            "duplicates": {it.name: it.of for it in verdict.experiment.duplicates},
             "thresholds": [
                 {
                     "threshold": it.threshold.text, "metric": it.threshold.metric, "where": it.where,
@@ -169,8 +201,8 @@ def markdown(given: Sequence[Verdict]) -> str:
     """Return verdicts as Markdown, for the summary of a CI job. Text from runs is escaped."""
     lines = []
     for verdict in given:
-        lines += [f"### {_cell(verdict.experiment.title)}: {verdict.code.words}", ""]
-        lines += [f"- invalid: {_cell(name)}: {_cell('; '.join(reasons))}" for name, reasons in verdict.void.items()]
+        lines += [f"### {_cell(verdict.experiment.title)}: {verdict.words}", ""]
+        lines += [f"- {_cell(line)}" for line in verdict.lines]
         if verdict.judgements:
             lines += ["", "| threshold | where | figure | |", "|---|---|---|---|"]
             for it in verdict.judgements:
@@ -192,10 +224,11 @@ def junit(given: Sequence[Verdict]) -> bytes:
         cases = verdict.judgements
         outcomes = Counter(it.outcome for it in cases)
         suite = ElementTree.SubElement(
-            root, "testsuite", name=printable(verdict.experiment.title), tests=str(len(cases) or 1),
+            root, "testsuite", name=printable(verdict.experiment.title),
+            tests=str(len(cases) + len(verdict.not_judged) or 1),
             failures=str(outcomes["not met"] + outcomes["no figure"]),
             errors=str(int(verdict.code == VerdictExit.VOID)),
-            skipped=str(outcomes["not decided"]),
+            skipped=str(outcomes["not decided"] + len(verdict.not_judged)),
         )  # fmt: skip
         for it in cases:
             case = ElementTree.SubElement(suite, "testcase", classname=it.where, name=it.threshold.text)
@@ -205,6 +238,9 @@ def junit(given: Sequence[Verdict]) -> bytes:
             if it.outcome != "met":
                 kind = "skipped" if it.undecided else "failure"
                 ElementTree.SubElement(case, kind, message=f"{it.text}: {figure_of(it)}")
+        for threshold, why in verdict.not_judged.items():
+            case = ElementTree.SubElement(suite, "testcase", classname="not judged here", name=threshold)
+            ElementTree.SubElement(case, "skipped", message=why)
         if verdict.code == VerdictExit.VOID:
             why = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in verdict.void.items())
             case = ElementTree.SubElement(suite, "testcase", classname="runs", name="valid runs")

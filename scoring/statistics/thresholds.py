@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -123,8 +123,11 @@ def parse(text: str) -> Threshold:
     return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
 
 
-def require_known(thresholds: Iterable[Threshold], summaries: Iterable[ExperimentSummary]) -> None:
-    """Raise ThresholdError for a contender that neither these runs have nor this machine knows."""
+def require_known(thresholds: Iterable[Threshold], summaries: Sequence[ExperimentSummary]) -> None:
+    """Raise ThresholdError for a contender that neither these runs have nor this machine knows.
+
+    Also for a threshold that cannot have a figure in any experiment.
+    """
     known = {None, "alone", *(name for summary in summaries for name in summary.contenders)}
     for threshold in thresholds:
         if threshold.where not in known:
@@ -132,6 +135,27 @@ def require_known(thresholds: Iterable[Threshold], summaries: Iterable[Experimen
                 parse_load(str(threshold.where))
             except ValueError as wrong:
                 raise ThresholdError(f"{threshold.text!r}: {wrong}") from wrong
+        whys = [why_no_figure(threshold, summary) for summary in summaries if summary.valid]
+        if whys and all(whys):
+            raise ThresholdError(f"{threshold.text!r}: no experiment has such a figure: {whys[0]}")
+
+
+def why_no_figure(threshold: Threshold, summary: ExperimentSummary) -> str:
+    """Return why an experiment cannot have the figure of a threshold, whatever was measured; empty if it can."""
+    contenders, own = summary.contenders, summary.own_kind
+    if threshold.where == "alone":
+        metric = METRICS.get(threshold.metric)
+        never = metric is not None and not metric.alone and contenders
+        return f"{threshold.metric} has none alone in runs with contenders; remove `alone`" if never else ""
+    if threshold.where and threshold.where not in contenders:
+        return f"{threshold.where} does not compete"
+    if threshold.metric.startswith(HARM) and not contenders:
+        return "nothing competes"
+    if threshold.bar and own not in contenders:
+        return f"{own or 'a contender of the own kind'}, the bar, does not compete"
+    if threshold.bar and (threshold.where == own or contenders == [own]):
+        return f"{own} is the bar itself"
+    return ""
 
 
 def judge(thresholds: list[Threshold], summary: ExperimentSummary, *, sure: bool = False) -> list[Judgement]:

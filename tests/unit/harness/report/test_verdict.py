@@ -47,7 +47,7 @@ def test_a_run_without_a_contender_is_judged_alone(scores: Scores, tmp_path: Pat
     outcomes = [line.rstrip().split("  ")[-1].strip() for line in done.stdout.splitlines()[2:]]
     assert done.exit_code == 1 and outcomes == [counts, "met", "not met"], done.stdout
     done = ask(alone, "stalls with prague == 0")
-    assert done.exit_code == 1 and "no figure" in done.stdout
+    assert done.exit_code == 4 and "'stalls with prague == 0': no experiment has such a figure" in done.stderr
 
 
 def test_a_void_run_gives_no_figure_and_its_own_code(run: Path) -> None:
@@ -102,7 +102,61 @@ def test_too_few_runs_to_be_sure_decide_nothing_and_have_a_code_of_their_own(run
     (told,) = json.loads(ask(run, "stalls >= 0", more=("--sure", "--json")).stdout)
     assert told["verdict"] == "not_decided"
     assert [(it["outcome"], it["why"]) for it in told["thresholds"]] == [("not decided", "1 run, 5 needed")]
-    assert ask(run, "stalls >= 0", "fps alone < 0", "contender_mbps alone > 0", more=("--sure",)).exit_code == 1
+    assert ask(run, "stalls >= 0", "fps alone < 0", "frames_in_time > 0", more=("--sure",)).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("threshold", "why"),
+    [
+        ("contender_mbps alone > 0", "contender_mbps has none alone in runs with contenders; remove `alone`"),
+        ("stalls alone == 0", "stalls has none alone"),
+        ("harm.victim_mbps <= bar", "cubic, the bar, does not compete"),
+        ("stalls with bbr == 0", "bbr does not compete"),
+    ],
+)
+def test_a_threshold_that_can_have_no_figure_is_refused(
+    scores: Scores, tmp_path: Path, threshold: str, why: str
+) -> None:
+    run = made(tmp_path / "results", scores.model_copy(update={"own_kind": "cubic"}))
+    done = ask(run, "stalls >= 0", threshold)
+    assert done.exit_code == 4 and done.stderr.count("\n") == 1, done.output
+    assert f"{threshold!r}: no experiment has such a figure: " in done.stderr and why in done.stderr
+
+
+def test_a_threshold_of_a_map_is_judged_where_its_contender_competes(scores: Scores, tmp_path: Path) -> None:
+    """In a map with `contenders=prague,bbr`, every experiment has one contender."""
+    text = scores.model_dump_json().replace('"prague"', '"bbr"')
+    results = made(tmp_path / "results", scores).parent
+    other = made(results, Scores.model_validate_json(text))
+    phases = [{"name": "bbr", "contender": "bbr", "seconds": 10}]
+    (other / "options.json").write_text(json.dumps({"service": "o2tv", "seed": 1, "phases": phases}))
+    reseal(other, "options.json")
+    junit = tmp_path / "out.xml"
+    done = ask(results, "stalls with prague >= 0", more=(f"--junit={junit}",))
+    assert done.exit_code == 0 and "not judged here: stalls with prague >= 0: prague does not compete" in done.stdout
+    assert done.stdout.count(": met\n") == 1 and done.stdout.count(": no threshold applies\n") == 1
+    assert [suite.get("skipped") for suite in ElementTree.parse(junit).getroot()] == ["0", "1"]
+    assert ask(results, "stalls with prague < 0").exit_code == 1
+
+
+def test_what_is_broken_leaves_no_junit_that_says_otherwise(run: Path) -> None:
+    junit = run.parent / "out.xml"
+    assert ask(run, "stalls >= 0", more=(f"--junit={junit}",)).exit_code == 0 and junit.exists()
+    nowhere = run.parent / "nowhere" / "out.md"
+    done = ask(run, "stalls >= 0", more=(f"--junit={junit}", f"--markdown={nowhere}"))
+    assert done.exit_code == 4 and str(nowhere) in done.stderr and not junit.exists()
+
+
+def test_one_run_repeated_with_its_seed_is_one_run(scores: Scores, tmp_path: Path) -> None:
+    runs = [made(tmp_path / "results", scores) for _ in range(5)]
+    markdown = tmp_path / "out.md"
+    done = ask(runs[0].parent, "stalls >= 0", more=("--sure", f"--markdown={markdown}"))
+    assert done.exit_code == 5 and "not decided: 1 run, 5 needed" in done.stdout, done.stdout
+    for run in runs[1:]:
+        assert f"duplicate: {run.name}: same seed and bytes as {runs[0].name}; the two count as one run" in done.stdout
+    assert markdown.read_text().count("- duplicate: ") == 4
+    (told,) = json.loads(ask(runs[0].parent, "stalls >= 0", more=("--json",)).stdout)
+    assert told["duplicates"] == {run.name: runs[0].name for run in runs[1:]} and told["runs"] == [str(runs[0])]
 
 
 def test_junit_markdown_and_json_say_the_same(run: Path) -> None:
