@@ -135,6 +135,6 @@ def trend(
     if not history.trends:
         print("no experiment has valid runs of two versions with the same options")
     for version, left in history.left:
-        print(printable(f"excluded: {version}: {left.path.name}: {left.state}: {left.reason}"))
+        print(printable(f"excluded: {version}: {left.name}: {left.state}: {left.reason}"))
     print(page)
     raise typer.Exit(code)

@@ -185,7 +185,7 @@ def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Compariso
     sides = a, b
     for side in sides:
         if not side.runs:
-            why = "; ".join(f"{run.path.name} is {run.state}: {run.reason}" for run in side.left)
+            why = "; ".join(f"{run.name} is {run.state}: {run.reason}" for run in side.left)
             raise ReportError(f"{side.place}: no valid run to compare: {why}", code="invalid-run")
     ours, theirs = (by_options(side.runs, side.place) for side in sides)
     a, b = sides = _counted(a, ours), _counted(b, theirs)

@@ -227,7 +227,7 @@ def write_comparison(comparison: Comparison, output: Path) -> Path:
             for side in sides
         ],
         "left": [
-            {"name": it.path.name, "side": side.name, "state": it.state, "reason": it.reason,
+            {"name": it.name, "side": side.name, "state": it.state, "reason": it.reason,
              "link": link(it.path)}
             for side in sides for it in side.left
         ],

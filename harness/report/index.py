@@ -30,6 +30,12 @@ class Left:
     state: str
     reason: str
 
+    @property
+    def name(self) -> str:
+        """Its folder, relative to the results: the runs of every cell are `seed-1`, `seed-2`, …, in the cell's."""
+        cell = f"{self.path.parent.name}/" if self.path.name.startswith("seed-") else ""
+        return cell + self.path.name
+
 
 def write_index(folder: Path) -> Path:
     """Write `index.html` of the experiments with runs in `folder` and return its path.
@@ -103,8 +109,8 @@ def _content(folder: Path, groups: Sequence[Experiment], left: Sequence[Left]) -
         "left_counts": ", ".join(f"{states[state]} {state}" for state in _STATES if states[state]),
         "left": [
             {
-                "name": run_left.path.name,
-                "link": f"{quote(run_left.path.name)}/{REPORT}" if (run_left.path / REPORT).exists() else "",
+                "name": run_left.name,
+                "link": f"{quote(run_left.name)}/{REPORT}" if (run_left.path / REPORT).exists() else "",
                 "state": run_left.state,
                 "reason": run_left.reason,
             }

@@ -147,7 +147,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(Text(f"{side.name}: {side.place}: {len(side.runs)} valid"), soft_wrap=True)
         for run in side.left:
             console.print(
-                Text(f"excluded from {side.name}: {run.path.name}: {run.state}: {run.reason}", "red"), soft_wrap=True
+                Text(f"excluded from {side.name}: {run.name}: {run.state}: {run.reason}", "red"), soft_wrap=True
             )
     for title in comparison.alone:
         console.print(Text(title), soft_wrap=True)

@@ -238,8 +238,7 @@ def write_history(history: History, output: Path) -> Path:
             for trend in history.trends
         ],
         "left": [
-            {"version": name, "name": run.path.name, "state": run.state, "reason": run.reason}
-            for name, run in history.left
+            {"version": name, "name": run.name, "state": run.state, "reason": run.reason} for name, run in history.left
         ],
     }
     return write_page("trend.html.j2", view, output)

@@ -12,7 +12,7 @@ from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.harm_tables import map_table
 from sojourn.harness.report.heat_map import HarmField, HeatCell, HeatTable, heat_maps
-from sojourn.harness.report.index import read_folder, write_index
+from sojourn.harness.report.index import invalid_runs, read_folder, write_index
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import VictimRun
@@ -73,6 +73,20 @@ def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> 
     assert {f"{it.name}/report.html" for it in (damaged, void)} <= set(page.references)
     assert all((path.parent / it).exists() for it in page.references if not it.startswith("#"))
     assert not list(path.parent.glob("*.new"))
+
+
+def test_the_run_of_a_cell_is_named_with_its_cell(series: Series) -> None:
+    """Every cell of a matrix has a run `seed-1`."""
+    results = series([], void=[9, 8])[0].parent
+    for run, cell in zip(sorted(results.iterdir()), ("near-1", "far-2"), strict=True):
+        (results / cell).mkdir()
+        run.rename(results / cell / "seed-1")
+    runs, left = read_folder(results)
+    assert {it.name for it in invalid_runs(runs)} == {"near-1/seed-1", "far-2/seed-1"} and not left
+    page = Page(path := write_index(results))
+    assert "near-1/seed-1" in page.text and "far-2/seed-1" in page.text
+    assert {"near-1/seed-1/report.html", "far-2/seed-1/report.html"} <= set(page.references)
+    assert all((path.parent / it).exists() for it in page.references if not it.startswith("#"))
 
 
 def test_services_with_different_primary_metrics_share_the_first_map(series: Series) -> None:
