@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from sojourn.scoring.measured import is_measured
 from sojourn.scoring.schema.cell_scores import declared, figures_of
 from sojourn.scoring.schema.columns import Columns, TableColumn
 from sojourn.scoring.schema.metric import HARM, Metric, unit_of, with_unit
@@ -90,7 +91,8 @@ def label_of(metric: str) -> str:
 def rows_of(scores: Scores | Mapping[str, Any]) -> list[LongRow]:
     """Return the figures of the scores of a victim's run, or of the document of a cell's run; none of what is None."""
     if not isinstance(scores, Scores):
-        return [LongRow("", None, metric, value) for metric, value in figures_of(scores)]
+        every = figures_of(scores)
+        return [LongRow("", None, metric, value) for metric, value in every if is_measured(scores, metric)]
     rows = [
         LongRow(phase.name, phase.contender, metric, value)
         for phase in scores.phases

@@ -19,6 +19,7 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import EXPERIMENTS
 from sojourn.hardware.machine.messages import did_you_mean, first_wrong
 from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
+from sojourn.scoring.measured import is_measured
 from sojourn.scoring.reference.published import Tolerance
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.program import PROGRAMS
@@ -303,7 +304,7 @@ class Matrix(_Frozen):
 
 def figure(scores: Mapping[str, Any], metric: str) -> float | None:
     """Return the figure at the dotted path `metric` (numbers index lists), None if there is none."""
-    value = at(scores, metric)
+    value = at(scores, metric) if is_measured(scores, metric) else None
     # Infinite values are text in JSON.
     return float(value) if isinstance(value, int | float) or value == "Infinity" else None
 

@@ -29,6 +29,7 @@ from sojourn.harness.report.svg import Line, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import Manifest
 from sojourn.scoring.gates.contenders import ECN_NAMES
+from sojourn.scoring.measured import is_measured
 from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, FlowScores, Period, ProbeScores
 from sojourn.scoring.schema.columns import FLOWS, PACKETS
 from sojourn.scoring.schema.files import FILES
@@ -184,7 +185,15 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
         lines = []
         for name, metric in metrics_of(record).items():
             line = [
-                _spread([items[n].get(name) for items in lists if n < len(items)], metric.digits) for n in range(wide)
+                _spread(
+                    [
+                        items[n].get(name)
+                        for scores, items in zip(runs.values(), lists, strict=True)
+                        if n < len(items) and is_measured(scores, f"{key}.{n}.{name}")
+                    ],
+                    metric.digits,
+                )
+                for n in range(wide)
             ]
             if any(text != "–" for text in line):
                 lines.append([with_unit(metric.label, unit_of(name)), *line])
