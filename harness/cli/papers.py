@@ -36,7 +36,7 @@ def paper(
 ) -> None:
     """Make the runs of the tables in README and docs, and write the tables; finished runs of this build are kept."""
     from sojourn.harness.report.paper import renew
-    from sojourn.harness.report.repeated import repeat_samples
+    from sojourn.harness.report.repeated import has_runs_file, repeat_samples
     from sojourn.harness.report.stamps import PaperError, out_of_date, paper_tables
 
     known = {table.name: table for table in paper_tables()}
@@ -52,6 +52,10 @@ def paper(
         raise typer.Exit(1 if old else 0)
     if sample:
         differ = False
+        without = [] if names else [table for table in chosen if not has_runs_file(table)]
+        for table in without:
+            print(f"{table.name}: skipped: has no {table.runs_file} to compare runs with")
+            chosen.remove(table)
         for repetition in repeat_samples(chosen, results, sample):
             print(repetition.text)
             differ = differ or bool(repetition.differing)

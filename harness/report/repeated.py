@@ -48,6 +48,11 @@ class Repetition:
         return f"{self.table.name}: {self.runs} repeated, {have(self.runs)} the same {self.what} as in the table"
 
 
+def has_runs_file(table: PaperTable) -> bool:
+    """Return whether there is a file of the table's figures, with which runs can be compared."""
+    return (CHECKOUT / table.runs_file).is_file()
+
+
 def repeat_samples(tables: Sequence[PaperTable], results: Path, sample: int) -> Iterator[Repetition]:
     """Repeat `sample` runs of each command of tables, and yield how they compare with the tables' runs.
 
@@ -81,7 +86,7 @@ def repeat_samples(tables: Sequence[PaperTable], results: Path, sample: int) -> 
 def _require_comparable(table: PaperTable) -> None:
     """Raise PaperError for a table of which a sample of runs cannot be made, or would not show whether it stands."""
     repeat = f"; `sojourn paper {table.name}` repeats all of them"
-    if not (CHECKOUT / table.runs_file).is_file():
+    if not has_runs_file(table):
         raise PaperError(f"{table.name}: has no {table.runs_file} to compare runs with{repeat}", code="missing")
     changed = out_of_date([table]).get(table.name, [])
     if of_all := [part for part in changed if part in OF_TABLES or part == "command"]:

@@ -39,6 +39,18 @@ def test_a_sample_says_whether_runs_are_the_same(
     assert (done.exit_code, done.stdout) == (code, f"harm-map: {differing[0]}\n" if differing else same)
 
 
+def test_samples_of_all_tables_skip_those_without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[str]()
+    monkeypatch.setattr(repeated, "has_runs_file", lambda table: table.name != "harm-map")
+    monkeypatch.setattr(repeated, "repeat_samples", lambda tables, *_: made.extend(it.name for it in tables) or [])
+    done = CliRunner().invoke(app, ["paper", "--sample=2"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "harm-map: skipped: has no docs/runs/harm-map.csv to compare runs with\n"
+    assert made and "harm-map" not in made
+    CliRunner().invoke(app, ["paper", "harm-map", "--sample=2"])  # which refuses it
+    assert made[-1] == "harm-map"
+
+
 def test_a_sample_is_not_made_by_a_check() -> None:
     done = CliRunner().invoke(app, ["paper", "--check", "--sample=2"])
     assert done.exit_code == 1 and "--sample makes runs" in done.stderr
