@@ -18,9 +18,7 @@ Way = Literal["down", "up"]
 SECONDS = 72.7013
 """Length of the recording."""
 BITRATE_BPS = 2_590_254
-"""Its rate, both ways together with IP and UDP headers; "~2.5 Mbps" in the source."""
-HEADER_BYTES = 28
-"""IPv4 and UDP headers of a packet."""
+"""Its rate, both ways together with IPv4 and UDP headers; "~2.5 Mbps" in the source."""
 _FILE = Path(__file__).parent / "skype_call.csv"
 
 

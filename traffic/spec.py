@@ -134,10 +134,10 @@ class RecordedCall(Call):
 
     recorded: Literal["skype"] = "skype"
     bitrate_bps: int = Field(default=recorded_call.BITRATE_BPS, ge=10_000, le=20_000_000)
-    """Both ways together, with headers, as published; the default is the recording's. At another rate, the recording
-    is replayed faster or slower, and its bursts keep their size."""
+    """Both ways together, with IPv4 headers, as published; the default is the recording's. At another rate, the
+    recording is replayed faster or slower, and its bursts keep their size."""
     ecn_above_bytes: int = Field(default=0, ge=0, le=1500)
-    """Only packets with more bytes than this, IPv4 header included, have the codepoint; the others are Not-ECT."""
+    """Only packets with more bytes than this, IP header included, have the codepoint; the others are Not-ECT."""
 
     @model_validator(mode="after")
     def _is_replayed(self) -> Self:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sojourn.hardware.machine.ip import UDP_HEADERS
 from sojourn.hardware.machine.place import CommandError, Place
 
 Kind = Literal["wireguard", "fou", "fou-auto"]
@@ -27,9 +28,10 @@ DEVICE = "sojourn"
 PORT = 5555
 """UDP port of both tunnel ends."""
 NEAR, FAR, PREFIX = "10.44.0.1", "10.44.0.2", 30
-_IP, _UDP, _ICMP = 20, 8, 8
+_PING_HEADERS = 20 + 8
+_FOU_MTU = 1500 - UDP_HEADERS[4]
 MTU: dict[Kind | ProgramKind, int] = {
-    "wireguard": 1420, "fou": 1500 - _IP - _UDP, "fou-auto": 1500 - _IP - _UDP, "openvpn": 1400, "openvpn-plain": 1400,
+    "wireguard": 1420, "fou": _FOU_MTU, "fou-auto": _FOU_MTU, "openvpn": 1400, "openvpn-plain": 1400,
 }  # fmt: skip
 """The largest inner packet (bytes) whose outer packet is not fragmented on Ethernet; WireGuard's is its default."""
 
@@ -69,7 +71,7 @@ def tunnel(kind: Kind, sender: Place, sender_address: str, receiver: Place, rece
             for command in commands(kind, mine, other):
                 place.run(command)
         # The first packet waits for WireGuard's handshake.
-        size = str(MTU[kind] - _IP - _ICMP)
+        size = str(MTU[kind] - _PING_HEADERS)
         sender.run(["ping", "-n", "-c", "2", "-i", "0.2", "-W", "5", "-M", "do", "-s", size, FAR])
         yield
     except CommandError as failed:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IP addresses of both versions, in the notation that programs expect."""
+"""Both versions of IP: their addresses, in the notation that programs expect, and the sizes of headers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Address, ip_address
 from typing import Literal
 
 IpVersion = Literal[4, 6]
 IP_VERSIONS: tuple[IpVersion, ...] = (4, 6)
+UDP_HEADERS: Mapping[IpVersion, int] = {4: 20 + 8, 6: 40 + 8}
+"""Bytes of the IP and UDP headers of a packet."""
 
 
 def ip_version(address: str) -> IpVersion:

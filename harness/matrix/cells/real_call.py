@@ -34,7 +34,6 @@ from sojourn.traffic import spec
 from sojourn.traffic.irtt import TOS
 
 _SETTLED_S, _POLL_S = 60.0, 0.25
-_IP_UDP_BYTES = 28
 
 
 def browsers(call: spec.Call) -> Browsers:
@@ -85,7 +84,7 @@ def talks(ways: tuple[pl.DataFrame, pl.DataFrame], t0: float, seconds: float) ->
             {
                 "t_s": (way["t_ns"] - round(t0 * 1e9)) / 1e9,
                 "talk": pl.repeat(n, way.height, eager=True, dtype=pl.Int64),
-                "bytes": way["ip_bytes"].cast(pl.Int64) - _IP_UDP_BYTES,
+                "bytes": way["payload"].cast(pl.Int64),
                 "ce": (way["ecn"] == CE).cast(pl.Int64),
             },
             schema={name: kind for name, kind in TALKS.items() if name != "delay_us"},
@@ -110,14 +109,13 @@ def crossed(
         crossings(sent, came, path_ms).select(
             (pl.col("t") - t0).round(9).alias("t_s"),
             pl.lit(n, pl.Int64).alias("talk"),
-            pl.col("ip_bytes").cast(pl.Int64) - _IP_UDP_BYTES,
+            pl.col("payload").cast(pl.Int64).alias("bytes"),
             (pl.col("sojourn_ms") * 1e3).round(3).alias("queue_us"),
             pl.col("marked").cast(pl.Int64),
         )
         for n, (sent, came, path_ms) in enumerate(zip(before, behind, paths_ms, strict=True))
     ]
-    table = pl.concat(parts).rename({"ip_bytes": "bytes"})
-    return table.filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
+    return pl.concat(parts).filter(pl.col("t_s").is_between(0, seconds)).sort("t_s", "talk")
 
 
 def pictures(logs: Mapping[str, list[Mapping[str, Any]]], t0: float, seconds: float) -> pl.DataFrame:

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 
 import pytest
 
+from sojourn.hardware.machine.ip import UDP_HEADERS
 from sojourn.traffic import recorded_call
-from sojourn.traffic.recorded_call import HEADER_BYTES, SECONDS, Burst, replay
+from sojourn.traffic.recorded_call import SECONDS, Burst, replay
 
 
 def sent_bytes(bursts: Iterable[Burst]) -> int:
-    return sum(one.packets * (one.payload + HEADER_BYTES) for one in bursts)
+    return sum(one.packets * (one.payload + UDP_HEADERS[4]) for one in bursts)
 
 
 def test_the_recording_has_the_packets_and_rates_of_its_capture() -> None:
@@ -22,7 +23,7 @@ def test_the_recording_has_the_packets_and_rates_of_its_capture() -> None:
     assert sent_bytes(down) * 8 / SECONDS == pytest.approx(1.7538e6, rel=1e-4)
     assert sent_bytes(up) * 8 / SECONDS == pytest.approx(0.83645e6, rel=1e-4)
     assert (sent_bytes(down) + sent_bytes(up)) * 8 / SECONDS == pytest.approx(recorded_call.BITRATE_BPS, abs=1)
-    long = [one for one in down if one.payload + HEADER_BYTES > 1024]
+    long = [one for one in down if one.payload + UDP_HEADERS[4] > 1024]
     assert sent_bytes(long) / sent_bytes(down) == pytest.approx(1.25805 / 1.7538, rel=0.001)
     for way in (down, up):
         assert [one.at_s for one in way] == sorted(one.at_s for one in way) and way[-1].at_s <= SECONDS

@@ -9,6 +9,7 @@ from itertools import groupby, islice
 
 from sojourn.bottleneck import shaper, units
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.machine.ip import UDP_HEADERS
 from sojourn.harness.matrix.cells.guest import gateways, queues
 from sojourn.harness.matrix.cells.guest.network import RECEIVER, Network, NetworkPort, hop_name, network
 from sojourn.traffic import nstat, ports, recorded_call, web
@@ -21,8 +22,6 @@ from sojourn.traffic.spec import UNRESPONSIVE, Call, Flow, RecordedCall, ShortFl
 
 START_SPREAD_S = 0.01
 """A flow starts 0 to this many s later than configured, by the seed, which thus sets start order and phase too."""
-_UDP_BYTES = 8
-_IP_HEADER_BYTES = {4: 20, 6: 40}
 _NS = 1_000_000_000
 
 
@@ -76,7 +75,7 @@ def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> st
         where = f"{net.hosts[probe.rtt_us].space} {RECEIVER} {net.receiver.ip} {ports.PROBE + n} {TOS[probe.ecn]}"
         lines.append(f"probe {where} {_ns(first)} {_ns(probe.interval_s)} {int(probe.round_trip)}")
     if cell.call:
-        lines += _talks(cell.call, net, offset, cell.seconds)
+        lines += _talks(cell, cell.call, net, offset)
     if short := cell.short_flows:
         contender = CONTENDERS[short.contender]
         server = net.hosts[short.rtt_us]
@@ -92,17 +91,17 @@ def plan(cell: Cell, seed: int, *, flows: bool = True, pcap: bool = False) -> st
     return "".join(f"{line}\n" for line in lines)
 
 
-def _talks(call: Call, net: Network, draw: random.Random, seconds: float) -> Iterator[str]:
+def _talks(cell: Cell, call: Call, net: Network, draw: random.Random) -> Iterator[str]:
     """The talkers of a call: down first."""
     host, receiver = net.hosts[call.rtt_us], net.receiver
     plain = 0
     if isinstance(call, RecordedCall):
         start = draw.uniform(0, recorded_call.SECONDS)
         speed = call.bitrate_bps / recorded_call.BITRATE_BPS
-        ways = [recorded_call.replay(way, seconds, start, speed) for way in ("down", "up")]
-        plain = max(0, call.ecn_above_bytes - recorded_call.HEADER_BYTES)
+        ways = [recorded_call.replay(way, cell.seconds, start, speed) for way in ("down", "up")]
+        plain = max(0, call.ecn_above_bytes - UDP_HEADERS[cell.ip_version])
     else:
-        ways = [_frames(Schedule(bitrate_bps=call.bitrate_bps), draw, seconds) for _ in range(2)]
+        ways = [_frames(Schedule(bitrate_bps=call.bitrate_bps), draw, cell.seconds) for _ in range(2)]
     ends = ((host, receiver), (receiver, host))
     for n, ((sender, listener), bursts) in enumerate(zip(ends, ways, strict=True)):
         yield f"talk {sender.space} {listener.space} {listener.ip} {ports.TALK + n} {TOS[call.ecn]} {plain}"
@@ -147,7 +146,7 @@ def _flows(cell: Cell, net: Network, begins: Sequence[float]) -> Iterator[str]:
 def udp_payload(cell: Cell) -> int:
     """Return the payload bytes of an unresponsive flow's packets: the most that no host or tunnel fragments."""
     largest = gateways.inner_mtu(cell.tunnel) if cell.tunnel else units.IP_BYTES
-    return largest - _IP_HEADER_BYTES[cell.ip_version] - _UDP_BYTES
+    return largest - UDP_HEADERS[cell.ip_version]
 
 
 def _no_tcp(n: int, flow: Flow, sender: NetworkPort, receiver: NetworkPort, payload: int, times: str) -> str:

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from sojourn.apps.standins.call.camera import FRAMES
-from sojourn.harness.matrix.cells.real_call import crossed, estimates, pictures, proven, seen_by_ends, tones
+from sojourn.hardware.machine.ip import UDP_HEADERS
+from sojourn.harness.matrix.cells.real_call import crossed, estimates, pictures, proven, seen_by_ends, talks, tones
 from sojourn.scoring.packets.pcapng import CE, ECT1, NOT_ECT, SCHEMA, UDP
 from sojourn.scoring.sound.cell_tones import tone_scores
 from sojourn.scoring.sound.ear import Sound
@@ -76,11 +77,11 @@ def test_the_rates_that_the_ends_allow_are_read_from_their_pages(tmp_path: Path)
     assert table.rows() == [(2, 0, 1e6 + 2), (3, 1, 1e6 + 3)], "the server's end sends down; within the cell only"
 
 
-def captured(*packets: tuple[float, int, int]) -> pl.DataFrame:
-    """A call's packets of one direction, by time (s from T0), fingerprint and ECN field; 1028 bytes each."""
+def captured(*packets: tuple[float, int, int], headers: int = UDP_HEADERS[4]) -> pl.DataFrame:
+    """A call's packets of one direction, by time (s from T0), fingerprint and ECN field; 1000 bytes of payload each."""
     rows = [
-        {"t_ns": round((T0 + t) * 1e9), "src": 1, "sport": 1, "dst": 2, "dport": 2, "proto": UDP, "ip_bytes": 1028}
-        | {"payload": 1000, "ecn": ecn, "ip_id": 0, "fingerprint": one}
+        {"t_ns": round((T0 + t) * 1e9), "src": 1, "sport": 1, "dst": 2, "dport": 2, "proto": UDP, "payload": 1000}
+        | {"ip_bytes": 1000 + headers, "ecn": ecn, "ip_id": 0, "fingerprint": one}
         for t, one, ecn in packets
     ]
     return pl.DataFrame(rows, schema=SCHEMA)
@@ -93,6 +94,14 @@ def test_a_packet_is_in_the_bottleneck_from_one_capture_to_the_other_less_the_pa
     table = crossed((down, captured()), (behind, captured()), (10, 10), T0, SECONDS)
     assert table.head(3).rows() == [(1, 0, 1000, 5000, 0), (2, 0, 1000, None, 0), (3, 0, 1000, 2000, 1)]
     assert table["t_s"].max() <= SECONDS, "within the cell only"
+
+
+@pytest.mark.parametrize("headers", UDP_HEADERS.values())
+def test_the_bytes_of_a_calls_packet_are_its_payload_in_both_ip_versions(headers: int) -> None:
+    sent, behind = (captured((t, 1, ECT1), (9 + t, 2, ECT1), headers=headers) for t in (1, 1.01))
+    empty = captured()
+    assert talks((behind, empty), T0, SECONDS)["bytes"][0] == 1000
+    assert crossed((sent, empty), (behind, empty), (0, 0), T0, SECONDS)["bytes"][0] == 1000
 
 
 def frames(event: str, *seen: tuple[int, float]) -> dict[str, Any]:

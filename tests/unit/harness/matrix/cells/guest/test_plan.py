@@ -183,6 +183,12 @@ def test_a_recorded_call_is_replayed_both_ways_from_a_place_that_the_seed_choose
     assert half[:20] == [(pytest.approx(2 * at, abs=10), packets, size) for at, packets, size in down[:20]]
 
 
+def test_the_size_above_which_a_recorded_call_is_marked_includes_the_header_of_either_ip_version() -> None:
+    call = RecordedCall(ecn="ect1", ecn_above_bytes=1024, rtt_us=80_000)
+    (words, _), _ = talks(plan.plan(cell(call=call, ip_version=6), 1).splitlines())
+    assert words[5] == str(1024 - 48)
+
+
 def test_a_paced_flow_and_the_senders_own_queue_are_planned() -> None:
     flow = Flow(contender="cubic", rtt_us=0, pacing_bps=40_000_000)
     asked = cell(flows=[flow, Flow(contender="cubic", rtt_us=0)], sender_queue="fq")
