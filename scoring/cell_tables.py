@@ -23,20 +23,20 @@ from sojourn.scoring.schema.columns import (
     SHORT,
     TALKS,
     TONES,
+    WIRE,
     WIRE_AS_TEXT,
     Columns,
     TableColumn,
 )  # fmt: skip
 from sojourn.scoring.tables import QUEUE, Table, addressed, from_rows, queue_row
-from sojourn.scoring.transport.frames import read_table
 
 
-def _read(name: str, run: Path) -> pl.DataFrame | None:
-    return read_table(run / name) if (run / name).exists() else None
+def _read(name: str, columns: Columns, run: Path) -> pl.DataFrame | None:
+    return columns.read(run / name) if (run / name).exists() else None
 
 
 def _csv(name: str, row: str, columns: Columns) -> Table:
-    return Table(row, columns, (name,), partial(_read, name))
+    return Table(row, columns, (name,), partial(_read, name, columns))
 
 
 def _talks(run: Path) -> pl.DataFrame | None:
@@ -44,19 +44,8 @@ def _talks(run: Path) -> pl.DataFrame | None:
     return pl.read_csv(file, schema_overrides=TALKS, glob=False) if file.exists() else None
 
 
-def _recorded(name: str, columns: Columns, run: Path) -> pl.DataFrame | None:
-    if not (run / name).exists():
-        return None
-    # Runs of earlier versions have fewer columns.
-    return pl.read_csv(run / name, schema=columns, glob=False, missing_columns="insert")
-
-
-def _of_call(name: str, row: str, columns: Columns) -> Table:
-    return Table(row, columns, (name,), partial(_recorded, name, columns))
-
-
 def _wire(run: Path) -> pl.DataFrame | None:
-    table = _read("wire.csv", run)
+    table = _read("wire.csv", WIRE, run)
     return None if table is None else addressed(table)
 
 
@@ -78,11 +67,11 @@ TABLES: Mapping[str, Table] = {
     "short": _csv("short.csv", "a short flow", SHORT),
     "packets": _csv("packets.csv", "a downlink packet of a flow, with `per_packet`", PACKETS),
     "talks": Table("a packet of a call", TALKS, ("talks.csv",), _talks),
-    "crossings": _of_call("crossings.csv", "a packet of a call between browsers, in the bottleneck", CROSSINGS),
-    "pictures": _of_call("pictures.csv", "a frame that a camera of a call between browsers captured", PICTURES),
-    "estimates": _of_call("estimates.csv", "an end of a call between browsers in a second", ESTIMATES),
-    "tones": _of_call("tones.csv", "20 ms of the sound of a call", TONES),
-    "neteq": _of_call("neteq.csv", "an end of a call with sound in a second", NETEQ),
+    "crossings": _csv("crossings.csv", "a packet of a call between browsers, in the bottleneck", CROSSINGS),
+    "pictures": _csv("pictures.csv", "a frame that a camera of a call between browsers captured", PICTURES),
+    "estimates": _csv("estimates.csv", "an end of a call between browsers in a second", ESTIMATES),
+    "tones": _csv("tones.csv", "20 ms of the sound of a call", TONES),
+    "neteq": _csv("neteq.csv", "an end of a call with sound in a second", NETEQ),
     "queues": Table(
         "a qdisc of a middlebox in a sample of `tc -s`",
         Columns(
@@ -99,11 +88,6 @@ TABLES: Mapping[str, Table] = {
     "wire": Table(
         "a flow as the bottleneck saw it, by its outer headers (in real time)", WIRE_AS_TEXT, ("wire.csv",), _wire
     ),
-    "intervals": Table(
-        "a flow in 100 ms, in cells with a user's program",
-        INTERVALS,
-        ("intervals.csv",),
-        partial(_recorded, "intervals.csv", INTERVALS),
-    ),
+    "intervals": _csv("intervals.csv", "a flow in 100 ms, in cells with a user's program", INTERVALS),
     "replay": _csv("replay.csv", "one way through an IPsec tunnel, at its receiving end", REPLAY),
 }

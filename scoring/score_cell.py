@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
-
 from sojourn.bottleneck.cell import Cell
 from sojourn.scoring.cell_tables import TABLES
 from sojourn.scoring.media_phases import media_phases
 from sojourn.scoring.protection import protection_scores
 from sojourn.scoring.schema.cell_scores import CellScores
-from sojourn.scoring.schema.columns import NETEQ, TONES
 from sojourn.scoring.sound.cell_tones import neteq_scores, tone_scores
 from sojourn.scoring.transport.cell_scores import score
 from sojourn.scoring.transport.frames import CellFrames
@@ -30,11 +27,9 @@ def score_cell(cell: Cell, folder: Path, *, window_s: float, tail_s: float) -> C
     sent, pictures = (TABLES[name].read(folder) for name in ("crossings", "pictures"))
     if media := media_phases(cell, frames.flows, frames.packets if sent is None else sent, pictures):
         scores = scores.model_copy(update={"media": media})
-    for name, columns, figures in (("tones.csv", TONES, tone_scores), ("neteq.csv", NETEQ, neteq_scores)):
-        if scores.call and (folder / name).exists():
-            by_way = figures(
-                pl.read_csv(folder / name, schema=columns, glob=False, missing_columns="insert"), scores.window_s
-            )
+    for name, figures in (("tones", tone_scores), ("neteq", neteq_scores)):
+        if scores.call and (table := TABLES[name].read(folder)) is not None:
+            by_way = figures(table, scores.window_s)
             call = [way.model_copy(update=of_way) for way, of_way in zip(scores.call, by_way, strict=True)]
             scores = scores.model_copy(update={"call": call})
     return scores

@@ -62,7 +62,7 @@ def read_judged(run: Path) -> pl.DataFrame | None:
     try:
         if file.stat().st_size > _LARGEST:
             raise RecordError(f"{QUALITY}: larger than {_LARGEST >> 20} MiB")
-        judged = pl.read_csv(file, schema=COLUMNS)
+        judged = pl.read_csv(file, schema=COLUMNS, glob=False)
     except (PolarsError, OSError) as error:
         raise RecordError(f"{QUALITY}: cannot be read: {str(error).splitlines()[0]}") from error
     vmaf = pl.col("vmaf").is_null() | pl.col("vmaf").is_between(0, 101)

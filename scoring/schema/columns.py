@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
 
 import polars as pl
@@ -34,6 +35,14 @@ class Columns(dict[str, PolarsDataType]):
         super().__init__({name: column.kind for name, column in columns.items()})
         self.texts = {name: column.text for name, column in columns.items()}
         self.fields = {name: column.field or name for name, column in columns.items()}
+
+    def read(self, file: Path) -> pl.DataFrame:
+        """Read a table of a run from its CSV file. Raises what polars raises for a damaged file.
+
+        A column that an earlier version did not record is null.
+        """
+        # The name of a folder is no pattern: polars finds nothing in `runs[1]`, and returns an empty table.
+        return pl.read_csv(file, schema=self, glob=False, missing_columns="insert")
 
 
 def columns_of(record: type) -> dict[str, TableColumn]:

@@ -66,7 +66,7 @@ def read_judged_speech(run: Path) -> pl.DataFrame | None:
     try:
         if file.stat().st_size > _LARGEST:
             raise RecordError(f"{SPEECH}: larger than {_LARGEST >> 20} MiB")
-        judged = pl.read_csv(file, schema=COLUMNS)
+        judged = pl.read_csv(file, schema=COLUMNS, glob=False)
     except (PolarsError, OSError) as error:
         raise RecordError(f"{SPEECH}: cannot be read: {str(error).splitlines()[0]}") from error
     sane = pl.all_horizontal(

@@ -11,22 +11,19 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.scoring.schema.columns import ESTIMATES, FLOWS, PACKETS, PROBES, REPLAY, SHORT, TALKS, WIRE
+from sojourn.scoring.schema.columns import ESTIMATES, FLOWS, PACKETS, PROBES, REPLAY, SHORT, TALKS, WIRE, Columns
 
 #: The tables that are scored, with their columns; those of talks are as recorded.
-TABLES: dict[str, dict[str, Any]] = {
+TABLES: dict[str, Columns] = {
     "flows.csv": FLOWS, "probes.csv": PROBES, "short.csv": SHORT, "wire.csv": WIRE, "packets.csv": PACKETS,
     "replay.csv": REPLAY,
 }  # fmt: skip
 
 
-def read_table(file: Path) -> pl.DataFrame:
+def _read(file: Path) -> pl.DataFrame:
     """Read one of TABLES; empty if it was not recorded. Raises what polars raises for a damaged file."""
-    schema = TABLES[file.name]
-    if not file.exists():
-        return pl.DataFrame(schema=schema)
-    # Runs of earlier versions have fewer columns.
-    return pl.read_csv(file, schema=schema, glob=False, missing_columns="insert")
+    columns = TABLES[file.name]
+    return columns.read(file) if file.exists() else pl.DataFrame(schema=columns)
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class CellFrames:
     def read(cls, folder: Path) -> CellFrames:
         """Read the files of a run. Raises polars' and json's errors for damaged files."""
 
-        flows, probes, short, wire, packets, replay = (read_table(folder / name) for name in TABLES)
+        flows, probes, short, wire, packets, replay = (_read(folder / name) for name in TABLES)
         said, queues, allowed = (folder / name for name in ("talks.csv", "queues.jsonl", "estimates.csv"))
         return cls(
             flows,
@@ -63,5 +60,5 @@ class CellFrames:
             packets,
             replay,
             [json.loads(line) for line in queues.read_text().splitlines()] if queues.exists() else (),
-            pl.read_csv(allowed, schema=ESTIMATES, glob=False) if allowed.exists() else None,
+            ESTIMATES.read(allowed) if allowed.exists() else None,
         )

@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import polars as pl
-
 from sojourn.bottleneck import delivery_trace
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.delivery_trace import DeliveryTraceError
@@ -126,7 +124,7 @@ def run_cell(
     seen = list(measured.queues((folder / "queues").read_text()))
     with (folder / "queues.jsonl").open("w") as out:
         out.writelines(json.dumps(line) + "\n" for line in seen)
-    if deaf := measured.unheard(cell, pl.read_csv(folder / "flows.csv", schema=FLOWS, glob=False), seen):
+    if deaf := measured.unheard(cell, FLOWS.read(folder / "flows.csv"), seen):
         raise SimulationError(f"cell {cell.name}, seed {seed}: {deaf}", code="failed")
     ends = {file.name.removeprefix(script.COUNTERS): file for file in folder.glob(f"{script.COUNTERS}*")}
     counted = {space: nstat.counters(file.read_text()) for space, file in sorted(ends.items())}

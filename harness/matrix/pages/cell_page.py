@@ -262,7 +262,7 @@ def _flow_looks(cell: Cell) -> tuple[list[str], list[str], list[tuple[str, str]]
 def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[dict[str, Any]]:
     plots: list[dict[str, Any]] = []
     if cell.flows and (run / "flows.csv").exists():
-        flows = pl.read_csv(run / "flows.csv", schema=FLOWS, missing_columns="insert")
+        flows = FLOWS.read(run / "flows.csv")
         rates, rtts = series(flows, cell.seconds, cell.sample_s)
         kinds, names, key = _flow_looks(cell)
         largest = max((y for points in rtts.values() for _, y in points if y is not None), default=1.0)
@@ -287,7 +287,7 @@ def _plots(cell: Cell, run: Path, seed: int, scores: Mapping[str, Any]) -> list[
             }
         )
     if (run / "packets.csv").exists() and scores.get("packets"):
-        plots.append(_packets(cell, scores, pl.read_csv(run / "packets.csv", schema=PACKETS), seed))
+        plots.append(_packets(cell, scores, PACKETS.read(run / "packets.csv"), seed))
     probes = [probe for probe in scores.get("probes", []) if probe.get("ccdf")]
     seen = [f"probe {_codepoint(probe['ecn'])}" for probe in probes]
     curves = [

@@ -50,8 +50,8 @@ def _write(run: Path, to: Path) -> Path:
     about = json.loads((run / "cell.json").read_bytes())
     cell, seed = Cell.model_validate(about["cell"]), int(about["seed"])
     finished = datetime.fromtimestamp((run / "flows.csv").stat().st_mtime, UTC)
-    flows = pl.read_csv(run / "flows.csv", schema=FLOWS, missing_columns="insert")
-    probes = pl.read_csv(run / "probes.csv", schema=PROBES) if (run / "probes.csv").exists() else None
+    flows = FLOWS.read(run / "flows.csv")
+    probes = PROBES.read(run / "probes.csv") if (run / "probes.csv").exists() else None
     path = to / f"{run.parent.parent.name}-{cell.slug}-seed-{seed}{SUFFIX}"
     data = json.dumps(data_file(cell, seed, flows, probes, finished, path.name))
     path.write_bytes(gzip.compress(data.encode(), compresslevel=6, mtime=0))

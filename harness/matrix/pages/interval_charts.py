@@ -30,9 +30,7 @@ def interval_charts(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]
         flows = {said: int(metric.removeprefix("flows.")) for said, metric in chart.series.items()}
         called = [f"{said} ({display_name(cell.flows[n].contender)})" for said, n in flows.items()]
         kinds = looks([cell.flows[n].contender for n in flows.values()])
-        panels = interval_panels(
-            pl.read_csv(file, schema=INTERVALS, glob=False), dict(zip(flows.values(), kinds, strict=True))
-        )
+        panels = interval_panels(INTERVALS.read(file), dict(zip(flows.values(), kinds, strict=True)))
         title = " ".join(filter(None, (chart.title, label)))
         svg = time_plot(panels, [("", "solo", 0, cell.seconds)], title, axis="time (s)")
         yield {"title": title, "key": list(zip(called, kinds, strict=True)), "svg": Markup(svg)}

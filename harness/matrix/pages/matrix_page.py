@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import polars as pl
 from markupsafe import Markup
 from rich.text import Text
 
@@ -292,7 +291,7 @@ def _over_time(finished: Results, chart: Chart) -> Iterator[dict[str, Any]]:
         if theirs := chart.published.get(label):
             lines.append(Line(_THEIRS, theirs))
         for run in finished.paths[name].values():
-            flows = pl.read_csv(run / "flows.csv", schema=FLOWS)
+            flows = FLOWS.read(run / "flows.csv")
             for n, metric in enumerate(chart.series.values()):
                 at = int(metric.removeprefix("flows."))
                 flow = cell.flows[at]

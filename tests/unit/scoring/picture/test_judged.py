@@ -61,9 +61,10 @@ def test_the_long_table_has_its_figures_with_labels(scores: Scores) -> None:
 
 
 def test_the_file_is_read_as_written(tmp_path: Path) -> None:
-    assert read_judged(tmp_path) is None
-    judged(vmaf=False).write_csv(tmp_path / QUALITY)
-    assert judged(vmaf=False).equals(read_judged(tmp_path))
+    (run := tmp_path / "runs[1]").mkdir()
+    assert read_judged(run) is None
+    judged(vmaf=False).write_csv(run / QUALITY)
+    assert judged(vmaf=False).equals(read_judged(run))
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,10 @@ def test_the_long_table_has_those_of_the_client_with_labels(scores: Scores) -> N
 
 
 def test_the_file_is_read_as_written(tmp_path: Path) -> None:
-    assert read_judged_speech(tmp_path) is None
-    judged_speech().write_csv(tmp_path / SPEECH)
-    assert judged_speech().equals(read_judged_speech(tmp_path))
+    (run := tmp_path / "runs[1]").mkdir()
+    assert read_judged_speech(run) is None
+    judged_speech().write_csv(run / SPEECH)
+    assert judged_speech().equals(read_judged_speech(run))
 
 
 @pytest.mark.parametrize(
