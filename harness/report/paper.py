@@ -29,6 +29,7 @@ from sojourn.harness.report.stamps import OF_MATRICES, Form, PaperError, PaperTa
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import ALONE, STEP_FIGURES, LongRow, frame
+from sojourn.scoring.reference import published as reference
 from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.schema.scores import SCORER, SCORES
 
@@ -170,20 +171,29 @@ def figures_of_runs(table: PaperTable, runs: Sequence[LoadedRun]) -> str:
     """Return the figures of a table's runs as CSV, in the columns of the long table, with a digest of a run's scores.
 
     A victim's run has its primary metric, the harm in it and most of what its table shows; a cell's has the rate of
-    each flow, or what media gets. `scores` has the first 16 digits of the SHA-256 of `scores.json`: a repetition in
-    simulated time has the same.
+    each flow, and what the published tables show of its matrix, or what media gets. `scores` has the first 16 digits of
+    the SHA-256 of `scores.json`: a repetition in simulated time has the same.
     """
     wanted = re.compile(_OF_DIPS if table.table == "dips" else _OF_CELL_BY_FORM.get(table.table, _OF_CELL))
+    published = _published_metrics() if table.table == "published" else {}
     shown = _FIGURES_OF_FORM.get(table.table, ())
 
     def figures(run: LoadedRun) -> Iterator[LongRow]:
         primary = run.scores.primary if isinstance(run, VictimRun) else None
         for row in run.figures:
             judges = row.metric in (primary, f"{HARM}{primary}", *shown) and (row.contender or row.phase == ALONE)
-            if judges or wanted.fullmatch(row.metric):
+            if judges or wanted.fullmatch(row.metric) or row.metric in published.get(run.manifest.test, ()):
                 yield row
 
     every = ((group.title, run) for group in grouped(runs) for run in group.runs)
     rows = frame((title, run.manifest.files[SCORES].sha256[:16], run.seed, figures(run)) for title, run in every)
     ordered = rows.rename({"run": "scores"}).sort("experiment", "seed", maintain_order=True)
     return ordered.write_csv()
+
+
+def _published_metrics() -> dict[str, set[str]]:
+    """Return the metrics that published tables show, by matrix; of a single run, some have no value."""
+    shown: dict[str, set[str]] = {}
+    for row in reference.rows("tables.csv"):
+        shown.setdefault(row["matrix"], set()).update(row["metrics"].split())
+    return shown
