@@ -68,7 +68,7 @@ def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: flo
             together |= {f"up_{name}" if up else name: value for name, value in shared.items()}
     rates = rate_periods(cell)
     if rate := rate_in(rates, window):
-        together["utilisation"], flows = _normalised(flows, rate)
+        together["utilisation"], flows = _normalised(flows, rate, PAYLOAD_BYTES[cell.ip_version])
     if probes := [] if frames.probes is None or not frames.probes.height else _probes(cell, frames.probes):
         together["probes"] = probes
     return CellScores(
@@ -164,16 +164,19 @@ def _together(flows: Sequence[FlowScores], curves: Sequence[Progress], overlap: 
     return scores | {"convergence_s": convergence_s(curves, *overlap)}
 
 
-def _normalised(flows: Sequence[FlowScores], rate: float) -> tuple[float, list[FlowScores]]:
-    """Return the downlink flows' share of the bottleneck's `rate` (Mbit/s), and all flows with their fair shares."""
-    capacity, down = rate * PAYLOAD_BYTES / FRAME_BYTES, [flow for flow in flows if not flow.up]
+def _normalised(flows: Sequence[FlowScores], rate: float, payload: int) -> tuple[float, list[FlowScores]]:
+    """Return the downlink flows' share of the bottleneck's `rate` (Mbit/s), and all flows with their fair shares.
+
+    A full frame has `payload` bytes for the receiver.
+    """
+    capacity, down = rate * payload / FRAME_BYTES, [flow for flow in flows if not flow.up]
     scores = []
     for flow in flows:
         shares = {}
         if not flow.up:
             shares["normalised"] = round(flow.window_goodput_mbps / (capacity / len(down)), 4)
             if flow.cwnd_mean and flow.rtt_ms:
-                fair = capacity * flow.rtt_ms * 1e3 / 8 / PAYLOAD_BYTES / len(down)
+                fair = capacity * flow.rtt_ms * 1e3 / 8 / payload / len(down)
                 shares["normalised_window"] = round(flow.cwnd_mean / fair, 4)
         scores.append(flow.model_copy(update=shares))
     return round(sum(flow.window_goodput_mbps for flow in down) / capacity, 4), scores
@@ -191,7 +194,7 @@ def _periods(
         got = sum(rate_mbps(*curves[n], max(start, first_start), end) for n in down)
         further: dict[str, Any] = {}
         if rate:
-            further["utilisation"] = round(got / (rate * PAYLOAD_BYTES / FRAME_BYTES), 4)
+            further["utilisation"] = round(got / (rate * PAYLOAD_BYTES[cell.ip_version] / FRAME_BYTES), 4)
         if len(rates) > 1 and rate and down and down[0] in samples:
             part = samples[down[0]].filter(pl.col("srtt_us") > 0)
             base_ms = cell.flows[down[0]].rtt_us / 1e3

@@ -34,8 +34,8 @@ def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
     first: float | None = lab.get("rate_down_bps")
     if not first:
         most: float | None = lab.get("most_down_bps")  # of IP
-        return most / 1e6 * PAYLOAD_BYTES / IP_BYTES if most else None
-    return min([first, *(bps for _, bps in rate_steps(lab))]) / 1e6 * PAYLOAD_BYTES / FRAME_BYTES
+        return most / 1e6 * PAYLOAD_BYTES[4] / IP_BYTES if most else None
+    return min([first, *(bps for _, bps in rate_steps(lab))]) / 1e6 * PAYLOAD_BYTES[4] / FRAME_BYTES
 
 
 def fair_share_mbps(lab: Mapping[str, Any], solo_mbps: float | None, flows: int = 1) -> float | None:

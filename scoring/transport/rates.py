@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.hardware.machine.ip import IpVersion
 from sojourn.scoring.transport.steady import truncation
 
 Floats = npt.NDArray[np.float64]
 Progress = tuple[Floats, Floats]
 """A flow's times (s) and the bytes received until then."""
 
-PAYLOAD_BYTES = 1448
-"""What the receiver gets of a full frame (`sojourn.bottleneck.units.FRAME_BYTES`)."""
+PAYLOAD_BYTES: Mapping[IpVersion, int] = {4: 1448, 6: 1428}
+"""What the receiver gets of a full frame (`sojourn.bottleneck.units.FRAME_BYTES`), by IP version."""
 CONVERGED_JAIN = 0.95
 CONVERGED_OVER_S = 5.0
 

@@ -22,6 +22,7 @@ from sojourn.harness.matrix.cells.guest.plan import starts, tap_name
 from sojourn.scoring.packets import pcapng
 from sojourn.scoring.packets.per_packet import crossed, received
 from sojourn.scoring.schema.columns import FLOWS, REPLAY
+from sojourn.scoring.transport.rates import PAYLOAD_BYTES
 from sojourn.traffic import ports
 from sojourn.traffic.contender import ACCURATE_ECN, CONTENDERS
 from sojourn.traffic.program import PROGRAMS
@@ -90,13 +91,16 @@ def flows_of_iperf3(cell: Cell, seed: int, folder: Path) -> None:
                 (folder / name).unlink()
                 if "error" in ends[-1]:
                     raise SimulationError(f"cell {cell.name}: iperf3 {name}: {ends[-1]['error']}")
-            out.writelines(f"{row}\n" for row in iperf3_rows(n, start, *ends))
+            out.writelines(f"{row}\n" for row in iperf3_rows(n, start, PAYLOAD_BYTES[cell.ip_version], *ends))
 
 
-def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dict[str, Any]) -> Iterator[str]:
+def iperf3_rows(
+    flow: int, start_s: float, payload: int, sender: dict[str, Any], receiver: dict[str, Any]
+) -> Iterator[str]:
     """Yield lines of flows.csv from both ends' iperf3 JSON; what iperf3 does not report is empty.
 
-    Times count from `start_s`, when the client was started: the first data comes a few RTTs later.
+    Times count from `start_s`, when the client was started: the first data comes a few RTTs later. Segments have
+    `payload` bytes.
     """
     received, retransmits, least = 0, 0, 0
     for theirs, ours in zip(receiver["intervals"], sender["intervals"], strict=False):
@@ -104,7 +108,7 @@ def iperf3_rows(flow: int, start_s: float, sender: dict[str, Any], receiver: dic
         received += theirs["streams"][0]["bytes"]
         retransmits += state["retransmits"]
         least = min(least or state["rtt"], state["rtt"])
-        cwnd = round(state["snd_cwnd"] / 1448)
+        cwnd = round(state["snd_cwnd"] / payload)
         yield f"{start_s + theirs['sum']['end']:.6f},{flow},{received},{state['rtt']},{least},{cwnd},{retransmits},,,,"
 
 

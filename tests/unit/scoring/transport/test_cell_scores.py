@@ -84,6 +84,14 @@ def test_a_steady_pair() -> None:
     assert found["last"] == two
 
 
+@pytest.mark.parametrize(("ip_version", "payload"), [(4, 1448), (6, 1428)])
+def test_a_full_link_is_used_whole_over_both_ip_versions(ip_version: int, payload: int) -> None:
+    carried = 50 * payload / 1514
+    found = score(cell(PAIR[0], ip_version=ip_version), samples([(0, 60, carried)]), window_s=40)
+    assert found["utilisation"] == found["periods"][0]["utilisation"] == pytest.approx(1, abs=1e-3)
+    assert found["flows"][0]["normalised"] == pytest.approx(1, abs=1e-3)
+
+
 def test_d_ss_is_the_mean_of_the_delivery_rates_told_in_the_window() -> None:
     told = samples([(0, 60, 40)], delivery_rate_bps=42_000_000)
     told = told.with_columns(

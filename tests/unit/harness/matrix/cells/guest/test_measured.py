@@ -92,7 +92,7 @@ def test_iperf3_intervals_become_rows() -> None:
     sender = {"intervals": [{"streams": [state]}, {"streams": [state | {"rtt": 20_100}]}]}
     receiver = {"intervals": [{"sum": {"end": 0.1}, "streams": [{"bytes": 1000}]},
                               {"sum": {"end": 0.2}, "streams": [{"bytes": 500}]}]}  # fmt: skip
-    assert list(measured.iperf3_rows(3, 1.5, sender, receiver)) == [
+    assert list(measured.iperf3_rows(3, 1.5, 1448, sender, receiver)) == [
         "1.600000,3,1000,20500,20500,10,2,,,,",
         "1.700000,3,1500,20100,20100,10,4,,,,",
     ]
