@@ -89,9 +89,9 @@ PROBES = Columns({
     "delay_us": TableColumn(pl.Float64, f"one way down, or there and back if the cell requests it, {_LOST}"),
 })  # fmt: skip
 TALKS = Columns({
-    "t_s": TableColumn(pl.Float64, "s of the cell at which it was sent"),
+    "t_s": TableColumn(pl.Float64, "s of the cell at which it was sent; between browsers, at which it arrived"),
     "talk": TableColumn(pl.Int64, "0 down, 1 up"),
-    "delay_us": TableColumn(pl.Float64, f"one way, {_LOST}, or not recorded (in real time)"),
+    "delay_us": TableColumn(pl.Float64, f"one way, {_LOST}, or not recorded (between browsers)"),
     "bytes": TableColumn(pl.Int64, "payload"),
     "ce": TableColumn(pl.Int64, "1: it arrived with CE; not recorded without browsers"),
 })  # fmt: skip
