@@ -133,7 +133,7 @@ def matrix(
         workers=workers,
         again=again,
         endpoints=endpoints_named(endpoints) if endpoints else None,
-        lab=lab_named(lab) or chosen.labs[0],
+        lab=lab_named(lab) or chosen.preferred_lab,
         lab_file=lab_file,
         limits=Limits(jitter_ms=value_of("jitter-gate", jitter_gate)) if jitter_gate else None,
         pcap=pcap,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.traffic.contender import CONTENDERS
@@ -24,6 +26,12 @@ def missing_capability(cell: Cell, lab: str) -> str:
     if lab != "sim" and cell.bunching_us:
         return "no bunching that a cell sets"
     return missing_in_real_time(cell)
+
+
+def able_labs(cells: Iterable[Cell]) -> tuple[str, ...]:
+    """Return the labs that can run any of these cells, the preferred one first."""
+    every = tuple(cells)
+    return tuple(lab for lab in MATRIX_LABS if any(not missing_capability(cell, lab) for cell in every))
 
 
 def missing_in_real_time(cell: Cell) -> str:

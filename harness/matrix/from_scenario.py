@@ -9,12 +9,15 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from sojourn.apps import SERVICES
 from sojourn.apps.call import FULL, BrowserCall
 from sojourn.apps.two_party import TwoParty
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Hop
+from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, MatrixError
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import Options
@@ -43,7 +46,9 @@ def scenario_matrix(file: Path, kernel_source: str | None = None) -> Matrix:
     try:
         kernel = {"kernel-source": kernel_source} if kernel_source else {}
         every = [cell for chosen, given in combined(read_scenario(file)) for cell in _cells(chosen, given | kernel)]
-        unique = {cell.name: cell for cell in every}  # phases of one load are one cell, the first
+        unique: dict[str, Cell] = {}
+        for cell in every:
+            unique.setdefault(cell.name, cell)  # phases of one load are one cell, the first
         flows = max(len(cell.flows) for cell in every)
         called = [_called(probe, every) for probe in PROBES]
         fetched, calls = any(cell.short_flows for cell in every), any(cell.call for cell in every)
@@ -62,13 +67,14 @@ def scenario_matrix(file: Path, kernel_source: str | None = None) -> Matrix:
                     for of, metric in (("P50", "p50"), ("P99", "p99"))
                 ),
             ),
-            charts=tuple(_charts({cell: cell for cell in unique}, flows, called)),
+            charts=tuple(_charts({name: name for name in unique}, flows, called)),
             notes="Each load of the scenario alone, without its video. D_SS is the mean of the sender's delivery "
             "rates near the end; goodput where the senders report none.",
         )
     except (OptionsError, ValueError) as wrong:
         code = wrong.code if isinstance(wrong, OptionsError) else "unsupported"
-        raise MatrixError(f"{file}: {wrong}" if str(file) not in str(wrong) else str(wrong), code=code) from wrong
+        why = first_wrong(wrong) if isinstance(wrong, ValidationError) else str(wrong)
+        raise MatrixError(why if str(file) in why else f"{file}: {why}", code=code) from wrong
 
 
 def _charts(cells: dict[str, str], flows: int, probes: Sequence[str]) -> Iterator[Chart]:

@@ -18,11 +18,12 @@ from sojourn.bottleneck.delivery_trace import DeliveryTrace, DeliveryTraceError
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import EXPERIMENTS
 from sojourn.hardware.machine.messages import did_you_mean, first_wrong
-from sojourn.harness.matrix.capabilities import MATRIX_LABS, missing_capability
+from sojourn.harness.matrix.capabilities import MATRIX_LABS, able_labs
 from sojourn.scoring.measured import is_measured
 from sojourn.scoring.reference.published import Tolerance
 from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.program import PROGRAMS
+from sojourn.traffic.spec import UNRESPONSIVE
 from sojourn.traffic.user_program import is_user_program
 
 _DEFINES_ONE = re.compile(r"^MATRIX\b", re.MULTILINE)
@@ -234,7 +235,12 @@ class Matrix(_Frozen):
     @cached_property
     def labs(self) -> tuple[str, ...]:
         """The labs that can run its cells, the preferred one first."""
-        return tuple(lab for lab in MATRIX_LABS if any(not missing_capability(cell, lab) for cell in self.runnable))
+        return able_labs(self.runnable)
+
+    @property
+    def preferred_lab(self) -> str:
+        """The lab that it runs in by default; without any, the first, whose refusal says why."""
+        return (*self.labs, *MATRIX_LABS)[0]
 
     def swapped(self, text: str) -> Matrix:
         """Return the matrix with another contender, `OLD=NEW`, in every flow; its results are kept separately.
@@ -247,21 +253,24 @@ class Matrix(_Frozen):
         old, _, new = text.partition("=")
         if is_user_program(text):
             old, new = next((flow.contender for cell in self.cells for flow in cell.flows), ""), text
-        elif not new:
+        elif not (old and new) or old == new:
             raise MatrixError(f"--swap={text}: give OLD=NEW, such as cubic=prague", code="invalid-value")
-        for name in (old, new):
-            if name not in CONTENDERS and name not in PROGRAMS and not is_user_program(name):
-                known = ", ".join((*CONTENDERS, *PROGRAMS))
+        known = *CONTENDERS, *PROGRAMS, *UNRESPONSIVE
+        for name in filter(None, (old, new)):
+            if name not in CONTENDERS and name not in known and not is_user_program(name):
                 raise MatrixError(
-                    f"--swap: unknown contender {name!r} in {text!r}; known: {known}", code="unknown-value"
+                    f"--swap: unknown contender {name!r} in {text!r}; known: {', '.join(known)}", code="unknown-value"
                 )
         try:
             cells = tuple(cell.swapped(old, new) for cell in self.cells)
         except ValidationError as wrong:
             raise MatrixError(f"--swap={text}: {first_wrong(wrong)}", code="unsupported") from None
         if cells == self.cells:
-            those = ", ".join(dict.fromkeys(flow.contender for cell in self.cells for flow in cell.flows))
-            raise MatrixError(f"--swap: matrix {self.name} has no flow {old}; known: {those}", code="no-effect")
+            flows = (flow for cell in self.cells for flow in (*cell.flows, cell.short_flows) if flow)
+            those = ", ".join(dict.fromkeys(flow.contender for flow in flows)) or "none"
+            raise MatrixError(
+                f"--swap: matrix {self.name} has no flow {old or 'at all'}; its flows: {those}", code="no-effect"
+            )
         changed = f"{new} in place of {old}, which cells are named after"
         name = re.sub("[^a-z0-9]+", "-", f"{self.name}-{new}-for-{old}")
         contrasts = tuple(it.model_copy(update={"low": float("-inf"), "high": float("inf")}) for it in self.contrasts)
@@ -293,12 +302,16 @@ class Matrix(_Frozen):
     def select(self, text: str = "") -> tuple[Cell, ...]:
         """Return the runnable cells whose name contains every word of `text`. Raises MatrixError when none does."""
         words = text.lower().split()
-        cells = tuple(cell for cell in self.runnable if all(word in cell.name.lower() for word in words))
-        if not cells:
+        named = [cell for cell in self.cells if all(word in cell.name.lower() for word in words)]
+        if not named:
             raise MatrixError(
                 f"matrix {self.name}: no cell's name contains {text!r}; one is {self.cells[0].name!r}",
                 code="unknown-value",
             )
+        if not (cells := tuple(cell for cell in named if not cell.needs)):
+            needs = "; ".join(dict.fromkeys(cell.needs for cell in named))
+            which = f"no cell whose name contains {text!r}" if words else "no cell"
+            raise MatrixError(f"matrix {self.name}: {which} can run here; needed: {needs}", code="unsupported")
         return cells
 
 

@@ -33,6 +33,7 @@ from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.needs import require_programs_of_cells
 from sojourn.harness.matrix.capabilities import (
     MATRIX_LABS,
+    able_labs,
     has_user_program,
     missing_capability,
     missing_in_real_time,
@@ -140,8 +141,9 @@ def _of_lab(plan: MatrixPlan) -> list[Cell]:
     if cells := [cell for cell in plan.cells if not missing_capability(cell, plan.lab)]:
         return cells
     reasons = "; ".join(plan.left_out)
-    others = " or ".join(f"--lab={lab}" for lab in plan.matrix.labs)
-    raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; give {others}", code="unsupported")
+    others = " or ".join(f"--lab={lab}" for lab in able_labs(plan.cells))
+    remedy = f"give {others}" if others else "no other lab can run these cells"
+    raise MatrixError(f"matrix {plan.matrix.name}: the {plan.lab} lab has {reasons}; {remedy}", code="unsupported")
 
 
 def check_listed(plan: MatrixPlan) -> None:

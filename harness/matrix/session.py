@@ -37,7 +37,7 @@ class MatrixSession:
 
     def lab(self, matrix: Matrix) -> str:
         """Return the lab of the option, or the one that the matrix prefers."""
-        return self._options.asked_lab or matrix.labs[0]
+        return self._options.asked_lab or matrix.preferred_lab
 
     def measure(self, matrix: Matrix, cell: Cell, selected: Sequence[Cell]) -> list[str]:
         """Run `cell` with all its seeds, print its figures, return what it does not meet.

@@ -78,7 +78,7 @@ def gather(known: Mapping[str, Matrix], folder: Path) -> dict[str, Results]:
     for name in dict.fromkeys(one.matrix for one in tables() if one.metrics):
         if not (matrix := known.get(name)):
             raise MatrixError(f"{TABLES}: unknown matrix {name!r}", code="unknown-value")
-        plan = MatrixPlan(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.labs[0])
+        plan = MatrixPlan(matrix, matrix.runnable, seeds(1, 1), folder, lab=matrix.preferred_lab)
         if not plan.folder.is_dir():  # nothing has run; do not create the folder by reading
             gathered[name] = Results(matrix, plan.folder)
             continue

@@ -37,6 +37,13 @@ def test_each_load_is_a_cell_with_the_path_of_its_time(tmp_path: Path) -> None:
     assert (first.seconds, second.seconds, first.call) == (5, 30, None)
 
 
+def test_a_load_that_comes_again_is_the_cell_of_its_first_phase(tmp_path: Path) -> None:
+    text = 'rate = "20mbit,50s:5mbit"\ntimeline = "solo:20,cubic:20,prague:10,cubic:30"\n'
+    first, second = scenario_matrix(written(tmp_path, text)).cells
+    assert (first.name, first.seconds, second.name) == ("cubic", 20, "prague")
+    assert first.hops[0].down and first.hops[0].down.rate_bps == 20_000_000
+
+
 def test_both_ip_versions_are_a_list_of_two(tmp_path: Path) -> None:
     cells = scenario_matrix(written(tmp_path, 'ip-version = [4, 6]\ncontenders = "prague"\n')).cells
     assert [(cell.name, cell.ip_version) for cell in cells] == [("prague 4", 4), ("prague 6", 6)]
@@ -119,6 +126,7 @@ def test_the_call_of_a_cell_is_by_gcc_or_scream(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ('timeline = "solo:20"', ("invalid-value", "timeline", "contender")),
+        ('timeline = "solo:20,cubic:4000"', ("unsupported", "seconds: ", "3600")),
         ('rate = "fast"', ("invalid-value", "At home.toml: rate: ")),
         ('lab = "sim"', ("not-from-file", "lab: ")),
     ],

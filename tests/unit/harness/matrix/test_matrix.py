@@ -107,8 +107,12 @@ def test_cells_are_selected_by_every_word_and_those_that_cannot_run_are_left_out
     whole = matrix(cells=(cell("a"), cell("B 2"), unmet))
     assert [it.name for it in whole.select()] == ["a", "B 2"]
     assert [it.name for it in whole.select("2 b")] == ["B 2"]
-    with refusal(MatrixError, "unknown-value", "'3'"):
+    with refusal(MatrixError, "unknown-value", "'4'"):
+        whole.select("4")
+    with refusal(MatrixError, "unsupported", "'3'", "needed: the SCE kernel"):
         whole.select("3")
+    with refusal(MatrixError, "unsupported", "no cell can run here; needed: the SCE kernel"):
+        matrix(cells=(unmet,)).select()
 
 
 def test_figures_of_no_cell_are_refused() -> None:
@@ -219,6 +223,8 @@ def test_a_swapped_contender_is_another_experiment_with_results_of_its_own() -> 
     assert len(others) == len(limited.contrasts) and all(it.low == -inf and it.high == inf for it in others)
     wrong: tuple[tuple[str, tuple[Code, *tuple[str, ...]]], ...] = (
         ("prague", ("invalid-value", "--swap=prague: give OLD=NEW")),
+        ("=prague", ("invalid-value", "--swap==prague: give OLD=NEW")),
+        ("prague-2020=prague-2020", ("invalid-value", "--swap=prague-2020=prague-2020: give OLD=NEW")),
         ("vegas=cubic", ("no-effect", "s6", " vegas", "prague-2020, cubic-accecn, reno-accecn")),
         ("x=cubic", ("unknown-value", "'x'")),
     )
@@ -240,6 +246,15 @@ def test_a_trace_takes_the_place_of_slots_and_has_results_of_its_own(tmp_path: P
         known["s6"].traced(trace)
     with refusal(MatrixError, "invalid-value", "--trace: ", "none.down"):
         known["pantheon"].traced(tmp_path / "none.down")
+
+
+def test_a_swap_says_what_the_flows_of_a_matrix_are() -> None:
+    known = matrices()
+    with refusal(MatrixError, "no-effect", "--swap", "call-delay", "no flow cubic; its flows: none"):
+        known["call-delay"].swapped("cubic=reno")
+    with refusal(MatrixError, "unsupported", "--swap=udp-nqb=cubic: ", "need rate_bps"):
+        known["nqb"].swapped("udp-nqb=cubic")
+    assert known["nqb"].swapped("udp-nqb=udp-ect1").runnable
 
 
 def test_a_program_takes_the_place_of_a_flow_where_single_packets_are_measured() -> None:

@@ -55,6 +55,19 @@ def test_a_scream_call_next_to_a_cell_that_only_talkers_could_run_is_refused(tmp
         prepare(MatrixPlan(Matrix(name="m", title="m", cells=cells), cells, (1,), tmp_path))
 
 
+def test_a_refused_lab_is_answered_with_those_that_can_run_the_selected_cells(tmp_path: Path) -> None:
+    fields = {"hops": (dumbbell.bottleneck(10, "fq_codel"),), "seconds": 10}
+    everywhere, ipsec = Cell(name="a", **FLOWS, **fields), Cell(name="b", tunnel="ipsec", **FLOWS, **fields)
+    both = Matrix(name="m", title="m", cells=(everywhere, ipsec))
+    with refusal(MatrixError, "unsupported", "the virtual lab has no IPsec; give --lab=sim") as refused:
+        prepare(MatrixPlan(both, (ipsec,), (1,), tmp_path, lab="virtual"))
+    assert "--lab=virtual" not in str(refused.value)
+    nowhere = Cell(name="c", tunnel="ipsec", call=Call(rtt_us=20_000, sound=True), **fields)
+    alone = Matrix(name="m", title="m", cells=(nowhere,))
+    with refusal(MatrixError, "unsupported", "the sim lab has no IPsec; no other lab can run these cells"):
+        prepare(MatrixPlan(alone, (nowhere,), (1,), tmp_path, lab=alone.preferred_lab))
+
+
 def plan(tmp_path: Path, lab: str, source: str) -> MatrixPlan:
     cell = Cell(name="c", hops=(dumbbell.bottleneck(10, "fq_codel"),), seconds=10, flows=FLOWS["flows"])
     return MatrixPlan(
