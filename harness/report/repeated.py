@@ -22,6 +22,7 @@ from sojourn.harness.store.runs import git_state
 _NAMED = 3
 _Figures = Mapping[tuple[str, ...], str]
 """A run's values, by phase, contender, metric and unit."""
+_NO_FIGURES: tuple[str, _Figures] = "", {}
 _Runs = Mapping[tuple[str, str], tuple[str, _Figures]]
 """The scores' digest and the figures of every run of a file, by experiment and seed."""
 
@@ -113,7 +114,7 @@ def compared(table: PaperTable, runs: Sequence[LoadedRun], known: str) -> Repeti
         if len(titles) != 1:
             raise PaperError(f"{table.runs_file}: has {len(titles)} runs {name} instead of one", code="missing")
         scores_then, figures_then = every[titles[0], str(run.seed)]
-        scores, figures = next(iter(of_run.values()), ("", {}))
+        scores, figures = next(iter(of_run.values()), _NO_FIGURES)
         same &= scores == scores_then
         if run.reasons:
             differing.append(f"{name}: is invalid: {'; '.join(run.reasons)}")

@@ -56,7 +56,7 @@ def test_a_scream_call_next_to_a_cell_that_only_talkers_could_run_is_refused(tmp
 
 
 def test_a_refused_lab_is_answered_with_those_that_can_run_the_selected_cells(tmp_path: Path) -> None:
-    fields = {"hops": (dumbbell.bottleneck(10, "fq_codel"),), "seconds": 10}
+    fields: dict[str, Any] = {"hops": (dumbbell.bottleneck(10, "fq_codel"),), "seconds": 10}
     everywhere, ipsec = Cell(name="a", **FLOWS, **fields), Cell(name="b", tunnel="ipsec", **FLOWS, **fields)
     both = Matrix(name="m", title="m", cells=(everywhere, ipsec))
     with refusal(MatrixError, "unsupported", "the virtual lab has no IPsec; give --lab=sim") as refused:

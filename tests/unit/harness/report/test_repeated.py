@@ -102,7 +102,9 @@ def cell_run(test: str, sha256: str = "a" * 64, **scores: Any) -> LoadedRun:
 
 
 DELAYS = cell_run("call-delay", probes=[{"p50_ms": 1.0, "p90_ms": 2.0, "p99_ms": 3.0, "p100_ms": 4.0}])
-RATES = {"flows": [{"d_ss_mbps": 5.0, "goodput_mbps": 4.0, "rtt_mean_ms": 9.0, "window_goodput_mbps": 3.0}]}
+RATES: dict[str, Any] = {
+    "flows": [{"d_ss_mbps": 5.0, "goodput_mbps": 4.0, "rtt_mean_ms": 9.0, "window_goodput_mbps": 3.0}]
+}
 
 
 def test_a_run_of_published_tables_has_what_they_show_of_its_matrix() -> None:
