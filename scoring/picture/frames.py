@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,16 @@ def read_recording(video: Path, start: float = 0.0, box: strip.Box | None = None
 def read_strips(video: Path, start: float, boxes: Sequence[strip.Box]) -> list[pl.DataFrame]:
     """Return every recorded frame as `read_recording` does, for every strip in `boxes`. Raises RecordingError."""
     times = frame_times(video)
-    # Only the strips' rows leave ffmpeg: of a single strip, 1/60 of the picture goes through the pipe.
-    left, top = min(box.x for box in boxes), min(box.y for box in boxes)
+    # Only the strips' rows leave ffmpeg, of tiles those of one row of tiles above those of the next.
+    left = min(box.x for box in boxes)
     width = max(box.x + box.width for box in boxes) - left
-    height = max(box.y + box.height for box in boxes) - top
-    crop = f"format=gray,crop={width}:{height}:{left}:{top}:exact=1"
-    inner = [strip.Box(box.x - left, box.y - top, box.width, box.height) for box in boxes]
+    bands = sorted({(box.y, box.height) for box in boxes})
+    tops = dict(zip(bands, accumulate((rows for _, rows in bands), initial=0), strict=False))
+    height = sum(rows for _, rows in bands)
+    inner = [strip.Box(box.x - left, tops[box.y, box.height], box.width, box.height) for box in boxes]
     numbers = np.full((len(boxes), len(times), 2), UNREAD, np.int64)
     count = 0
-    for count, image in enumerate(decode(video, crop, width, height), 1):
+    for count, image in enumerate(decode(video, _grey_rows(bands, left, width), width, height), 1):
         for which, box in enumerate(inner):
             if count <= len(times) and (reading := strip.read(image, box)) is not None:
                 numbers[which, count - 1] = reading
@@ -50,6 +52,19 @@ def read_strips(video: Path, start: float, boxes: Sequence[strip.Box]) -> list[p
     schema = {"t": pl.Float64, "frame": pl.Int64, "rendition": pl.Int64}
     at = np.array(times) + start
     return [pl.DataFrame({"t": at, "frame": read[:, 0], "rendition": read[:, 1]}, schema=schema) for read in numbers]
+
+
+def _grey_rows(bands: Sequence[tuple[int, int]], left: int, width: int) -> str:
+    """Return ffmpeg's filters for bands of rows (first row, number of rows) in grey, one above the other.
+
+    Each is cropped before its conversion: to convert whole pictures takes as long as to decode them.
+    """
+    parts = [f"crop={width}:{rows}:{left}:{top}:exact=1,format=gray" for top, rows in bands]
+    if len(parts) == 1:
+        return parts[0]
+    copies, cut = ("".join(f"[{name}{n}]" for n in range(len(parts))) for name in ("copy", "band"))
+    cropped = ";".join(f"[copy{n}]{part}[band{n}]" for n, part in enumerate(parts))
+    return f"split={len(parts)}{copies};{cropped};{cut}vstack={len(parts)}"
 
 
 def held(shown: pl.DataFrame) -> pl.DataFrame:
