@@ -32,7 +32,6 @@ from sojourn.scoring.statistics.intervals import (
     paired_difference,
     shows,
 )
-from sojourn.scoring.statistics.numbers import LOST
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.summary import Figure
 
@@ -64,8 +63,6 @@ class Compared:
     less: EstimatedDifference
     words: tuple[str, str]
     """A and B as displayed."""
-    never: str = LOST
-    """The text for an infinite bound."""
     demand_met: tuple[bool, bool] = (False, False)
     """For goodput: whether the path never limited the victim in A, in B."""
     least: float = 0.0
@@ -80,14 +77,20 @@ class Compared:
     @property
     def shown(self) -> str:
         """The significant result for B: worse or better for the victim, or differs; empty if there is none."""
-        if all(self.demand_met):
-            return ""
-        p = self.less.p if self.primary else self.p_holm
-        if not shows(min(self.a.n, self.b.n), self.less, p, self.least):
+        if not self._shows(self.least):
             return ""
         if self.better is None:
             return "differs"
         return "worse" if (self.less.value > 0) == (self.better == "less") else "better"
+
+    @property
+    def irrelevant(self) -> bool:
+        """Whether the difference is significant, but below the least relevant one."""
+        return self._shows(0.0) and not self._shows(self.least)
+
+    def _shows(self, least: float) -> bool:
+        p = self.less.p if self.primary else self.p_holm
+        return not all(self.demand_met) and shows(min(self.a.n, self.b.n), self.less, p, least)
 
 
 @dataclass(frozen=True)
@@ -282,7 +285,6 @@ def _compared(one: Experiment, other: Experiment, relevance: Relevance) -> Itera
                     less=_difference(one, other, a, b),
                     least=relevance.least(it.metric, a.value),
                     words=(_words(it, it.figure, one, who), _words(it, theirs, other, who)),
-                    never=it.never,
                     demand_met=(it.figure.unlimited(who), theirs.unlimited(who)),
                 )
 

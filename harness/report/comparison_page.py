@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,9 +14,9 @@ from markupsafe import Markup
 
 from sojourn.harness.report import palette
 from sojourn.harness.report.compare import Compared, Comparison, Pair, Shift, families
-from sojourn.harness.report.experiments import distinct_names
+from sojourn.harness.report.experiments import Experiment, distinct_names
 from sojourn.harness.report.filmstrip import worst_moment
-from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number
+from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number, p_text, two_decimals
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.option_words import option_words
@@ -23,13 +24,13 @@ from sojourn.harness.report.run_page import REPORT, versions_of
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED
-from sojourn.scoring.statistics.numbers import NOT_REACHED, UNFINISHED
 
 #: Names that are made of options, which the table of differences lists separately.
 _NAMES = ("test", "cell")
 #: The first column of interval, p and result; where too few runs leave all of these empty, they are omitted.
 _TESTED = 4
 _TOO_SMALL = "n too small"
+_IRRELEVANT = "not relevant"
 _UNDECIDED = {_TOO_SMALL, "–"}
 #: Characters up to which an option and its value are in the title.
 _SHORT = 32
@@ -88,6 +89,10 @@ def verdict(pair: Pair) -> str:
         word = first.shown if clear and first.shown != "differs" else "different"
         more = f"; {rest} further metric{'s' * (rest > 1)} differ{'s' * (rest == 1)}" if rest else ""
         return f"B is {word}: {_both(pair, first)}{more}."
+    ours, theirs = ({*one.summary.contenders} for one in (pair.a, pair.b))
+    if ours | theirs and not ours & theirs:
+        harms = "; ".join(f"harm in {name}: {_harms(one)}" for name, one in (("A", pair.a), ("B", pair.b)))
+        return f"No contender in common; only the baselines were compared; {harms}."
     counts = [len(one.runs) for one in (pair.a, pair.b)]
     if min(counts) >= ENOUGH:
         return f"No difference shown in {len(pair.compared)} metrics, with {counts[0]} and {counts[1]} runs."
@@ -99,6 +104,12 @@ def verdict(pair: Pair) -> str:
     if seen:
         return f"{seen[0].upper()}{seen[1:]}; {undecided}"
     return f"The viewer got the same in A and B; {undecided}" if primary else f"Not{undecided[3:]}"
+
+
+def _harms(one: Experiment) -> str:
+    """Return the average harm by the primary metric with every contender."""
+    harms = [f"{'–' if it.harm is None else two_decimals(it.harm)} with {it.name}" for it in one.outcomes]
+    return ", ".join(harms) or "none, nothing competes"
 
 
 def _both(pair: Pair, metric: Compared) -> str:
@@ -122,14 +133,14 @@ def grids(pair: Pair) -> list[Grid]:
             low, high, p = metric.less.low, metric.less.high, metric.less.p
             bounds = _TOO_SMALL
             if low is not None and high is not None:
-                bounds = " to ".join(dict.fromkeys(number(bound, metric.never) for bound in (low, high)))
+                bounds = " to ".join(dict.fromkeys(map(_difference, (low, high))))
             label = metric.label + (PRIMARY if metric.primary else "")
             if all(metric.demand_met):
                 grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET], alike=True))
                 continue
-            cells = [label, *metric.words, _signed(metric.less.value, metric.never), bounds]
-            cells += [_TOO_SMALL if p is None else f"{p:.3f}"]
-            cells += ["–" if metric.p_holm is None else f"{metric.p_holm:.3f}", metric.shown or "–"]
+            cells = [label, *metric.words, _signed(metric.less.value), bounds]
+            result = metric.shown or (_IRRELEVANT if metric.irrelevant else "–")
+            cells += [p_text(p, _TOO_SMALL), p_text(metric.p_holm), result]
             hurt = {3, 7} if metric.shown == "worse" else set()
             grid.rows.append(Row(cells, hurt=hurt, alike=metric.alike and not metric.primary))
         if all({*row.cells[_TESTED:]} <= _UNDECIDED for row in grid.rows):
@@ -185,9 +196,13 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     return facts
 
 
-def _signed(value: float, never: str) -> str:
-    text = number(value, never)
-    return f"+{text}" if value > 0 and text not in ("0", "0.00", NOT_REACHED, UNFINISHED) else text
+def _signed(value: float) -> str:
+    text = _difference(value)
+    return f"+{text}" if value > 0 and text not in ("0", "0.00") else text
+
+
+def _difference(value: float) -> str:
+    return "−∞" if value == -inf else number(value, "∞")
 
 
 def method() -> str:
@@ -199,7 +214,8 @@ def method() -> str:
         "sides have the same rigs, interval and p are of the differences by rig (paired t-test). p (Holm): corrected "
         "for the number of rows with one contender, harm and measured values separately (Holm 1979). Worse or better: "
         f"the interval excludes 0, with at least {ENOUGH} runs per side, p, or p (Holm) except for the primary metric, "
-        f"is at most {1 - LEVEL:.2g}, and the difference is at least the least relevant one."
+        f"is at most {1 - LEVEL:.2g}, and the difference is at least the least relevant one; {_IRRELEVANT}: only "
+        "the difference is smaller."
     )
 
 

@@ -737,6 +737,11 @@ def number(value: float | int | None, never: str = LOST) -> str:
     return two_decimals(value) if abs(value) < 100 else f"{value:.0f}"
 
 
+def p_text(p: float | None, without: str = "–") -> str:
+    """Return a p as shown in a table, never as 0; `without` for None."""
+    return without if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def two_decimals(value: float) -> str:
     """Return a finite figure with two decimals, such as a harm; a rounded zero has no sign."""
     return f"{value:z.2f}"

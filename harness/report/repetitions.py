@@ -32,6 +32,7 @@ from sojourn.harness.report.grids import (
     figure_text,
     interval,
     number,
+    p_text,
 )
 from sojourn.harness.report.headline import CUT_OFFS, badges, headline, outcomes
 from sojourn.harness.report.heat_map import HarmField, heat_maps
@@ -329,8 +330,7 @@ def _p(figure: Figure, contrast: PairedContrast | None) -> str:
     """Return the p that decides a contrast."""
     if contrast is None:
         return "–"
-    p = contrast.p if figure.primary else contrast.p_holm
-    return "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+    return p_text(contrast.p if figure.primary else contrast.p_holm)
 
 
 def _plot(one: Experiment, it: ExperimentFigure) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.cli import app
-from sojourn.harness.report.compare import Comparison, compare
+from sojourn.harness.report.compare import Compared, Comparison, compare
 from sojourn.harness.report.comparison_page import grids, lines, setup_grid, title, verdict, write_comparison
 from sojourn.harness.report.experiments import Experiment
 from sojourn.harness.report.run_page import ReportError
@@ -50,6 +51,38 @@ def test_without_the_primary_metric_b_is_better_or_worse_only_if_all_rows_agree(
     opposite = replace(other, better="more" if other.better == "less" else "less")
     assert opposite.shown == "better"
     assert verdict(replace(pair, compared=(opposite, one))).startswith("B is different: ")
+
+
+def test_without_a_common_contender_only_the_baselines_are_compared(series: Series) -> None:
+    a, b = two_folders(series, {"stalled": [2]}, {"stalled": [6]})
+    (pair,) = compare(a, b).pairs
+    sides = [
+        replace(one, summary=one.summary.model_copy(update={"contenders": [name], "valid": ["1", "2"]}))
+        for one, name in ((pair.a, "prague"), (pair.b, "cubic"))
+    ]
+    alone = tuple(it for it in pair.compared if not it.who)
+    assert verdict(replace(pair, a=sides[0], b=sides[1], compared=alone)) == (
+        "No contender in common; only the baselines were compared; "
+        "harm in A: 0.60 with prague; harm in B: 0.00 with cubic."
+    )
+
+
+def test_infinite_differences_small_p_and_irrelevant_differences_are_words(series: Series) -> None:
+    a, b = two_folders(series, {"stalled": [1, 2, 3, 2, 1]}, {"stalled": [6, 7, 8, 7, 6]})
+    found = compare(a, b)
+    (pair,) = found.pairs
+    row = next(it for it in pair.compared if it.who == "prague" and it.primary and it.family == "measured")
+    assert row.shown == "worse"
+
+    def cells(compared: Compared) -> dict[str, str]:
+        only = replace(found, pairs=(replace(pair, compared=(compared,)),))
+        return told(only, "With prague", f"{row.label}, primary")
+
+    lost = row.less.model_copy(update={"value": -inf, "low": -inf, "high": -1.0, "p": 0.0})
+    shown = cells(replace(row, less=lost))
+    assert (shown["B − A"], shown["95% interval"], shown["p"]) == ("−∞", "−∞ to -1", "<0.001")
+    assert cells(replace(row, less=lost.model_copy(update={"value": inf})))["B − A"] == "+∞"
+    assert cells(replace(row, least=1e4))["for the victim"] == "not relevant"
 
 
 def test_goodput_that_is_the_victims_own_choice_is_not_compared(series: Series) -> None:

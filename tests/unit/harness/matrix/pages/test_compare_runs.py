@@ -78,7 +78,7 @@ def test_the_runs_of_each_cell_are_compared_with_those_of_the_same_cell(ours: Re
         assert word in output.getvalue()
 
 
-def test_a_time_that_was_not_reached_is_not_lost_and_its_difference_has_no_sign(tmp_path: Path) -> None:
+def test_a_time_that_was_not_reached_is_not_lost_and_its_difference_is_infinite(tmp_path: Path) -> None:
     sides = []
     for name, value in (("a", "Infinity"), ("b", 0.0)):
         sides.append(tmp_path / name)
@@ -86,11 +86,12 @@ def test_a_time_that_was_not_reached_is_not_lost_and_its_difference_has_no_sign(
             run = made(tmp_path / name, A, seed, "old")
             (run / "scores.json").write_text(json.dumps({"validity": {}, "convergence_s": value}))
             reseal(run, "scores.json")
-    for place, other, shown in ((*sides, ["not reached", "0"]), (*sides[::-1], ["0", "not reached"])):
+    sooner, later = ["not reached", "0", "−∞", "−∞"], ["0", "not reached", "+∞", "∞"]
+    for place, other, shown in ((*sides, sooner), (*sides[::-1], later)):
         (pair,) = compare(place, other).pairs
         _, grid = grids(pair)
         (row,) = [row.cells for row in grid.rows if row.cells[0].startswith("convergence")]
-        assert row[1:5] == [*shown, "not reached", "not reached"] and grid.heads[-1] == "result"
+        assert row[1:5] == shown and grid.heads[-1] == "result"
 
 
 def test_a_terminal_has_the_means_of_the_runs_before_in_brackets(ours: Results, tmp_path: Path) -> None:
