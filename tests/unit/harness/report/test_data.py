@@ -8,15 +8,18 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 import sojourn
+from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.data import RunData
 from sojourn.harness.store.manifest import MANIFEST, read_manifest, reseal, write_manifest
 from sojourn.scoring.long_table import COLUMNS
+from sojourn.scoring.statistics.numbers import nearest_rank
 from tests.refusals import refusal
 from tests.unit.harness.conftest import Series
 
@@ -68,6 +71,28 @@ def test_a_copy_of_a_run_counts_once(series: Series) -> None:
     (path,) = series([1])
     shutil.copytree(path, path.with_name(path.name + "-again"))
     assert loaded(path.parent)["run"].n_unique() == 1
+
+
+def test_the_first_example_of_the_page_gives_the_percentiles_of_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearest ranks: the 99th of 100, and infinite where too many are lost."""
+    page = (CHECKOUT / "docs" / "data.md").read_text()
+    example = page.partition("```python\n")[2].partition("```")[0]
+    given = {0: [*range(100, 0, -1)], 1: [*range(1, 96), *[None] * 5]}
+    rows = [(100.0 + n / 10, "bottleneck", ecn, rtt) for ecn, all_ in given.items() for n, rtt in enumerate(all_)]
+    run = SimpleNamespace(
+        phases=pl.DataFrame({"phase": ["solo"], "contender": [None], "start": [100.0], "end": [120.0]}),
+        probes=pl.DataFrame(
+            rows, {"t": pl.Float64, "path": pl.String, "ecn": pl.UInt8, "rtt_ms": pl.Float64}, orient="row"
+        ),
+    )
+    monkeypatch.setattr(sojourn, "load", lambda _: run)
+    shown = list[pl.DataFrame]()
+    exec(example, {"print": shown.append})
+    for phase, ecn, p50, p99 in shown[0].rows():
+        rtts = [rtt for rtt in given[ecn] if rtt is not None]
+        assert phase == "solo"
+        assert [p50, p99] == [nearest_rank(rtts, percent, given[ecn].count(None)) for percent in (50, 99)]
+    assert shown[0].height == 2
 
 
 def truncated(run: Path) -> None:
