@@ -72,10 +72,10 @@ def rescore(
         record: dict[str, object] = {"run": run, "scorer": outcome.scorer, "fields": outcome.fields}
         record |= {"differing": outcome.differing, "void_now": outcome.void_now, "altered": outcome.altered}
         print_json({**record, "replaced": write and bool(outcome.differing)})
-    if not as_json and outcome.differing:
+    if not as_json and outcome.outdated:
         for line in outcome.fields:
             print(printable(line))
-    if outcome.differing and not write:
+    if outcome.outdated and not write:
         before, now = outcome.scorer or "unknown", outcome.now
         scorers = f"differ, computed by the same scorer {now}" if before == now else f"differ, scorer {before} → {now}"
         complain(f"{run}: scores {scorers}: {outcome.counted}; replace them with --write")
@@ -84,7 +84,8 @@ def rescore(
         replace(run, outcome.scores)
     renew_report(run)
     if not as_json:
-        print(f"{run}: {'scores replaced' if outcome.differing else 'scores unchanged'}; report.html regenerated")
+        state = "scores replaced" if write else f"no value differs; stored scorer {outcome.scorer}"
+        print(f"{run}: {state if outcome.differing else 'scores unchanged'}; report.html regenerated")
 
 
 @app.command()
@@ -161,6 +162,7 @@ def summary(
     from sojourn.harness.report.openmetrics import write_openmetrics
     from sojourn.harness.report.repetitions import records, write_summary
     from sojourn.harness.report.terminal import print_summary
+    from sojourn.harness.report.verdict import left_out
     from sojourn.harness.store.disk_usage import count_of
     from sojourn.harness.store.manifest import is_run
 
@@ -174,8 +176,11 @@ def summary(
     page = write_summary(repeated, output or folder, unreadable)  # first: the reader of a pipe may close it
     for why in unreadable.values():
         complain(f"excluded: unreadable: {why}")
-    if unreadable:
-        complain(f"{count_of(len(unreadable), 'run')} excluded, in no figure")
+    unfinished = left_out(places)
+    for left in unfinished:
+        complain(f"excluded: {left.path}: {left.state}: {left.reason}")
+    if excluded := len(unreadable) + len(unfinished):
+        complain(f"{count_of(excluded, 'run')} excluded, in no figure")
     if not as_json:
         print_summary(repeated, console_of())
     if openmetrics:

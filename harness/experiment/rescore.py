@@ -22,8 +22,16 @@ from sojourn.harness.engine.provenance import scoring_digest
 from sojourn.harness.report.run_page import REPORT, page
 from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.integrity import verify_run
-from sojourn.harness.store.loaded import cell_of, stored_object
-from sojourn.harness.store.manifest import Manifest, StoreError, hash_file, read_manifest, reseal, store_derived
+from sojourn.harness.store.loaded import cell_of, stored_object, unfinished
+from sojourn.harness.store.manifest import (
+    PARTIAL,
+    Manifest,
+    StoreError,
+    hash_file,
+    read_manifest,
+    reseal,
+    store_derived,
+)
 from sojourn.harness.store.reasons import NOT_OF_GATES, of_gates
 from sojourn.scoring.schema.files import CELL
 from sojourn.scoring.schema.scores import SCORER, SCORES, Scores
@@ -67,13 +75,20 @@ class Rescored:
     altered: bool
     """Whether the stored scores differ from the manifest's hash."""
 
+    @property
+    def outdated(self) -> bool:
+        """Whether the stored scores must be replaced: not if only their scorer is another one."""
+        return any(self.altered or not line.startswith("scores.scorer: ") for line in self.differing)
+
 
 def rescored(run: Path) -> Rescored:
     """Check the raw files of a run and score them; nothing is written.
 
-    Raises StoreError if a raw file differs from the manifest, was pruned or excluded from a bundle, RecordError if one
-    is damaged.
+    Raises StoreError if the run is not finished, or if a raw file differs from the manifest, was pruned or excluded
+    from a bundle; RecordError if one is damaged.
     """
+    if run.name.endswith(PARTIAL):
+        raise unfinished(run, read_manifest(run))
     manifest = verify_run(run, derived=(SCORES, REPORT))
     if manifest.pruned:
         raise NotComputedError(

@@ -209,12 +209,16 @@ def load_run(path: Path) -> LoadedRun:
     """
     manifest = read_manifest(path)
     if path.suffix == PARTIAL or manifest.status == "interrupted" or manifest.finished is None:
-        why = f": {manifest.reasons[0]}" if manifest.reasons else ""
-        raise LoadError(
-            f"{path}: the run is not finished{why}; it has no figures, but its recorded files are kept",
-            code="unfinished",
-        )
+        raise unfinished(path, manifest)
     return _load_cell(path, manifest) if CELL in manifest.files else _load_victim(path, manifest)
+
+
+def unfinished(path: Path, manifest: Manifest) -> LoadError:
+    """Return the refusal of a run that did not finish, with the first reason."""
+    why = f": {manifest.reasons[0]}" if manifest.reasons else ""
+    return LoadError(
+        f"{path}: the run is not finished{why}; it has no figures, but its recorded files are kept", code="unfinished"
+    )
 
 
 def load_victim_run(path: Path, command: str) -> VictimRun:

@@ -325,10 +325,13 @@ def test_no_file_of_an_odd_run_keeps_others_waiting(run: Path, name: str, spoil:
         assert why in (run.parent / "index.html").read_text()
 
 
-def test_runs_that_never_ended_are_told_beside_a_verdict(run: Path) -> None:
+def test_unfinished_runs_are_named_with_a_verdict_and_a_summary(run: Path) -> None:
     partial(killed := made(run.parent, Scores.model_validate_json((run / SCORES).read_bytes())))
     done = ask(READERS["verdict of a folder"](run))
     assert done.exit_code == 0 and f"excluded: {killed}.partial: interrupted" in done.stdout
+    done = ask(READERS["summary of a folder"](run))
+    assert done.exit_code == 0 and f"excluded: {killed}.partial: interrupted" in done.stderr
+    assert "1 run excluded, in no figure" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["verdict", "trend"])

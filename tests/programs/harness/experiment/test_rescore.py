@@ -48,6 +48,27 @@ def test_rescore_renews_scores_status_and_reasons(bare: Path) -> None:
     assert read_manifest(bare).reasons == failed
 
 
+def test_scores_of_another_scorer_without_another_value_stay(bare: Path) -> None:
+    sojourn("rescore", bare, "--write")
+    scores = json.loads((bare / "scores.json").read_text())
+    (bare / "scores.json").write_text(json.dumps(scores | {"scorer": "2.0"}))
+    reseal(bare, "scores.json")
+    code, out, err = sojourn("rescore", bare)
+    assert (code, err) == (0, "") and "no value differs; stored scorer 2.0" in out
+    assert json.loads((bare / "scores.json").read_text())["scorer"] == "2.0"
+    assert "scores replaced" in sojourn("rescore", bare, "--write")[1]
+    assert json.loads((bare / "scores.json").read_text()) == scores
+
+
+def test_an_unfinished_run_is_not_rescored(bare: Path) -> None:
+    left = bare.rename(bare.with_name(bare.name + ".partial"))
+    manifest = read_manifest(left)
+    manifest.status, manifest.reasons = "interrupted", [Reason.of("stopped", "stopped by Ctrl-C")]
+    write_manifest(left, manifest)
+    code, _, err = sojourn("rescore", left)
+    assert code == 1 and f"{left}: the run is not finished: stopped by Ctrl-C; " in err
+
+
 def test_a_gate_that_failed_before_a_kill_between_scores_and_manifest_is_forgotten(bare: Path) -> None:
     sojourn("rescore", bare, "--write")
     manifest = read_manifest(bare)
