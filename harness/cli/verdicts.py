@@ -57,6 +57,8 @@ def verdict(
     as_json: AsJson = False,
 ) -> None:
     """Check runs against thresholds. Exit code 0: met, 1: not met, 3: invalid, 4: cannot be read, 5: not decided."""
+    if thresholds is None:
+        raise typer.BadParameter("required; give a TOML file (docs/pipelines.md)", param_hint="--thresholds")
     with _broken_at_once(junit):
         from sojourn.harness.experiment.score_check import check_scores
         from sojourn.harness.report import verdict as report
@@ -66,8 +68,6 @@ def verdict(
             with Console(stderr=True).status(Text(f"computing the scores of {run.name}")):
                 check_scores(run, manifest)
 
-        if thresholds is None:
-            raise ValueError("--thresholds is required; give a TOML file (docs/pipelines.md)")
         given = report.verdicts(
             places, report.read_thresholds(thresholds), sure=sure, signers=signers, look=look if rescore else None,
             relevance=sizes(least),

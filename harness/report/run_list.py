@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from sojourn.harness.report.option_words import option_words
 from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import (
-    MANIFEST,
     PARTIAL,
     Manifest,
     StoreError,
@@ -130,8 +130,14 @@ def _harm(run: LoadedRun) -> dict[str, float]:
 
 def _series(folder: Path, runs: Sequence[Path]) -> ListedRun:
     """Return the line of a folder of runs: of a map, a matrix or a batch."""
-    created = max((run / MANIFEST).stat().st_mtime for run in runs)
+    created = max((it for it in map(_created, runs) if it), default=None)
     return ListedRun(folder, created, SERIES, count_of(len(runs), "run"), tree_bytes(folder))
+
+
+def _created(run: Path) -> float | None:
+    with suppress(StoreError, OSError):
+        return read_manifest(run).created
+    return None
 
 
 @dataclass(frozen=True)

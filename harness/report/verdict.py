@@ -174,7 +174,7 @@ def records(given: Sequence[Verdict]) -> list[dict[str, Any]]:
             "thresholds": [
                 {
                     "threshold": it.threshold.text, "metric": it.threshold.metric, "where": it.where,
-                    "outcome": it.outcome, "why": it.undecided,
+                    "outcome": it.outcome, "why": it.why,
                     "value": it.figure and it.figure.value, "low": it.figure and it.figure.low,
                     "high": it.figure and it.figure.high, "runs": it.figure.n if it.figure else 0,
                 }

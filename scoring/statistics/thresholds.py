@@ -24,7 +24,7 @@ _COMPARE = {
 }  # fmt: skip
 _GRAMMAR = re.compile(
     r"(?P<metric>[\w.]+)(?:\s+(?P<alone>alone)|\s+with\s+(?P<contender>[\w.:+*@-]+))?"
-    r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?)"
+    r"\s*(?P<compare><=|>=|==|!=|<|>)\s*(?P<limit>bar|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
 )
 KNOWN = (*(name for name, metric in METRICS.items() if metric.measured), *(f"{HARM}{metric}" for metric in HARMED))
 """Metrics of a victim's runs that a threshold may name: the measured ones, and the harm where a metric has one.
@@ -94,9 +94,17 @@ class Judgement:
         return "the interval includes the limit" if self.threshold.meets_all(low, high) is None else ""
 
     @property
+    def why(self) -> str:
+        """Return why the threshold is not decided, or why there is no figure; empty otherwise."""
+        if self.figure is not None:
+            return self.undecided
+        where = {"alone": " alone", "whole cell": ""}.get(self.where, f" with {self.where}")
+        return f"no valid run has {self.threshold.metric}{where}"
+
+    @property
     def text(self) -> str:
-        """Return the outcome, with the reason if it is not decided."""
-        return f"{self.outcome}: {self.undecided}" if self.undecided else self.outcome
+        """Return the outcome, with the reason if it is not decided or if there is no figure."""
+        return f"{self.outcome}: {self.why}" if self.why else self.outcome
 
 
 def parse(text: str) -> Threshold:
@@ -106,11 +114,13 @@ def parse(text: str) -> Threshold:
     """
     match = _GRAMMAR.fullmatch(text.strip())
     if match is None:
-        raise ThresholdError(f"{text!r}: write it as `harm.rtt_answered_p99_ms with prague < 0.3` or `stalls == 0`")
+        raise ThresholdError(
+            f"{text!r}: write it as METRIC OPERATOR NUMBER, such as `stalls == 0` or "
+            "`harm.rtt_answered_p99_ms with prague < 0.3`"
+        )
     metric = match["metric"]
     if metric not in KNOWN and declared(metric) is None:
-        successor = metric.replace("rtt_p99_ms", "rtt_answered_p99_ms")
-        hint = f"write {successor}" if successor in KNOWN else did_you_mean(metric, KNOWN, most=3, alike=0.4)
+        hint = successor(metric, KNOWN) or did_you_mean(metric, KNOWN, most=3, alike=0.4)
         raise ThresholdError(f"{text!r}: unknown figure {metric!r}; {hint or 'known: ' + ', '.join(KNOWN)}")
     if match["alone"] and metric.startswith(HARM):
         raise ThresholdError(f"{text!r}: harm needs a contender; remove `alone`")
@@ -121,6 +131,12 @@ def parse(text: str) -> Threshold:
     if match["contender"]:
         where = where.replace(OPTION, PREFIX).removesuffix(".toml")  # as records call it
     return Threshold(text.strip(), metric, where, match["compare"], 0.0 if bar else float(match["limit"]), bar)
+
+
+def successor(metric: str, known: Sequence[str]) -> str:
+    """Return what to write instead of a metric of which there is no harm any more; empty for any other."""
+    name = metric.replace("rtt_p99_ms", "rtt_answered_p99_ms")
+    return f"write {name}" if name != metric and name in known else ""
 
 
 def require_known(thresholds: Iterable[Threshold], summaries: Sequence[ExperimentSummary]) -> None:

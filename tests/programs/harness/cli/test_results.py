@@ -19,7 +19,7 @@ from sojourn.hardware.machine.files import lock, opened
 from sojourn.harness.cli import app
 from sojourn.harness.report.index import write_index
 from sojourn.harness.report.run_list import listed
-from sojourn.harness.store.manifest import StoreError, read_manifest, reseal
+from sojourn.harness.store.manifest import StoreError, read_manifest, reseal, write_manifest
 from sojourn.harness.store.removal import removable, remove
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.scoring.schema.scores import Scores
@@ -252,6 +252,10 @@ def test_a_matrix_is_a_series(scores: Scores, tmp_path: Path) -> None:
         (matrix / name).touch()
     (matrix / "cell-a1b2/cell.html").touch()
     assert removable(matrix) == 2 and [it.state for it in listed(tmp_path)] == ["2 runs"]
+    for seed, day in ((1, 3), (2, 2)):  # the days of a copied matrix, not that of the copy
+        run = matrix / f"cell-a1b2/seed-{seed}"
+        write_manifest(run, read_manifest(run).model_copy(update={"created": day * 86_400.0}))
+    assert [it.created for it in listed(tmp_path)] == [3 * 86_400.0]
     for foreign in ("notes.csv", "cell-a1b2/seed-1.tar.zst", "cell-a1b2/seed-1/notes.txt"):
         (matrix / foreign).touch()
         refused = ask("rm", "--yes", matrix)

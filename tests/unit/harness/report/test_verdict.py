@@ -35,7 +35,7 @@ def test_met_and_not_met_have_codes_of_their_own(run: Path) -> None:
     assert done.exit_code == 1 and "not met" in done.stdout and "victim_mbps > 1000" in done.stdout
 
 
-@pytest.mark.parametrize(("rest_s", "counts"), [(0, "met"), (9, "no figure")])
+@pytest.mark.parametrize(("rest_s", "counts"), [(0, "met"), (9, "no figure: no valid run has stalls alone")])
 def test_a_run_without_a_contender_is_judged_alone(scores: Scores, tmp_path: Path, rest_s: float, counts: str) -> None:
     """Events are not counted where the baseline is a part of the run only, as that of a room before a dip."""
     phases = [phase for phase in scores.phases if not phase.contender]
@@ -137,6 +137,11 @@ def test_a_threshold_of_a_map_is_judged_where_its_contender_competes(scores: Sco
     assert done.stdout.count(": met\n") == 1 and done.stdout.count(": no threshold applies\n") == 1
     assert [suite.get("skipped") for suite in ElementTree.parse(junit).getroot()] == ["0", "1"]
     assert ask(results, "stalls with prague < 0").exit_code == 1
+
+
+def test_without_thresholds_the_command_line_is_wrong(run: Path) -> None:
+    done = CliRunner().invoke(app, ["verdict", str(run)])
+    assert done.exit_code == 2 and "--thresholds" in done.stderr and "required" in done.stderr
 
 
 def test_what_is_broken_leaves_no_junit_that_says_otherwise(run: Path) -> None:

@@ -51,6 +51,19 @@ def test_each_place_has_its_outcome(text: str, outcomes: dict[str, str]) -> None
     assert {it.where: it.outcome for it in judge([parse(text)], summary())} == outcomes
 
 
+def test_a_threshold_without_a_figure_says_why() -> None:
+    (one, other) = judge([parse("fps >= 29")], summary(), sure=True)
+    assert one.text == "no figure: no valid run has fps with cubic" and other.why == "no valid run has fps with prague"
+    (alone,) = judge([parse("fps alone >= 29")], summary())
+    assert alone.why == "no valid run has fps alone"
+    cell = summary().model_copy(update={"contenders": []})
+    assert [it.why for it in judge([parse("fps >= 29")], cell)] == ["no valid run has fps"]
+
+
+def test_a_limit_may_have_an_exponent() -> None:
+    assert [parse(f"stalls <= {limit}").limit for limit in ("1e-1", "-2.5E+2")] == [0.1, -250.0]
+
+
 def test_who_wants_to_be_sure_asks_the_whole_interval() -> None:
     demanded = [parse("harm.rtt_p50_ms < 0.3")]
     assert [it.text for it in judge(demanded, summary(), sure=True)] == [
