@@ -712,10 +712,12 @@ def _short(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with enough decimals that only exactly 0 and 1 show as 0 % and 100 %."""
-    whole = share * 100
-    for decimals in (0 if whole >= 10 else 1, 1, 2):
-        text = f"{whole:.{decimals}f}"
+    """Return a share in percent, with enough decimals that only exactly 0 and 1 show as 0 % and 100 %.
+
+    It is rounded as `two_decimals` rounds: 0.905 must not be 0.91 in a table and 90 % in a sentence.
+    """
+    for decimals in (0 if share >= 0.1 else 1, 1, 2):
+        text = f"{100 * float(f'{share:.{decimals + 2}f}'):.{decimals}f}"
         if share in (0, 1) or float(text) not in (0, 100):
             break
     return f"{float(text):g} %"

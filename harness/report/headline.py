@@ -109,6 +109,7 @@ class VictimOutcome:
     freezes: float | None = None
     never_shown: float | None = None
     """Share of a call's frames that were never shown."""
+    never_shown_alone: float | None = None
     load: float | None = None
     """Median time until a page had loaded, ms."""
     load_alone: float | None = None
@@ -269,6 +270,7 @@ def _had(primary: str, with_it: Mapping[str, Any], alone: Mapping[str, Any]) -> 
         "alone": alone.get(primary),
         "fps_alone": alone.get("fps"),
         "never_shown": with_it.get("frame_loss"),
+        "never_shown_alone": alone.get("frame_loss"),
         "load": with_it.get("load_p50_ms"),
         "load_alone": alone.get("load_p50_ms"),
         "loads": with_it.get("page_loads"),
@@ -303,7 +305,11 @@ def phrase(outcome: VictimOutcome) -> str:
         return "; ".join([*(part for part in (_unharmed(outcome, True), *_of_pages(outcome)) if part), *harm])
     parts = [part for part in (_unharmed(outcome, call), _of_call(outcome) if call else _of_video(outcome)) if part]
     if outcome.never_shown and outcome.never_shown >= _NEVER_SHOWN:
-        parts.append(f"{percent(outcome.never_shown)} never shown")
+        alone = outcome.never_shown_alone or 0
+        parts.append(
+            f"{percent(outcome.never_shown)} never shown"
+            + (f" ({percent(alone)} alone)" if alone >= _NEVER_SHOWN else "")
+        )
     slower = (outcome.fps_alone or 0) * (1 - _SLOWER)
     if outcome.fps is not None and (call or outcome.fps < slower):
         parts.append(f"{outcome.fps:.0f} frames/s")

@@ -55,6 +55,8 @@ INDEX = "index.html"
 """The page of all runs of a folder."""
 #: Cells of a row in which a contender did nothing.
 _NOTHING = {"–", "0", DEMAND_MET}
+#: What a rig does not vary in a run with a victim, unlike in a cell.
+_COMMON_START = "In simulated time, player, contenders and probes start together: no rig moves one against another."
 #: Experiments above which a page opens with the map of harm, and folds the list of experiments.
 _MANY = 12
 
@@ -203,6 +205,8 @@ def lines(one: Experiment) -> list[str]:
         sentences.append(f"Too few runs for a result: {width}. At least {ENOUGH} runs are needed.")
     if n > 1:
         sentences.append(coverage(drawn=one.drawn))
+        if one.victims and one.drawn and one.service != GAME:  # a game's packets have a phase per seed
+            sentences.append(_COMMON_START)
     sentences += [*_about_order(one), *_about_bar(summary)]
     # The harm of all others follows from what was measured; the primary one's has a least relevant size of its own.
     figures = [it for it in one.figures("harm", "measured") if it.family == "measured" or it.figure.primary]

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from sojourn.harness.report import film, timeline
 from sojourn.harness.report.experiments import experiments, find_runs
-from sojourn.harness.report.grids import harm_table, percent, value_text
+from sojourn.harness.report.grids import harm_table, percent, two_decimals, value_text
 from sojourn.harness.report.headline import (
     Harmed,
     VictimOutcome,
@@ -260,6 +260,16 @@ def test_a_resolution_between_those_of_two_runs_is_not_named(scores: Scores) -> 
     (figure,) = [it for it in summary.measured if it.metric == "lowest_height"]
     assert figure.contended["prague"].value == 360
     assert "resolution falls from 720p to 240p" in average_headline(summary)
+
+
+def test_a_share_is_rounded_alike_in_percent_and_as_a_number() -> None:
+    for share in (n / 10_000 for n in range(1000, 9900)):
+        assert percent(share) == f"{100 * float(two_decimals(share)):.0f} %"
+
+
+def test_frames_never_shown_alone_are_not_blamed_on_the_contender() -> None:
+    outcome = VictimOutcome(name="cubic", **CALL | {"never_shown": 0.091, "never_shown_alone": 0.063})
+    assert "; 9.1 % never shown (6.3 % alone); " in sentence(outcome)
 
 
 def test_several_calls_say_what_was_never_shown(scores: Scores) -> None:

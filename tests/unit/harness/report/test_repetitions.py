@@ -52,6 +52,15 @@ def test_void_runs_are_told_and_in_no_figure(series: Series) -> None:
     assert told(one, "harm: time without stalls")["with prague"].startswith("0.30 (")
 
 
+def test_a_drawn_rig_moves_player_and_probes_together(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    (one,) = experiments(find_runs(series([1, 2])))
+    assert not any("start together" in line for line in lines(one))
+    monkeypatch.setattr(Experiment, "drawn", True)
+    assert any(
+        line.startswith("In simulated time, player, contenders and probes start together") for line in lines(one)
+    )
+
+
 def test_what_is_shown_worse_is_said_from_five_runs_on(series: Series) -> None:
     series([1, 2, 3])
     (few,) = experiments(find_runs(series([4])))
