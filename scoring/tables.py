@@ -263,7 +263,10 @@ def from_rows(rows: list[Any], columns: Columns) -> pl.DataFrame:
 
 
 QUEUE = columns_of(records.QdiscRecord) | {
-    "marks": TableColumn(pl.Float64, "CE marks so far; null: not counted by this qdisc"),
+    "marks": TableColumn(
+        pl.Float64,
+        "CE marks so far by the qdisc's counter (dualpi2's may count a packet twice); null: not counted by this qdisc",
+    ),
     "sce_marks": TableColumn(pl.Float64, "SCE marks (ECT(1)) so far; null: not an SCE queue"),
 }
 """Columns of a qdisc in a sample of `tc -s`."""

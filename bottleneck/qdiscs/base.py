@@ -148,7 +148,10 @@ class Qdisc(BaseModel):
 
     @classmethod
     def marks(cls, statistics: Mapping[str, Any]) -> int | None:
-        """Return the packets that it has marked CE, from its object in `tc -s -j qdisc`; None if not shown."""
+        """Return its CE marks by its counters, from its object in `tc -s -j qdisc`; None if not shown.
+
+        dualpi2 counts a packet twice that is CE already when coupling or step marks it.
+        """
         counts = [part[name] for part in cls.counters(statistics) for name in cls.mark_counters if name in part]
         return sum(counts) if counts else None
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,7 +119,10 @@ class Experiment:
         return "alone" if self.victims else "whole cell"
 
     def labelled(self, label: str) -> str:
-        """Return a metric's label with its probe named as in these runs."""
+        """Return a metric's label with its probe named as in these runs, and with its flow's contender."""
+        first = self.runs[0]
+        if isinstance(first, CellRun) and (flow := re.match(r"flow (\d+)(?=, )", label)):
+            return f"{flow[0]} ({printable(first.senders[int(flow[1]) - 1])}){label[flow.end() :]}"
         return labelled(label, *(run.scores for run in self.victims))
 
     @property

@@ -18,6 +18,7 @@ from sojourn.harness.matrix.pages.compare_runs import compare_with, other_folder
 from sojourn.harness.matrix.results import Results, results, run_folder
 from sojourn.harness.report.compare import Comparison, compare
 from sojourn.harness.report.comparison_page import MANY, grids, shift_line, write_comparison
+from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.terminal import print_comparison
 from sojourn.harness.store.manifest import read_manifest, reseal, write_manifest
 from tests.refusals import refusal
@@ -76,6 +77,11 @@ def test_the_runs_of_each_cell_are_compared_with_those_of_the_same_cell(ours: Re
     print_comparison(found, Console(file=output, width=200))
     for word in ("kernel source", "7.2", "7.3", "kernel build", "cell: c: only in A", RATE, "12 (8 to 16)", "+12"):
         assert word in output.getvalue()
+
+
+def test_a_figure_of_a_flow_names_its_contender(tmp_path: Path) -> None:
+    (one,) = experiments(find_runs([made(tmp_path, A, 1, "old")]))
+    assert "flow 1 (cubic), D_SS (Mbit/s)" in [it.label for it in one.figures()]
 
 
 def test_a_time_that_was_not_reached_is_not_lost_and_its_difference_is_infinite(tmp_path: Path) -> None:
