@@ -301,6 +301,9 @@ def _one_line(path: Path) -> Iterator[None]:
         raise BundleError(f"{error.filename or path}: {error.strerror or error}", code="unreadable-file") from error
     # The last ones: tarfile's errors for headers that no tar writes.
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        with suppress(OSError), path.open("rb") as file:
+            if file.read(len(zstandard.FRAME_HEADER)) != zstandard.FRAME_HEADER:
+                raise BundleError(f"{path}: not a bundle; give a run or an archive (.tar.zst)") from error
         raise BundleError(f"{path}: damaged archive: {error}") from error
 
 

@@ -18,6 +18,7 @@ from sojourn.harness.report.grids import (
     labelled,
 )
 from sojourn.harness.report.index import Left, duplicates, invalid_runs, read_folder
+from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import REPORT, ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
 from sojourn.harness.store.manifest import is_run
@@ -34,6 +35,9 @@ from sojourn.scoring.statistics.intervals import (
 )
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.summary import Figure
+
+OF_OPTIONS = ("test", "cell")
+"""Names that are made of options."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +208,8 @@ def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Compariso
         couples = [(one, theirs[key]) for key, one in ours.items() if key in theirs]
     if not couples:
         raise ReportError(
-            f"{a.place} has {len(ours)} experiments, {b.place} {len(theirs)}, and none of them have the same options; "
-            "give folders with one experiment each, or two runs",
+            f"{a.place} has {len(ours)} experiments, {b.place} {len(theirs)}, and none of them have the same options"
+            f"{_never_common(ours.values(), theirs.values())}; give folders with one experiment each, or two runs",
             code="conflict",
         )
     known = {id(one) for couple in couples for one in couple}
@@ -216,6 +220,19 @@ def compare_sides(a: Side, b: Side, relevance: Relevance = DEFAULT) -> Compariso
         tuple(Pair(one, other, tuple(_corrected(one, other, relevance))) for one, other in couples),
         tuple(alone),
     )
+
+
+def _never_common(ours: Iterable[Experiment], theirs: Iterable[Experiment]) -> str:
+    """Return the options of which no value is on both sides: `: qdisc: fq_codel in A, dualpi2 in B`."""
+    sides = [
+        [dict(option_words(*it) for it in one.runs[0].definition.items()) for one in side] for side in (ours, theirs)
+    ]
+    found = []
+    for name in dict.fromkeys(name for side in sides for one in side for name in one if name not in OF_OPTIONS):
+        values = [dict.fromkeys(one.get(name, "–") for one in side) for side in sides]
+        if not {*values[0]} & {*values[1]}:
+            found.append(f"{name}: {' or '.join(values[0])} in A, {' or '.join(values[1])} in B")
+    return f": {'; '.join(found)}" if found else ""
 
 
 def _counted(side: Side, every: Mapping[str, Experiment]) -> Side:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from sojourn.harness.report import palette
-from sojourn.harness.report.compare import Compared, Comparison, Pair, Shift, families
+from sojourn.harness.report.compare import OF_OPTIONS, Compared, Comparison, Pair, Shift, families
 from sojourn.harness.report.experiments import Experiment, distinct_names
 from sojourn.harness.report.filmstrip import worst_moment
 from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number, p_text, two_decimals
@@ -25,8 +25,6 @@ from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED
 
-#: Names that are made of options, which the table of differences lists separately.
-_NAMES = ("test", "cell")
 #: The first column of interval, p and result; where too few runs leave all of these empty, they are omitted.
 _TESTED = 4
 _TOO_SMALL = "n too small"
@@ -185,7 +183,7 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
     """Return options and versions by name: every value that any run has."""
     facts: dict[str, set[str]] = {}
     for run in runs:
-        options = {name: value for name, value in run.definition.items() if name not in _NAMES}
+        options = {name: value for name, value in run.definition.items() if name not in OF_OPTIONS}
         named: dict[str, Any] = dict(options)
         if isinstance(run, VictimRun):
             named["order of contenders"] = ", ".join(it.contender for it in run.scores.phases if it.contender)

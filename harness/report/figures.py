@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
+from sojourn.harness.report.grids import by_numbers
 from sojourn.harness.report.palette import LOOKS, looks, who
 from sojourn.harness.report.picture import PAGE, Style, standalone, write_picture
 from sojourn.harness.report.run_page import ReportError
@@ -21,6 +22,7 @@ from sojourn.harness.report.svg import Dots, ccdf_plot, estimate_plot
 from sojourn.harness.store.loaded import load_victim_run, valid
 from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.statistics.summary import Figure
+from sojourn.scoring.statistics.thresholds import successor
 from sojourn.scoring.time_series import RunSeries, run_series
 
 Kind = Literal["timeline", "ccdf", "box", "bar"]
@@ -150,14 +152,16 @@ def _dashed(names: Sequence[str]) -> list[str]:
 
 def _over_runs(place: Path, boxes: bool, column: bool, metric: str) -> str:
     """Return a metric over the valid runs of every experiment, alone and with every contender."""
-    groups = [one for one in experiments(find_runs([place])) if one.summary.valid]
+    # Runs have their time or their cell in their paths.
+    every = sorted(experiments(find_runs([place])), key=lambda one: by_numbers(str(one.runs[0].path)))
+    groups = [one for one in every if one.summary.valid]
     if not groups:
         raise ReportError(f"{place}: no valid run, so there is no figure to draw", code="invalid-run")
     metric = metric or next((HARM + one.summary.primary for one in groups if one.summary.primary), "")
     figures = [(one, it) for one in groups for it in one.figures() if it.metric == metric]
     if not figures:
         known = list(dict.fromkeys(it.metric for one in groups for it in one.figures()))
-        hint = did_you_mean(metric, known) or f"known: {', '.join(known)}"
+        hint = successor(metric, known) or did_you_mean(metric, known) or f"known: {', '.join(known)}"
         wrong = f"--metric {metric}: no run in {place} has it" if metric else "--metric: required for runs of cells"
         raise ReportError(f"{wrong}; {hint}", code="unknown-value")
     width = _COLUMN if column else _PAGE

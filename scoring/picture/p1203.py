@@ -35,10 +35,13 @@ def report(scores: Scores, phase: PhaseScores, rates_bps: Mapping[int, float], f
         return round(t - phase.start - stood, 3)
 
     segments: list[dict[str, Any]] = []
-    for t, height in zip(series.t, series.height, strict=True):
-        if height is None or not phase.start <= t < phase.end - series.step_s / 2:
+    # A step is of the phase that has its middle; the first and the last are cut, or extended, at the phase's ends.
+    halves = ((t + series.step_s / 2, height) for t, height in zip(series.t, series.height, strict=True))
+    steps = [(middle - series.step_s / 2, height) for middle, height in halves if phase.start <= middle < phase.end]
+    ends = [phase.start, *(t for t, _ in steps[1:]), phase.end]
+    for (_, height), start, end in zip(steps, map(media, ends), map(media, ends[1:]), strict=False):
+        if height is None:
             continue
-        start, end = media(t), media(min(t + series.step_s, phase.end))
         nearest = min(rates_bps, key=lambda known: abs(known - height))
         resolution = f"{2 * round(nearest * 8 / 9)}x{nearest}"
         if segments and segments[-1]["resolution"] == resolution:

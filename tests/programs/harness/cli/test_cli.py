@@ -62,6 +62,9 @@ def test_an_archive_that_is_refused_does_not_stop_the_others(run: Path, tmp_path
     assert (code, out.strip()) == (1, str(tmp_path / "other" / run.name))
     assert "cut.tar.zst: damaged archive" in err and "none.tar.zst: No such file" in err
     assert "scores NOT recomputed: has no scores.json" in err
+    (tmp_path / "th.toml").write_text('thresholds = ["stalls == 0"]')
+    code, _, err = sojourn("bundle", "verify", tmp_path / "th.toml")
+    assert code == 1 and "th.toml: not a bundle; give a run or an archive" in err and "zstd" not in err
 
 
 def test_a_changed_run_fails_with_one_line(run: Path) -> None:

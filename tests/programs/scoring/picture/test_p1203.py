@@ -25,6 +25,14 @@ def test_a_phase_alone_is_one_segment(scores: Scores) -> None:
     assert report["I23"]["stalling"] == [] and report["I11"]["segments"] == []
 
 
+@pytest.mark.parametrize("moved_s", [0.1003, -0.3, 0.7])
+def test_a_phase_that_begins_within_a_second_is_whole(scores: Scores, moved_s: float) -> None:
+    phase = scores.phases[0]
+    phase = phase.model_copy(update={"start": phase.start + max(moved_s, 0), "end": phase.end + moved_s})
+    (segment,) = p1203.report(scores, phase, RATES, 30)["I13"]["segments"]
+    assert (segment["start"], segment["duration"]) == (0, pytest.approx(phase.end - phase.start, abs=1e-3))
+
+
 def test_stalls_take_no_media_time_and_a_drop_begins_a_segment(scores: Scores) -> None:
     report = p1203.report(scores, scores.phases[1], RATES, 30)
     # 10 s with stalls of 0.75 s and 2 s: at 2 s and, in media time, at 4.25 s; 720p until 4 s, then 360p.

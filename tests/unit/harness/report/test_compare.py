@@ -186,6 +186,16 @@ def test_of_several_experiments_those_are_compared_of_which_the_same_was_asked(s
     assert found.alone[0].endswith("(buffer 12 s): only in A") and found.alone[1].endswith("(buffer 9 s): only in B")
 
 
+def test_several_experiments_without_a_counterpart_name_the_options_that_differ(series: Series) -> None:
+    series([1])
+    a = series([2], buffer_s=12.0)[0].parent
+    a = a.rename(a.with_name("a"))
+    series([1], qdisc="dualpi2")
+    b = series([2], qdisc="dualpi2", buffer_s=12.0)[0].parent
+    with refusal(ReportError, "conflict", "the same options: qdisc: fq_codel flows 1 in A, dualpi2 in B; give folders"):
+        compare(a, b)
+
+
 def test_what_cannot_be_compared_is_one_line(series: Series, tmp_path: Path) -> None:
     void, valid = series([1], void=[9])
     empty = tmp_path / "empty"

@@ -130,6 +130,15 @@ def test_experiments_have_headings_in_a_paper_unless_there_is_one(series: Series
     assert {"o2tv 20mbit (qdisc fq_codel flows 1), 2 runs", "o2tv 20mbit (qdisc dualpi2), 1 run"} <= set(two)
 
 
+def test_cells_of_a_matrix_are_in_the_order_of_their_numbers(series: Series) -> None:
+    runs = {5: series([1]), 20: series([2], buffer_s=12.0), 10: series([3], buffer_s=9.0)}
+    for rate, (run,) in runs.items():
+        (cell := run.parent / f"cell-{rate}mbit").mkdir()
+        run.rename(cell / "seed-1")
+    drawn = figure(run.parent, "bar", metric="stall_s").svg
+    assert drawn.index("buffer 6 s") < drawn.index("buffer 9 s") < drawn.index("buffer 12 s")
+
+
 @pytest.mark.parametrize(("style", "width"), [("page", 720), ("paper", 317)])
 def test_a_long_name_stays_inside_a_figure(series: Series, style: StyleName, width: int) -> None:
     name = "program_" + "a-rather-long-name-of-a-sender-" * 3
@@ -192,6 +201,8 @@ def test_what_cannot_be_drawn_is_refused(run: Path, tmp_path: Path, series: Seri
         figure(run, metric="stalls")
     with refusal(ReportError, "unknown-value", "--metric stall: ", "did you mean stalls?"):
         figure(run, "bar", metric="stall")
+    with refusal(ReportError, "unknown-value", "--metric harm.rtt_p99_ms: ", "write harm.rtt_answered_p99_ms"):
+        figure(run, "bar", metric="harm.rtt_p99_ms")
     with refusal(RuntimeError, "not-a-run", run.parent):
         figure(run.parent, "ccdf")
     (void,) = series([], void=[3])
