@@ -230,6 +230,12 @@ class LabFile(_Entry):
         return box
 
     @model_validator(mode="after")
+    def _client_is_here(self) -> Self:
+        if self.client.ssh:
+            raise ValueError("[client] ssh: the client is this machine; omit ssh, or give netns")
+        return self
+
+    @model_validator(mode="after")
     def _one_ip_version(self) -> Self:
         for name, host in self.hosts.items():
             if (its := ip_version(host.address)) != self.ip_version:

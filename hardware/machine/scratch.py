@@ -30,11 +30,16 @@ def scratch_file(suffix: str) -> Path:
 
 
 def scratch_folder(suffix: str, *, within: Path | None = None) -> Path:
-    """Return a new empty folder, `within` SHM or among temporary files.
-
-    Its path is short: a control socket of ssh may have 104 bytes.
-    """
+    """Return a new empty folder, `within` SHM or among temporary files."""
     return Path(tempfile.mkdtemp(suffix=suffix, dir=_folder(within)))
+
+
+def socket_folder() -> Path:
+    """Return a new empty folder for control sockets of ssh whose name is a hash (`%C`), in SHM if TMPDIR is long."""
+    folder = scratch_folder("-ssh")
+    # The kernel's limit is 107 bytes; ssh appends 17 characters while it creates a socket.
+    fits = len(os.fsencode(folder / ("C" * 40))) + 17 <= 107
+    return folder if fits else scratch_folder("-ssh", within=SHM)
 
 
 def sweep() -> None:

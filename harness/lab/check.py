@@ -58,6 +58,7 @@ _PAST_THE_BOX = (
 _SSH_FIXES = {
     "Permission denied": "run `ssh-copy-id {ssh}`, or name the key in ~/.ssh/config: a run cannot type a password",
     "Host key verification failed": "run `ssh {ssh}` once by hand and verify its key",
+    "too long": "set TMPDIR to a short path, such as /tmp: a control socket of ssh may have 107 bytes",
     "Could not resolve": "set a HostName for {ssh} in ~/.ssh/config, or add a line to /etc/hosts",
 }
 

@@ -27,7 +27,7 @@ from sojourn.hardware.machine.cores import PROBES, Cores
 from sojourn.hardware.machine.files import log_file
 from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import COMMANDS, LOCAL, NETNS, NO_WAY_BACK, CommandError, Place
-from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.hardware.machine.scratch import socket_folder
 from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
 from sojourn.harness.lab.machine_checks import finding_of, measured, require_management, require_no_offloads
 from sojourn.traffic.contender import ECN_FILES
@@ -153,7 +153,7 @@ class PhysicalLab(MadeLab):
 
 def places_of(file: LabFile) -> dict[str, Place]:
     """Return the router, if there is one, and the hosts of a lab file as places; nothing is started."""
-    scratch = scratch_folder("-ssh")
+    scratch = socket_folder()
     hosts = {name: _place(file, name, entry.ssh, entry.netns, scratch) for name, entry in file.hosts.items()}
     router = {"router": _place(file, "router", file.router.ssh, None, scratch)} if file.router else {}
     return router | hosts

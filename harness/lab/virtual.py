@@ -32,7 +32,7 @@ from sojourn.hardware.machine.ip import IpVersion
 from sojourn.hardware.machine.namespaces import Namespaces
 from sojourn.hardware.machine.place import NO_WAY_BACK, Place
 from sojourn.hardware.machine.process import Process
-from sojourn.hardware.machine.scratch import scratch_folder
+from sojourn.hardware.machine.scratch import socket_folder
 from sojourn.hardware.node import MEMORY, READY, Interface, node_command
 from sojourn.hardware.simulation import memory_bytes
 from sojourn.harness.lab.contract import Lab, MadeLab, Tap
@@ -71,7 +71,7 @@ class VirtualLab(MadeLab):
     def __enter__(self) -> Lab:
         with ExitStack() as stack:
             stack.enter_context(self._cores)
-            scratch = scratch_folder("-ssh")
+            scratch = socket_folder()
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
             names = [HUB, "client", "server", *_MGMT, *([OUTSIDE] if self._uplink else [])]
             spaces = stack.enter_context(Namespaces(names))

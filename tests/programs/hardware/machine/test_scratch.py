@@ -22,11 +22,11 @@ def command(program: str) -> list[str]:
     return [sys.executable, "-c", program]
 
 
-def once(folder: Path, *before: str) -> str:
+def once(folder: Path, *before: str, program: str = _ONCE) -> str:
     """Let a process make a scratch file below `folder`, which sweeps first; return what it said."""
     environment = os.environ | {"TMPDIR": str(folder)}
     done = subprocess.run(
-        [*before, *command(_ONCE)], capture_output=True, text=True, env=environment, cwd=CHECKOUT
+        [*before, *command(program)], capture_output=True, text=True, env=environment, cwd=CHECKOUT
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -47,6 +47,12 @@ def holding(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 def test_a_process_that_ends_leaves_nothing(tmp_path: Path) -> None:
     made = Path(once(tmp_path))
     assert made.parent.parent == tmp_path and list(tmp_path.iterdir()) == []
+
+
+def test_a_socket_of_ssh_can_be_created_whatever_the_folder_of_temporary_files(tmp_path: Path) -> None:
+    name = "C" * 40 + "." + "x" * 16  # ssh creates it under a longer name
+    bind = f"import socket; socket.socket(socket.AF_UNIX).bind(str(socket_folder() / {name!r})); print('bound')"
+    assert once(tmp_path, program=f"from sojourn.hardware.machine.scratch import socket_folder; {bind}") == "bound"
 
 
 def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:

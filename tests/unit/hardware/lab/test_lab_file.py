@@ -60,6 +60,7 @@ def write(folder: Path, text: str) -> Path:
         ("10.42.2.10", "10.42.1.10", ("client and server ", " 10.42.1.10")),
         (GOOD, GOOD.replace("1.20", "1.10").replace("2.20", "2.10"), ("client and receiver ", "address")),
         ("[client]", '[client]\nssh = "a"\nnetns = "b"', ("[client]: ", "ssh", "netns")),
+        ("[client]", '[client]\nssh = "root@client"', ("[client] ssh: ", "this machine", "netns")),
         ("[client]", "dead_man_s = 3\n[client]", ("[router] dead_man_s: ", " 10")),
         ("[client]", 'power = ["uhubctl"]\n[client]', ("[router] power: ", "{action}")),
         ("[client]", "serial = []\n[client]", ("[router] serial: ", "empty")),
