@@ -85,7 +85,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
                 addresses, entry = addresses_of(up["router"], file.ip_version), file.router
                 gateways = {name: addresses.get(entry.lan if name in NEAR else entry.wan, ()) for name in HOSTS}
         for name in (name for name in HOSTS if name in up):
-            yield from _host(file, name, up[name], gateways.get(name))
+            yield from _host(file, name, up, gateways.get(name))
         yield finding_of("client: programs", _programs, file.lab)
         yield finding_of("server: stand-ins", _stand_ins, file)
         if "server" in up and not file.stand_in_problem:
@@ -93,7 +93,7 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
         yield from _tools(file, up)
         if file.box and up.keys() == places.keys():
             yield finding_of(f"{file.box.name}: between the captures", _path_between_taps, file, up, fix=_PAST_THE_BOX)
-        yield from _switches(file)
+        yield from _switches(file, up)
 
 
 def require_reached(file: LabFile) -> None:
@@ -146,14 +146,14 @@ def _clock(place: Place) -> str:
     return ahead
 
 
-def _host(file: LabFile, name: str, place: Place, gateways: Sequence[str] | None) -> Iterator[Finding]:
+def _host(file: LabFile, name: str, up: Mapping[str, Place], gateways: Sequence[str] | None) -> Iterator[Finding]:
     """`gateways`: the required next hops to the other side; None if the router did not report them."""
-    entry = file.hosts[name]
+    entry, place = file.hosts[name], up[name]
     yield finding_of(f"{name}: address", lambda: _address(entry.address, entry.interface, place))
     for other in FAR if name in NEAR else NEAR:
         to = file.hosts[other].address
         if gateways is not None:
-            yield finding_of(f"{name}: route to {other}", _way, place, to, gateways)
+            yield finding_of(f"{name}: route to {other}", _way, place, to, gateways, up["router"])
 
 
 def _address(address: str, interface: str | None, place: Place) -> str:
@@ -172,12 +172,13 @@ def _address(address: str, interface: str | None, place: Place) -> str:
     return f"{address} on {dev}"
 
 
-def _way(place: Place, to: str, gateways: Sequence[str]) -> str:
+def _way(place: Place, to: str, gateways: Sequence[str], router: Place) -> str:
     route = route_to(place, to)
     via = route.get("gateway")
     if via not in gateways:
         through = f"ip route replace {to} via {gateways[0]}" if gateways else "add an address to the router's interface"
         raise Wrong(f"goes {f'via {via}' if via else 'directly'}, dev {route.get('dev')}", f"as root there: {through}")
+    require_free(router)
     place.run(["ping", "-c", "1", "-W", "2", to])
     return f"via {via}; the host responds"
 
@@ -324,12 +325,14 @@ def _tcp(place: Place) -> str:
     return text
 
 
-def _switches(file: LabFile) -> Iterator[Finding]:
+def _switches(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
     for name, machine in file.machines.items():
         if machine.power or machine.labgrid:
             yield finding_of(f"{name}: power", _power, name, machine)
         if machine.serial or machine.labgrid:
-            yield finding_of(f"{name}: serial", _serial, name, file)
+            # A box, or a machine that does not respond, is in use with any other of its lab.
+            places = [up[name]] if name in up else [*up.values()]
+            yield finding_of(f"{name}: serial", _serial, machine, places)
 
 
 def _power(name: str, machine: MachineEntry) -> str:
@@ -341,8 +344,9 @@ def _power(name: str, machine: MachineEntry) -> str:
         raise Wrong(str(failed), "optional: give the labgrid target a power driver", "note") from failed
 
 
-def _serial(name: str, file: LabFile) -> str:
-    machine = file.machines[name]
+def _serial(machine: MachineEntry, places: Sequence[Place]) -> str:
+    for place in places:
+        require_free(place)  # a run records the console
     try:
         console = open_console(machine)
     except ConsoleError as failed:

@@ -20,6 +20,8 @@ from sojourn.hardware.machine.network_cards import speed_bps
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import CLOCK_SOURCE, Finding, Verdict, clock
 from sojourn.harness.lab.machine_checks import (
+    ELSEWHERE,
+    INSTALL_ETHTOOL,
     Wrong,
     addresses_of,
     finding_of,
@@ -96,6 +98,8 @@ def _links(place: Place, *devices: str) -> str:
 
 def _flow_control(place: Place, *devices: str) -> str:
     """Check that no link pauses: a full queue would then stand in the neighbour, where nobody sees it."""
+    if not place.run(["sh", "-c", "command -v ethtool"], check=False):
+        raise Wrong("unknown: ethtool is missing", INSTALL_ETHTOOL, "note")
     said = {device: place.run(["ethtool", "-a", device], check=False) for device in devices}
     pausing = [device for device, text in said.items() if re.search(r"^[RT]X:\s+on$", text, re.MULTILINE)]
     if pausing:
@@ -131,6 +135,9 @@ def _tc(place: Place) -> str:
 
 
 def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
+    if (free := finding_of("router: queues", require_free, place)).verdict != "ok":
+        yield free
+        return
     tries = _NEEDED | {
         kind: f"tc qdisc add dev {_TRY} root {' '.join(parse_qdisc(_SMALLEST.get(kind, kind)).tc_args())}"
         for kind in KINDS
@@ -170,7 +177,7 @@ def _free(router: Router) -> str:
 def _nat(file: LabFile, entry: RouterEntry, place: Place) -> str:
     near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
     place.run(["nft", "-c", "-f", "-"], input=nat.table(entry.lan, entry.wan, near, far))
-    default = route_to(place, "192.0.2.1").get("dev")
+    default = route_to(place, ELSEWHERE).get("dev")
     if default != entry.wan:
         raise Wrong(f"the default route is {default}", f"set it to {entry.wan}: internet traffic must be shaped")
     return f"masquerades {' and '.join(NEAR)} by {entry.wan}"

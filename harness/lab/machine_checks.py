@@ -14,6 +14,11 @@ from sojourn.hardware.machine.offloads import offloads_on
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import Finding, Verdict
 
+INSTALL_ETHTOOL = "as root there: apt-get install ethtool (OpenWrt: opkg install ethtool)"
+
+ELSEWHERE = "192.0.2.1"
+"""An address of the internet, to which nothing is sent."""
+
 
 class Wrong(RuntimeError):
     """A check failed: what was found, `fix`, and `verdict`, its severity."""
@@ -35,10 +40,11 @@ def finding_of(subject: str, look: Callable[..., str], *args: Any, fix: str = "s
         return Finding(subject, "missing", f"an answer that cannot be parsed: {strange!r}", fix)
 
 
-def require_free(place: Place) -> None:
-    """Raise Wrong, as a note, if a run has claimed a machine."""
+def require_free(place: Place) -> str:
+    """Return `free`. Raises Wrong, as a note, if a run has claimed a machine."""
     if owner := owner_of(place):
         raise Wrong(f"in use by {owner}", "wait for that run; the next run undoes what a dead run left", "note")
+    return "free"
 
 
 def addresses_of(place: Place, version: IpVersion) -> dict[str, list[str]]:
@@ -104,7 +110,7 @@ def require_no_offloads(place: Place, *devices: str) -> str:
         raise Wrong(f"no interface {', '.join(missing)}", f"available: {', '.join(sorted(there))}")
     still_on = offloads_on(place, *devices)
     if still_on is None:
-        raise Wrong("unknown", "as root there: apt-get install ethtool", "note")
+        raise Wrong("unknown: ethtool is missing", INSTALL_ETHTOOL)
     if still_on:
         commands = [f"ethtool -K {what.replace(': ', ' ')} off" for what in still_on]
         raise Wrong(f"on: {', '.join(still_on)}", f"as root there: {' && '.join(commands)}")

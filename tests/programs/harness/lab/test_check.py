@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -105,6 +106,17 @@ def with_programs(folder: Path, **scripts: str) -> Place:
         (program := folder / name).write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
     return Place("here", ("env", f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin"))
+
+
+def test_a_machine_without_ethtool_is_refused_with_what_installs_it(tmp_path: Path) -> None:
+    """Offloads that nobody can read may be on."""
+    for name in ("ip", "sh"):
+        (tmp_path / name).symlink_to(which(name) or "")
+    bare = Place("router", ("env", f"PATH={tmp_path}"))
+    for look, verdict in ((require_no_offloads, "missing"), (_flow_control, "note")):
+        finding = finding_of("router", look, bare, "lo")
+        assert (finding.verdict, finding.found) == (verdict, "unknown: ethtool is missing")
+        assert "apt-get install ethtool" in finding.fix and "opkg install ethtool" in finding.fix
 
 
 def test_a_service_on_the_ports_of_the_probes_is_named_with_its_fix(tmp_path: Path) -> None:

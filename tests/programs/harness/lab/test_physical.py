@@ -22,13 +22,13 @@ from typer.testing import CliRunner
 
 from sojourn.bottleneck.lease import FOLDER, LeaseError, MachineLease, owner_of
 from sojourn.bottleneck.router import Router
-from sojourn.hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, read_lab_file
+from sojourn.hardware.lab.lab_file import FAR, HOSTS, NEAR, LabFile, MachineEntry, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.namespaces import Namespaces
 from sojourn.hardware.machine.place import NETNS, Place
 from sojourn.hardware.machine.process import Process
 from sojourn.harness.cli import app
-from sojourn.harness.lab import check, physical
+from sojourn.harness.lab import check, check_router, physical
 from sojourn.harness.lab.machine_checks import finding_of
 from sojourn.harness.lab.physical import CLOCK, PhysicalLab, PhysicalLabError
 from sojourn.traffic.contender import ECN_FILES
@@ -242,7 +242,14 @@ def test_a_machine_in_use_is_neither_changed_by_a_check_nor_switched(
     lease = MachineLease(host, [], 20)
     lease.claim()
     try:
-        for finding in (finding_of("tcp", check._tcp, host), finding_of("path", check._path_between_taps, box, places)):
+        console = MachineEntry(serial=["echo"])
+        for finding in (
+            finding_of("tcp", check._tcp, host),
+            finding_of("path", check._path_between_taps, box, places),
+            finding_of("route", check._way, host, "10.42.1.10", [None], host),
+            finding_of("serial", check._serial, console, [places["client"], host]),
+            *check_router._queues(host, ["fq"]),
+        ):
             assert finding.verdict == "note" and finding.found.startswith("in use by ")
         assert "server: in use by " in power("box", "off")
         assert "server: in use by " in power("server", "on")
