@@ -44,6 +44,8 @@ class Router:
         self.place, self.lan, self.wan, self.cards = place, lan, wan, cards
         self.links_bps: dict[str, int] = {}
         """The speeds that the cards had negotiated when the bottleneck was set up, bit/s; unknown ones are missing."""
+        self.steps_bps: Sequence[int] = ()
+        """The rates that `set_rate` will set later, bit/s: `apply` refuses those that a link hardly carries."""
         self._masqueraded, self._unmasked = tuple(dict.fromkeys(masqueraded)), tuple(unmasked)
 
     def apply(self, bottleneck: Bottleneck) -> None:
@@ -56,7 +58,8 @@ class Router:
             speeds = {dev: network_cards.speed_bps(self.place, dev) for dev in (self.lan, self.wan)}
             self.links_bps = {dev: speed for dev, speed in speeds.items() if speed}
             ways = (bottleneck.down, bottleneck.up)
-            self._require_links(max(min(way.rate_bps, way.qdisc.shapes_bps or way.rate_bps) for way in ways))
+            rates = (min(way.rate_bps, way.qdisc.shapes_bps or way.rate_bps) for way in ways)
+            self._require_links(max(*rates, *self.steps_bps))
         self._take_away()
         if self._masqueraded:
             table = nat.table(self.lan, self.wan, self._masqueraded, self._unmasked)

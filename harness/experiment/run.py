@@ -287,7 +287,8 @@ def _lab_maker(
     options: Options, machines: LabFile | None, step: Callable[[str], ProgressCallback], console: Console
 ) -> Callable[[Path], LabFactory]:
     rates = [rate for rate in (options.rate_down_bps, options.rate_up_bps) if rate]
+    steps = [step.rate_bps for step in (*options.rate_steps, *options.rate_up_steps)]
     return lab_maker(
-        machines, rates, lambda text: console.print(Text(text)), sources=options.sources,
+        machines, rates, lambda text: console.print(Text(text)), steps_bps=steps, sources=options.sources,
         version=options.ip_version or 4, uplink=options.uplink, step=step,
     )  # fmt: skip

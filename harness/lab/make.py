@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +27,7 @@ def lab_maker(
     rates_bps: Iterable[int],
     notify: Callable[[str], None],
     *,
+    steps_bps: Sequence[int] = (),
     sources: Sources = OURS,
     uplink: str | None = None,
     version: IpVersion = 4,
@@ -38,6 +39,7 @@ def lab_maker(
         machines: the machines of the physical lab; None: the virtual lab.
         rates_bps: of all its bottlenecks.
         notify: receives lines about what the physical lab does or finds.
+        steps_bps: the rates that they change to.
         sources: of the virtual lab's kernel and tc.
         uplink: see VirtualLab.
         version: IP version of the virtual lab; the physical lab has that of its addresses.
@@ -45,7 +47,7 @@ def lab_maker(
     Raises BuildError, ToolError.
     """
     if machines:
-        return lambda folder: PhysicalLab(machines, folder, notify)
+        return lambda folder: PhysicalLab(machines, folder, notify, steps_bps)
     if uplink:
         check_uplink()
     guest = ensure_guest(named(step("guest root")))

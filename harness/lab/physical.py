@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -46,10 +46,17 @@ class PhysicalLab(MadeLab):
     """Reach and claim the machines of a lab file; a context manager that yields a `Lab`.
 
     Consoles and the router's clock are written to `run`, if given; `notify` receives messages for the user.
+    `steps_bps`: see Router.
     """
 
-    def __init__(self, file: LabFile, run: Path | None = None, notify: Callable[[str], None] = lambda _: None) -> None:
-        self._file, self._run, self._notify = file, run, notify
+    def __init__(
+        self,
+        file: LabFile,
+        run: Path | None = None,
+        notify: Callable[[str], None] = lambda _: None,
+        steps_bps: Sequence[int] = (),
+    ) -> None:
+        self._file, self._run, self._notify, self._steps_bps = file, run, notify, steps_bps
         super().__init__()
 
     def __enter__(self) -> Lab:
@@ -61,6 +68,8 @@ class PhysicalLab(MadeLab):
                 stack.callback(close_master, place)
                 place.run(["true"], timeout=_GREET_S)
             router = router_of(entry, file, places) if entry else None
+            if router:
+                router.steps_bps = self._steps_bps
             addresses = Addresses(**{name: host.address for name, host in hosts.items()})
             own = _addresses(router) if router and entry and entry.nat else ()
             if cores.sharing:

@@ -325,7 +325,11 @@ def _lab(plan: MatrixPlan) -> Callable[[], LabFactory]:
             code="conflict",
         )
     rates = [way.rate_bps for cell in plan.cells for hop in cell.hops for way in (hop.down, hop.up) if way]
-    make = lab_maker(machines, rates, lambda text: print(text, file=sys.stderr), sources=plan.sources, version=version)
+    steps = [step.rate_bps for cell in plan.cells for hop in cell.hops for step in (*hop.schedule, *hop.schedule_up)]
+    make = lab_maker(
+        machines, rates, lambda text: print(text, file=sys.stderr), steps_bps=steps, sources=plan.sources,
+        version=version,
+    )  # fmt: skip
     return lambda: WithPrograms(make(plan.folder), plan.programs)
 
 

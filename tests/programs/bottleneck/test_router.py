@@ -19,6 +19,9 @@ def test_a_rate_that_a_link_hardly_carries_is_refused_before_anything_changes(tm
     assert router.links_bps == {"lan": 10**9, "wan": 10**8}
     with pytest.raises(RouterError, match="a link of 100 Mbit/s"):
         router.set_rate("lan", 95_000_001)
+    router.steps_bps = 20_000_000, 95_000_001
+    with pytest.raises(RouterError, match="a link of 100 Mbit/s"):
+        router.apply(Bottleneck.symmetric(10_000_000, "pfifo"))
 
 
 def test_a_rate_that_the_links_carry_is_not_refused(tmp_path: Path) -> None:

@@ -195,7 +195,8 @@ def test_a_router_is_claimed_with_its_hosts_and_its_offloads_are_looked_at(
     before = state(host)
     with machine() as router:
         places["router"] = Place("router", (*router.prefix, "sh", "-c"), remote=True)
-        with PhysicalLab(file, tmp_path) as lab:
+        with PhysicalLab(file, tmp_path, steps_bps=[10**9]) as lab:
+            assert lab.router and lab.router.steps_bps == [10**9]
             assert list(lab.watched) == [f"the connection to the {name}" for name in ("router", "client", "server")]
             assert owner_of(router) and owner_of(host)
         assert (tmp_path / CLOCK).read_bytes() and state(host) == before and owner_of(router) is None

@@ -4,7 +4,11 @@ from __future__ import annotations
 import re
 from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock
 
+import pytest
+
+from sojourn.harness.experiment import run
 from sojourn.harness.experiment.run import name_of_test, require_space
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
@@ -48,3 +52,11 @@ def test_a_series_says_how_much_space_it_needs_and_a_screening_one_needs_less(tm
 def test_a_screening_run_has_no_recording_to_keep(tmp_path: Path) -> None:
     with refusal(OptionsError, "conflict", "--video: a screening run has no recording"):
         asked(tmp_path, None, lab="sim", recorder="none", video="retain-on-failure")
+
+
+def test_a_lab_learns_the_rates_that_a_run_changes_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that hardly carries one of them is refused before the run begins."""
+    monkeypatch.setattr(run, "lab_maker", made := Mock())
+    options = parse_options({"rate": "10mbit,30s:40mbit", "rate-up": "5mbit,40s:6mbit"})
+    run._lab_maker(options, None, Mock(), Mock())
+    assert made.call_args.kwargs["steps_bps"] == [40_000_000, 6_000_000]
