@@ -6,10 +6,12 @@ Nothing stays changed: ECN modes are restored, and machines in use are left alon
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address
+from pathlib import Path
 
 import polars as pl
 
@@ -23,7 +25,7 @@ from sojourn.hardware.machine.place import CommandError, Place
 from sojourn.hardware.machine.programs import install_command
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.harness.lab.check_router import check_router
-from sojourn.harness.lab.contract import SIDES
+from sojourn.harness.lab.contract import SIDES, Tap
 from sojourn.harness.lab.doctor import Finding, Verdict
 from sojourn.harness.lab.instruments import first_failure
 from sojourn.harness.lab.machine_checks import (
@@ -32,6 +34,7 @@ from sojourn.harness.lab.machine_checks import (
     finding_of,
     matched_route,
     measured,
+    require_ethernet,
     require_free,
     require_management,
     require_no_offloads,
@@ -120,6 +123,8 @@ def _reached(file: LabFile, name: str, place: Place) -> str:
         kernel = place.run(["uname", "-sr"], timeout=15).strip()
     except CommandError as failed:
         said = failed.stderr.strip().splitlines()[-1:] or [str(failed)]
+        if netns and os.geteuid() and Path(f"/run/netns/{netns}").exists():
+            raise Wrong(said[0], "start sojourn as root: only root may enter a network namespace") from None
         if netns:
             raise Wrong(
                 said[0], f"as root: ip netns add {netns}, and configure its interface, address and route"
@@ -224,8 +229,9 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
             if name == "server":
                 yield finding_of("server: ports of the probes", _ports_free, place)
             interface = file.hosts[name].interface
-            at = tap(name, file, up).place if interface or "router" in up else place
-            yield finding_of(f"{name}: capture at {at.name}", _capture, at, fix=install.format("tcpdump"))
+            if interface or "router" in up:
+                at = tap(name, file, up)
+                yield finding_of(f"{name}: capture at {at.place.name}", _capture, at, fix=install.format("tcpdump"))
             if interface:
                 yield finding_of(f"{name}: offloads of {interface}", require_no_offloads, place, interface)
 
@@ -258,13 +264,13 @@ def _proc(name: str) -> str:
     return f"/proc/sys/{name.replace('.', '/')}"
 
 
-def _capture(place: Place) -> str:
+def _capture(at: Tap) -> str:
+    require_ethernet(at.place, at.interface)
     # tcpdump prints its version on stderr or stdout.
-    programs = ("dumpcap", "tcpdump") if place.remote else ("dumpcap",)
-    for program in programs:
-        if said := place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False):
+    for program in ("dumpcap", "tcpdump"):
+        if said := at.place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False):
             return said.splitlines()[0]
-    raise Wrong(f"no {' and no '.join(programs)}", "as root there: apt-get install --no-install-recommends tcpdump")
+    raise Wrong("no dumpcap and no tcpdump", "as root there: apt-get install --no-install-recommends tcpdump")
 
 
 def _path_between_taps(file: LabFile, places: Mapping[str, Place]) -> str:

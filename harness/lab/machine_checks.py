@@ -103,6 +103,15 @@ def require_management(place: Place, path: Collection[str]) -> str:
     return f"arrives at {dev or 'no measured path'}"
 
 
+def require_ethernet(place: Place, device: str) -> str:
+    """Return `ether` if an interface is Ethernet, which alone a score can read from a capture. Raises Wrong."""
+    kind = next((str(link["link_type"]) for link in _json(place, ["ip", "-j", "link", "show", "dev", device])), "none")
+    if kind != "ether":
+        fix = "scores read Ethernet frames only: connect by plain Ethernet, or capture at the hosts (interface)"
+        raise Wrong(f"{device} is no Ethernet interface: link/{kind}", fix)
+    return kind
+
+
 def require_no_offloads(place: Place, *devices: str) -> str:
     """Return `off` if no offload of these interfaces changes packets. Raises Wrong."""
     there = addresses_of(place, 4)

@@ -29,7 +29,13 @@ from sojourn.hardware.machine.ip import ip_version
 from sojourn.hardware.machine.place import COMMANDS, LOCAL, NETNS, NO_WAY_BACK, CommandError, Place
 from sojourn.hardware.machine.scratch import socket_folder
 from sojourn.harness.lab.contract import Addresses, Lab, MadeLab, Tap
-from sojourn.harness.lab.machine_checks import finding_of, measured, require_management, require_no_offloads
+from sojourn.harness.lab.machine_checks import (
+    finding_of,
+    measured,
+    require_ethernet,
+    require_management,
+    require_no_offloads,
+)
 from sojourn.traffic.contender import ECN_FILES
 from sojourn.traffic.tso import SWITCH_2020
 from sojourn.traffic.tunnel import TAKE_AWAY
@@ -96,7 +102,7 @@ class PhysicalLab(MadeLab):
             if router and entry:
                 self._claim(lab, router.place, partial(_undo_router, router), stack, router)
             self._claim_hosts(lab, places, stack)
-            _require_no_offloads(lab)
+            _require_whole_packets(lab)
             self._keep_consoles(stack)
             self._stack = stack.pop_all()
         return lab
@@ -200,12 +206,17 @@ def _undo_host(lab: Lab, name: str, place: Place) -> list[str]:
     return lines
 
 
-def _require_no_offloads(lab: Lab) -> None:
-    """Raise PhysicalLabError if an interface of the router or a capture is missing, or its offloads change packets."""
+def _require_whole_packets(lab: Lab) -> None:
+    """Raise PhysicalLabError if an interface of the router or a capture is missing, or its packets are not the wire's.
+
+    Offloads change packets, and a capture of anything but Ethernet cannot be scored.
+    """
     router = lab.router
     routed = [Tap(router.place, device) for device in (router.lan, router.wan)] if router else []
     for tap in dict.fromkeys([*routed, lab.client_tap, lab.server_tap]):
         _refuse(f"{tap.place.name}: offloads of {tap.interface}", require_no_offloads, tap.place, tap.interface)
+    for tap in dict.fromkeys([lab.client_tap, lab.server_tap]):
+        _refuse(f"{tap.place.name}: capture", require_ethernet, tap.place, tap.interface)
 
 
 def _refuse(what: str, check: Callable[..., str], *given: Any) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from shutil import which
 
@@ -12,13 +13,16 @@ from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab import check_router
 from sojourn.harness.lab.check import (
     _address,
+    _capture,
     _origin_route,
     _ports_free,
+    _reached,
     _stand_ins,
     _tcp_memory,
     require_reached,
 )
 from sojourn.harness.lab.check_router import _clock_source, _flow_control, _links, _tc
+from sojourn.harness.lab.contract import Tap
 from sojourn.harness.lab.machine_checks import (
     Wrong,
     finding_of,
@@ -26,6 +30,7 @@ from sojourn.harness.lab.machine_checks import (
     require_management,
     require_no_offloads,
 )
+from sojourn.harness.lab.physical import places_of
 from tests.programs.hardware.machine.cards import write
 from tests.refusals import refusal
 
@@ -117,6 +122,26 @@ def test_a_machine_without_ethtool_is_refused_with_what_installs_it(tmp_path: Pa
         finding = finding_of("router", look, bare, "lo")
         assert (finding.verdict, finding.found) == (verdict, "unknown: ethtool is missing")
         assert "apt-get install ethtool" in finding.fix and "opkg install ethtool" in finding.fix
+
+
+def test_a_namespace_that_exists_needs_root_and_no_further_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (file := tmp_path / "lab.toml").write_text(EXAMPLE.read_text().replace('netns = "wan"', 'netns = "sojourn-none"'))
+    lab = read_lab_file(file)
+    place = places_of(lab)["server"]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    assert finding_of("server", _reached, lab, "server", place).fix.startswith("start sojourn as root")
+
+
+def test_what_a_capture_needs(tmp_path: Path) -> None:
+    """On this machine too, a run takes tcpdump where dumpcap is missing."""
+    with_programs(tmp_path, ip='echo "[{\\"link_type\\": \\"ether\\"}]"', tcpdump="echo tcpdump version 4.99")
+    bare = Place("client", ("env", f"PATH={tmp_path}"))
+    (tmp_path / "sh").symlink_to(which("sh") or "")
+    assert _capture(Tap(bare, "eth0")) == "tcpdump version 4.99"
+    with_programs(tmp_path, ip='echo "[{\\"link_type\\": \\"ppp\\"}]"')
+    finding = finding_of("client", _capture, Tap(bare, "ppp0"))
+    assert finding.verdict == "missing" and finding.found == "ppp0 is no Ethernet interface: link/ppp"
 
 
 def test_a_service_on_the_ports_of_the_probes_is_named_with_its_fix(tmp_path: Path) -> None:
