@@ -53,6 +53,7 @@ sh ./undo
 _WATCHED = f"""tr '\\0' ' ' <"/proc/$watch/cmdline" | grep -q {_NAME}"""
 # mkdir is the claim: only one of two concurrent callers succeeds. $1, $2 as above, $3: owner; stdin: the undo script.
 _CLAIM = f"""
+command -v setsid >/dev/null || {{ echo "setsid is missing" >&2; exit 1; }}
 mkdir -p "${{at%/*}}"
 mkdir "$at" && cd "$at" && cat >undo && printf '%s\\n' "$3" >owner && echo claimed >beat || exit
 setsid sh -c "$4" {_NAME} "$1" "$2" </dev/null >/dev/null 2>&1 &

@@ -188,18 +188,20 @@ def lab_check(
     as_json: AsJson = False,
 ) -> None:
     """Check every entry of a lab file on its machine, and print a fix for each problem; exit code 1 if there is any."""
-    from sojourn.bottleneck.qdiscs import KINDS, unknown_kind
+    from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
     from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
+    from sojourn.hardware.machine.signals import ended_by_signals
     from sojourn.harness.lab.check import examine
 
-    wanted = [text.split()[0] for text in qdisc or () if text]
-    for kind in wanted:
-        if kind not in KINDS:
-            raise LabFileError(f"--qdisc: {unknown_kind(kind)}", code="unknown-value")
+    try:
+        wanted = [str(parse_qdisc(text)) for text in qdisc or ()]
+    except QdiscError as wrong:
+        raise LabFileError(str(wrong), code="unknown-value") from wrong
     file = read_lab_file(lab_file)
     if wanted and file.box:
         raise LabFileError("--qdisc: the queue of a black box is fixed; omit --qdisc", code="no-effect")
-    _print_findings(examine(file, wanted), f"runs with {lab_file} do not work yet", as_json)
+    with ended_by_signals():  # what it has started elsewhere ends with it
+        _print_findings(examine(file, wanted), f"runs with {lab_file} do not work yet", as_json)
 
 
 @lab_app.command("power")

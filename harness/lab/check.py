@@ -67,7 +67,7 @@ _SSH_FIXES = {
 
 
 def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
-    """Check every entry of a lab file; `wanted` are kinds of queues that the router must support."""
+    """Check every entry of a lab file; `wanted` are queues that the router must support."""
     with ExitStack() as stack:
         places, up = places_of(file), {}
         for name, place in places.items():
@@ -81,6 +81,10 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
             yield finding_of(f"{name}: clock", _clock, place)
             if place.remote:
                 yield finding_of(f"{name}: ssh", require_management, place, measured(file, name))
+                yield finding_of(
+                    f"{name}: dead man's timer", place.run, ["sh", "-c", "command -v setsid"],
+                    fix="as root there: apt-get install util-linux (setsid)",
+                )  # fmt: skip
         gateways: dict[str, Sequence[str]] = {}
         if file.router and "router" in up:
             yield from check_router(file, file.router, router_of(file.router, file, places), wanted)
@@ -228,12 +232,22 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
             yield finding_of(f"{name}: irtt", irtt.check, place, fix=install.format("irtt"))
             if name == "server":
                 yield finding_of("server: ports of the probes", _ports_free, place)
+                if place.remote:
+                    yield finding_of("server: Python", _python, place)
             interface = file.hosts[name].interface
             if interface or "router" in up:
                 at = tap(name, file, up)
                 yield finding_of(f"{name}: capture at {at.place.name}", _capture, at, fix=install.format("tcpdump"))
             if interface:
                 yield finding_of(f"{name}: offloads of {interface}", require_no_offloads, place, interface)
+
+
+def _python(place: Place) -> str:
+    """Check the Python that runs the server's ends of games, web users and calls' traffic."""
+    if said := place.run(["sh", "-c", "command -v python3 >&2 && python3 --version"], check=False):
+        return said
+    need = "only --service=game and the contenders game, web and call need it"
+    raise Wrong("no python3", f"{need}; as root there: apt-get install --no-install-recommends python3", "note")
 
 
 def _ports_free(place: Place) -> str:

@@ -48,7 +48,7 @@ _SMALLEST = {"red": "red limit 150000 avpkt 1000"}
 
 
 def check_router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequence[str]) -> Iterator[Finding]:
-    """Check a lab's router; `wanted` are kinds of queues that it must support."""
+    """Check a lab's router; `wanted` are queues that it must support."""
     place = router.place
     for side, names in (("lan", NEAR), ("wan", FAR)):
         subject = f"router: {side} {getattr(entry, side)}"
@@ -60,10 +60,6 @@ def check_router(file: LabFile, entry: RouterEntry, router: Router, wanted: Sequ
     yield finding_of("router: offloads", require_no_offloads, place, entry.lan, entry.wan)
     yield finding_of("router: tc", _tc, place, fix="as root there: apt-get install iproute2")
     yield from _queues(place, wanted)
-    yield finding_of(
-        "router: dead man's timer", place.run, ["sh", "-c", "command -v setsid"],
-        fix="as root there: apt-get install util-linux (setsid)",
-    )  # fmt: skip
     yield finding_of("router: free", _free, router)
     if entry.nat:
         yield finding_of(
@@ -138,9 +134,10 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
     if (free := finding_of("router: queues", require_free, place)).verdict != "ok":
         yield free
         return
+    texts = dict(zip(KINDS, KINDS, strict=True)) | {parse_qdisc(text).kind: text for text in wanted}
     tries = _NEEDED | {
-        kind: f"tc qdisc add dev {_TRY} root {' '.join(parse_qdisc(_SMALLEST.get(kind, kind)).tc_args())}"
-        for kind in KINDS
+        kind: f"tc qdisc add dev {_TRY} root {' '.join(parse_qdisc(_SMALLEST.get(text, text)).tc_args())}"
+        for kind, text in texts.items()
     }
     undo = f"tc qdisc del dev {_TRY} root; tc qdisc del dev {_TRY} ingress"
     remove = f"ip link del {_TRY} 2>/dev/null"
@@ -153,9 +150,9 @@ def _queues(place: Place, wanted: Sequence[str]) -> Iterator[Finding]:
             return
     else:
         yield Finding("router: needs", "ok", f"ifb, {', '.join(_NEEDED)}")
-    kinds = [kind for kind in KINDS if kind in accepted]
-    missing = [kind for kind in KINDS if kind not in accepted]
-    must = [kind for kind in missing if kind in wanted]
+    kinds = [kind for kind in texts if kind in accepted]
+    missing = [kind for kind in texts if kind not in accepted]
+    must = [kind for kind in missing if any(parse_qdisc(text).kind == kind for text in wanted)]
     text = ", ".join(kinds) + (f"; no {', '.join(missing)}" if missing else "")
     verdict: Verdict = "missing" if must else "note" if missing else "ok"
     yield Finding("router: queues", verdict, text, _fix(must or missing) if missing else "")

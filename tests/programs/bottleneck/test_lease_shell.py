@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -129,6 +130,17 @@ def test_a_machine_where_the_user_is_not_root_is_refused_with_what_helps(router:
     router.run(["mount", "-o", "remount,ro", "/run"])
     with pytest.raises(LeaseError, match=r"^router: cannot be claimed: mkdir: .*; see `sojourn lab check`$"):
         MachineLease(router, UNDO, lease_s=20).claim()
+
+
+def test_a_machine_without_setsid_is_not_claimed(router: Place) -> None:
+    """Its claim would have nobody who watches it."""
+    router.run(["mkdir", "/run/bin"])
+    for name in ("sh", "mkdir", "cat"):
+        router.run(["ln", "-s", which(name) or "", "/run/bin"])
+    bare = Place("router", (*router.prefix, "env", "PATH=/run/bin"))
+    with pytest.raises(LeaseError, match=r"^router: cannot be claimed: setsid is missing; see `sojourn lab check`$"):
+        MachineLease(bare, UNDO, lease_s=20).claim()
+    assert not there(router, FOLDER)
 
 
 def test_of_two_hosts_that_race_for_a_router_each_has_it_alone(router: Place) -> None:

@@ -2,20 +2,25 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import which
 
 import pytest
+from typer.testing import CliRunner
 
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.hardware.machine.place import Place
+from sojourn.harness.cli import app
 from sojourn.harness.lab import check_router
 from sojourn.harness.lab.check import (
     _address,
     _capture,
     _origin_route,
     _ports_free,
+    _python,
     _reached,
     _stand_ins,
     _tcp_memory,
@@ -23,6 +28,7 @@ from sojourn.harness.lab.check import (
 )
 from sojourn.harness.lab.check_router import _clock_source, _flow_control, _links, _tc
 from sojourn.harness.lab.contract import Tap
+from sojourn.harness.lab.doctor import Finding
 from sojourn.harness.lab.machine_checks import (
     Wrong,
     finding_of,
@@ -133,6 +139,19 @@ def test_a_namespace_that_exists_needs_root_and_no_further_one(monkeypatch: pyte
     assert finding_of("server", _reached, lab, "server", place).fix.startswith("start sojourn as root")
 
 
+def test_a_check_that_a_signal_ends_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, what it has started on other machines stays there."""
+    seen = list[object]()
+
+    def examine(*_: object) -> Iterator[Finding]:
+        seen.append(signal.getsignal(signal.SIGTERM))
+        yield from ()
+
+    monkeypatch.setattr("sojourn.harness.lab.check.examine", examine)
+    assert CliRunner().invoke(app, ["lab", "check", f"--lab-file={EXAMPLE}"]).exit_code == 0
+    assert callable(seen[0])
+
+
 def test_what_a_capture_needs(tmp_path: Path) -> None:
     """On this machine too, a run takes tcpdump where dumpcap is missing."""
     with_programs(tmp_path, ip='echo "[{\\"link_type\\": \\"ether\\"}]"', tcpdump="echo tcpdump version 4.99")
@@ -142,6 +161,22 @@ def test_what_a_capture_needs(tmp_path: Path) -> None:
     with_programs(tmp_path, ip='echo "[{\\"link_type\\": \\"ppp\\"}]"')
     finding = finding_of("client", _capture, Tap(bare, "ppp0"))
     assert finding.verdict == "missing" and finding.found == "ppp0 is no Ethernet interface: link/ppp"
+
+
+def test_a_server_without_python_is_noted(tmp_path: Path) -> None:
+    assert _python(with_programs(tmp_path, python3="echo Python 3.11.2")) == "Python 3.11.2\n"
+    (tmp_path / "python3").unlink()
+    (tmp_path / "sh").symlink_to(which("sh") or "")
+    finding = finding_of("server", _python, Place("server", ("env", f"PATH={tmp_path}")))
+    assert (finding.verdict, finding.found) == ("note", "no python3")
+
+
+def test_a_queue_of_the_users_own_kernel_is_tried_with_its_words(tmp_path: Path) -> None:
+    for accepts, verdict in (("exit 0", "ok"), ('case $* in *" root mine depth 5") exit 1 ;; esac', "missing")):
+        router = with_programs(tmp_path, ip="true", tc=accepts)
+        needs, queues = check_router._queues(router, ["sch_mine depth 5"])
+        assert (needs.verdict, queues.verdict) == ("ok", verdict)
+        assert "mine" in queues.found and ("modprobe sch_mine" in queues.fix) == (verdict == "missing")
 
 
 def test_a_service_on_the_ports_of_the_probes_is_named_with_its_fix(tmp_path: Path) -> None:
