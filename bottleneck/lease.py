@@ -31,6 +31,8 @@ FOLDER = "/run/sojourn"
 _NAME = "sojourn-dead-man"
 _TICKS = 10
 _POLL_S = 0.5
+#: Longest interval of beats, s: for so long, nobody notices that a machine is lost.
+_BEAT_S = 2.0
 
 # At once for who renews it: a beat that came between two steps of `rm` would leave a claim that nobody can release.
 _REMOVE = '[ . -ef "$at" ] && cd / && mv "$at" "$at.$$" && rm -rf "$at.$$"'
@@ -88,7 +90,7 @@ class LeaseError(CodedError):
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has claimed a machine; `begun` in Unix s of the owner's clock, `beat_s` is the interval of renewals.
+    """Who has claimed a machine; `begun` in Unix s of the owner's clock, `beat_s` is the longest interval of renewals.
 
     `host` is the owner's `sojourn.hardware.machine.orphans.machine`. A bare host name (from an older Sojourn) does not
     identify a machine.
@@ -116,7 +118,8 @@ class MachineLease(PeriodicSampler):
     def __init__(self, place: Place, undo: Sequence[str], lease_s: int, output: Path | None = None) -> None:
         self._undo, self._lease_s, self._beats = undo, lease_s, 0
         self._owner: Owner | None = None
-        super().__init__(place, _shell(place, _RENEW), output or scratch_file(".jsonl"), interval_s=lease_s / 5)
+        beat_s = min(lease_s / 5, _BEAT_S)
+        super().__init__(place, _shell(place, _RENEW), output or scratch_file(".jsonl"), interval_s=beat_s)
 
     def claim(self) -> Owner:
         """Claim the machine, begin to renew, and return the owner.
@@ -124,7 +127,7 @@ class MachineLease(PeriodicSampler):
         Raises `LeaseError`, CommandError and ProcessError.
         """
         user, now = psutil.Process().username(), round(time.time(), 1)
-        owner = self._owner = Owner(user, machine(), os.getpid(), now, self.interval_s)
+        owner = self._owner = Owner(user, machine(), os.getpid(), now, self._lease_s / 5)
         script = "\n".join(["exec 2>/dev/null", "PATH=$PATH:/usr/sbin:/sbin", end_marked(), *self._undo, ""])
         tick_s = max(1, self._lease_s // _TICKS)
         # A beat is noticed up to a tick late, and another tick passes before the next check.

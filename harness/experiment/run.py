@@ -37,6 +37,7 @@ from sojourn.harness.lab.contract import LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.make import lab_maker
 from sojourn.harness.lab.needs import require_programs, require_server_here
+from sojourn.harness.lab.physical import PhysicalLab
 from sojourn.harness.options.model import RETAIN_ON_FAILURE, Options
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import REPORT
@@ -240,8 +241,10 @@ def _recorder(
     def play(run: RecordedRun) -> None:
         with ExperimentProgress(options.cell, options.phases, console) as progress:
             run.add_versions(user_program.versions(options.programs))
-            lab = with_parts(make_lab(run.path), options, run.path)
-            run_experiment(options, run, lab, service, progress)
+            lab = make_lab(run.path)
+            run_experiment(options, run, with_parts(lab, options, run.path), service, progress)
+            if isinstance(lab, PhysicalLab):
+                lab.require_kept()
             lab_file = run.path / "lab.json"
             known = json.loads(lab_file.read_text()) | {"processor_share": round(progress.processor_share, 3)}
             lab_file.write_text(json.dumps(known, indent=1) + "\n")

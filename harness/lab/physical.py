@@ -63,6 +63,7 @@ class PhysicalLab(MadeLab):
         steps_bps: Sequence[int] = (),
     ) -> None:
         self._file, self._run, self._notify, self._steps_bps = file, run, notify, steps_bps
+        self._lost: list[str] = []
         super().__init__()
 
     def __enter__(self) -> Lab:
@@ -132,18 +133,27 @@ class PhysicalLab(MadeLab):
             try:
                 if not lease.holds():  # another run may have claimed it
                     lease.stop()
-                    self._say(f"{place.name}: the claim is lost: all changes were undone there, or it was rebooted")
+                    lost = f"{place.name}: the claim is lost: all changes were undone there, or it was rebooted"
+                    self._lost.append(lost)
+                    self._say(lost)
                     return
                 if router and lease.lost is None:  # while it is renewed, nobody else can have claimed it
                     router.clear()
                 lease.release()
             except (CommandError, RouterError, ReadbackError) as failed:
                 lease.stop()
+                if isinstance(failed, CommandError):
+                    self._lost.append(str(failed))
                 self._say(f"{place.name}: could not be restored: {failed}; it restores itself within {lease_s} s")
 
         stack.callback(give_back)
         lab.watched[f"the connection to the {place.name}"] = lambda: lease.lost
         return owner
+
+    def require_kept(self) -> None:
+        """Raise PhysicalLabError, once the lab is left, if a machine was lost after a run last looked at it."""
+        if self._lost:
+            raise PhysicalLabError(f"the lab was not whole to the end: {'; '.join(self._lost)}")
 
     def _keep_consoles(self, stack: ExitStack) -> None:
         """Log the consoles: a dying kernel's messages appear nowhere else. A run works without them."""

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sojourn.scoring.gates.base import at_most, gate, gate_of_runs
+from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.validity import Gate, Limits
 
 if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
+
+#: For how long before the end of the last phase the router's clock may not have been sampled, s.
+_UNSAMPLED_S = 5.0
 
 
 @gate_of_runs("capture-clocks")
@@ -23,13 +27,18 @@ def kept_together(run: RunEvidence) -> Iterable[Gate]:
 @gate_of_runs("router-clock")
 def steady(run: RunEvidence) -> Iterable[Gate]:
     """Judge runs with a physical router, whose clock is sampled."""
-    if ahead := [sample["offset_s"] for sample in run.router_clock]:
-        yield router_clock(ahead, run.limits)
+    if run.router_clock:
+        yield router_clock(run.router_clock, run.setting.span, run.limits)
 
 
-def router_clock(ahead_s: Sequence[float], limits: Limits) -> Gate:
-    """The router's clock was not set: its captures are aligned with the phases by one offset."""
-    return at_most("router-clock", "router clock moved", max(ahead_s) - min(ahead_s), limits.router_clock_s, "s")
+def router_clock(samples: Sequence[Mapping[str, float]], span: Window, limits: Limits) -> Gate:
+    """The router's clock was not set during `span`: its captures are aligned with the phases by one offset."""
+    code, name, times = "router-clock", "router clock moved", [sample["t"] for sample in samples]
+    if times[0] > span[0] or times[-1] < span[1] - _UNSAMPLED_S:
+        measured = f"sampled from {times[0] - span[0]:+.0f} s to {times[-1] - span[1]:+.0f} s"
+        return gate(code, name, False, measured, "sampled from the first phase to the end of the last")
+    ahead_s = [sample["offset_s"] for sample in samples]
+    return at_most(code, name, max(ahead_s) - min(ahead_s), limits.router_clock_s, "s")
 
 
 def tap_clocks(clocks: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Gate:

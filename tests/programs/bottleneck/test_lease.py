@@ -77,6 +77,10 @@ def test_a_dead_process_of_this_machine_is_not_waited_for() -> None:
     assert undo_stale(dead) == str(Owner(**owner(machine())))
 
 
+def test_a_machine_that_is_lost_is_noticed_soon_however_long_its_lease() -> None:
+    assert [MachineLease(router({}, beats=False), [], lease_s).interval_s for lease_s in (3, 20, 600)] == [0.6, 2, 2]
+
+
 @pytest.mark.parametrize("lease_s", [10, 15, 19, 20, 29, 600])
 def test_a_lease_without_beats_ends_when_it_says(lease_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MachineLease, "start", Mock())

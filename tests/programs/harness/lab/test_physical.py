@@ -173,6 +173,16 @@ def test_a_host_restores_itself_after_a_killed_run(host: Place, run: Callable[[i
         time.sleep(0.2)
 
 
+def test_a_machine_that_is_lost_after_the_last_phase_makes_the_lab_unfit(host: Place, box: LabFile) -> None:
+    with (kept := PhysicalLab(box)):
+        pass
+    kept.require_kept()
+    with (lost := PhysicalLab(box)):
+        host.run(["rm", "-r", FOLDER])  # as a reboot does
+    with pytest.raises(PhysicalLabError, match="server: the claim is lost"):
+        lost.require_kept()
+
+
 @pytest.mark.parametrize(("device", "machine"), [("eth1", "client"), ("eth2", "server")])
 def test_an_offload_that_is_on_is_refused_with_its_fix(
     places: dict[str, Place], box: LabFile, device: str, machine: str

@@ -8,7 +8,7 @@ import pytest
 from sojourn.scoring.gates.base import covers, gate
 from sojourn.scoring.gates.baseline import undisturbed
 from sojourn.scoring.gates.calls import call_path
-from sojourn.scoring.gates.capture_clocks import probe_clock, tap_clocks
+from sojourn.scoring.gates.capture_clocks import probe_clock, router_clock, tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import (
     contender_proven,
@@ -348,3 +348,12 @@ def test_a_users_program_must_send_the_codepoint_that_its_definition_demands(ecn
     found = program_proven("it", "program_it", PRAGUE, ecn, LIMITS)
     assert found.ok is ok and "ECT(1) 100.0%" in found.measured and "CE" in found.measured
     assert not program_proven("it", "program_it", None, ecn, LIMITS).ok
+
+
+def test_a_routers_clock_must_be_known_to_the_end() -> None:
+    def sampled(*times: float, moved: float = 0) -> bool:
+        samples = [{"t": t, "offset_s": moved * n} for n, t in enumerate(times)]
+        return router_clock(samples, (100.0, 160.0), LIMITS).ok
+
+    assert sampled(90, 130, 158) and not sampled(90, 130, 158, moved=0.06)
+    assert not sampled(90) and not sampled(90, 150) and not sampled(101, 160)
