@@ -32,7 +32,7 @@ from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun, run_experiment
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.experiment.run_lab import with_parts
-from sojourn.harness.lab.check import require_reached
+from sojourn.harness.lab.check import require_reached, require_uplink
 from sojourn.harness.lab.contract import LabFactory
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.lab.make import lab_maker
@@ -92,6 +92,8 @@ def require_ready(options: Options) -> LabFile | None:
             DRIVERS[options.driver].check()
     if described:
         require_reached(described)
+        if options.elsewhere:
+            require_uplink(described, options.url)
     if options.sign:
         sign(b"", options.sign)
     RunStore(options.results).check(options.needed_bytes)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import polars as pl
 
@@ -29,6 +30,7 @@ from sojourn.harness.lab.contract import SIDES, Tap
 from sojourn.harness.lab.doctor import Finding, Verdict
 from sojourn.harness.lab.instruments import first_failure
 from sojourn.harness.lab.machine_checks import (
+    ELSEWHERE,
     Wrong,
     addresses_of,
     finding_of,
@@ -54,6 +56,7 @@ _CAP_NET_ADMIN = 12
 _PROBE_S, _CONNECT_MS = 2, 3000
 #: Sender and receiver of every flow in a run.
 _TALK = ("client", "server"), ("server", "client"), ("sender", "receiver"), ("receiver", "sender")
+_NO_INTERNET = "give the client a default route through the router (docs/physical-lab.md), such as in a namespace"
 _PAST_THE_BOX = (
     "the path must lead through the box, routed or bridged without NAT, and its firewall must not block it; if "
     "receiver and client, or sender and server, are different machines, the captures do not see the bulk flow"
@@ -93,6 +96,8 @@ def examine(file: LabFile, wanted: Sequence[str] = ()) -> Iterator[Finding]:
                 gateways = {name: addresses.get(entry.lan if name in NEAR else entry.wan, ()) for name in HOSTS}
         for name in (name for name in HOSTS if name in up):
             yield from _host(file, name, up, gateways.get(name))
+        if file.router and file.router.nat and "client" in up:
+            yield finding_of("client: internet", _internet, up["client"], gateways.get("client", ()), fix=_NO_INTERNET)
         yield finding_of("client: programs", _programs, file.lab)
         yield finding_of("server: stand-ins", _stand_ins, file)
         if "server" in up and not file.stand_in_problem:
@@ -118,6 +123,28 @@ def require_reached(file: LabFile) -> None:
                     "(`sojourn lab check` checks the rest)",
                     code="unreachable",
                 )
+
+
+def require_uplink(file: LabFile, url: str) -> None:
+    """Check that the client reaches the internet through the router, before a run with a live service or page begins.
+
+    A page on the lab's own server needs no internet. Raises LabFileError, with the fix.
+    """
+    if not file.router or urlsplit(url).hostname in {file.hosts[name].address for name in FAR}:
+        return
+    if not file.router.nat:
+        raise LabFileError(
+            "--lab-file: the client has no path to the internet through the router: set nat = true in [router] "
+            "(docs/physical-lab.md), or use --lab=virtual",
+            code="unsupported",
+        )
+    with ExitStack() as stack:
+        for place in (places := places_of(file)).values():
+            stack.callback(close_master, place)
+        gateways = addresses_of(places["router"], file.ip_version).get(file.router.lan, ())
+        finding = finding_of("client: internet", _internet, places["client"], gateways, fix=_NO_INTERNET)
+        if finding.verdict != "ok":
+            raise LabFileError(f"--lab-file: {finding.subject}: {finding.found}; {finding.fix}", code="unsupported")
 
 
 def _reached(file: LabFile, name: str, place: Place) -> str:
@@ -190,6 +217,16 @@ def _way(place: Place, to: str, gateways: Sequence[str], router: Place) -> str:
     require_free(router)
     place.run(["ping", "-c", "1", "-W", "2", to])
     return f"via {via}; the host responds"
+
+
+def _internet(place: Place, gateways: Sequence[str]) -> str:
+    """Check that the client reaches the internet through the router alone: another way is not shaped."""
+    route = route_to(place, ELSEWHERE)
+    if (via := route.get("gateway")) not in gateways:
+        raise Wrong(f"goes {f'via {via}' if via else 'directly'}, dev {route.get('dev')}", _NO_INTERNET)
+    if place.run(["ip", "-6", "route", "show", "default"]).strip():
+        raise Wrong("an IPv6 default route bypasses the router", "as root there: ip -6 route del default")
+    return f"via {via}"
 
 
 def _programs(lab: str) -> str:

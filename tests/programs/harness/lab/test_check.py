@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from sojourn.harness.lab import check_router
 from sojourn.harness.lab.check import (
     _address,
     _capture,
+    _internet,
     _origin_route,
     _ports_free,
     _python,
@@ -25,6 +27,7 @@ from sojourn.harness.lab.check import (
     _stand_ins,
     _tcp_memory,
     require_reached,
+    require_uplink,
 )
 from sojourn.harness.lab.check_router import _clock_source, _flow_control, _links, _tc
 from sojourn.harness.lab.contract import Tap
@@ -137,6 +140,19 @@ def test_a_namespace_that_exists_needs_root_and_no_further_one(monkeypatch: pyte
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(Path, "exists", lambda _: True)
     assert finding_of("server", _reached, lab, "server", place).fix.startswith("start sojourn as root")
+
+
+def test_a_live_service_needs_the_router_as_the_clients_path_to_the_internet(tmp_path: Path) -> None:
+    apu = read_lab_file(EXAMPLE.with_name("one-pc-one-apu.toml"))
+    with refusal(LabFileError, "unsupported", "--lab-file: ", "nat = true"):
+        require_uplink(apu, "https://tv.example/watch")
+    for file, url in ((apu, "https://10.42.2.10/watch"), (read_lab_file(EXAMPLE), "https://tv.example/watch")):
+        require_uplink(file, url)  # on the lab's own server; a box's captures show what passes it
+    ways = (("10.42.1.1", "", "ok"), ("192.168.0.1", "", "missing"), ("10.42.1.1", "default via fe80::1", "missing"))
+    for gateway, over_ipv6, verdict in ways:
+        route = json.dumps([{"gateway": gateway, "dev": "eth0"}])
+        client = with_programs(tmp_path, ip=f"case $1 in -6) echo '{over_ipv6}' ;; *) echo '{route}' ;; esac")
+        assert finding_of("client", _internet, client, ["10.42.1.1"]).verdict == verdict
 
 
 def test_a_check_that_a_signal_ends_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
