@@ -266,7 +266,9 @@ def tap(name: str, file: LabFile, places: Mapping[str, Place]) -> Tap:
 
 def _place(file: LabFile, name: str, ssh: str | None, netns: str | None, scratch: Path) -> Place:
     if ssh is None:
-        there = ("nsenter", f"{NETNS}{netns}", "--") if netns else ()
+        there: tuple[str, ...] = ("nsenter", f"{NETNS}{netns}", "--") if netns else ()
+        if netns and Path(f"/etc/netns/{netns}").is_dir():  # its own files of /etc, such as a resolver
+            there += ("ip", "netns", "exec", netns)
         return Place(name, (*LOCAL.prefix, *there))
     config = ("-F", str(file.ssh_config)) if file.ssh_config else ()
     # An unused connection ends by itself, so a killed run leaves none.

@@ -243,6 +243,15 @@ def test_a_namespace_has_a_claim_of_its_own(host: Place) -> None:
     assert host.run(["ls", "/run"]) == ""
 
 
+def test_a_namespace_has_its_own_files_of_etc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`nsenter` alone would take this host's resolver."""
+    file = read_lab_file(write(tmp_path, BOX))
+    assert physical.places_of(file)["server"].prefix[-2:] == (f"{NETNS}wan", "--")
+    monkeypatch.setattr(Path, "is_dir", lambda path: str(path) == "/etc/netns/wan")
+    server = physical.places_of(file)["server"]
+    assert server.prefix[-4:] == ("ip", "netns", "exec", "wan") and server.netns == "wan"
+
+
 def test_a_machine_in_use_is_neither_changed_by_a_check_nor_switched(
     host: Place, places: dict[str, Place], lab_file: Path, box: LabFile
 ) -> None:
