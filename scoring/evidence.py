@@ -174,6 +174,12 @@ class Setting:
         return bool(self.lab.get("real_time", True))
 
     @property
+    def server_ahead_s(self) -> float:
+        """How far the server's clock was ahead of this host's at the start, s; 0 if they may have agreed."""
+        ahead, error = (self.lab.get(name, {}).get("server", 0.0) for name in ("clock_offset_s", "clock_error_s"))
+        return float(ahead) if self.real_time and abs(ahead) > error else 0.0
+
+    @property
     def processor_share(self) -> float | None:
         """The share of the processor time that a run in real time could use and got; None if unknown."""
         return self.lab.get("processor_share") if self.real_time else None

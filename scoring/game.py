@@ -2,8 +2,8 @@
 """An online game: one-way delays of the server's ticks (down) and of the player's inputs (up), and their lateness.
 
 The lateness of a packet is its one-way delay less the least one of the run in its direction: the path's own delay, with
-any constant difference between the two clocks. Lost packets are infinitely late. Jitter is the mean absolute
-difference between the delays of consecutive packets (RFC 3393, RFC 5481 4.1).
+any constant difference that remains between the two clocks. Lost packets are infinitely late. Jitter is the mean
+absolute difference between the delays of consecutive packets (RFC 3393, RFC 5481 4.1).
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ class Game(NamedTuple):
     inputs: pl.DataFrame
 
 
-def game_of(sessions: Iterable[tuple[Lines, Lines]]) -> Game:
-    """Return the packets of a game from the lines of its client and server, session by session, in order of time."""
-    ticks, inputs = [], []
-    for client, server in sessions:
+def game_of(sessions: Iterable[tuple[Lines, Lines]], ahead_s: float = 0) -> Game:
+    """Return the packets of a game from the lines of its client and server, session by session, in order of time.
+
+    `ahead_s`: how far the server's clock was ahead of the client's.
+    """
+    ticks, inputs, ahead_ns = [], [], round(ahead_s * 1e9)
+    for client, there in sessions:
+        server = [{**line, "t_ns": line["t_ns"] - ahead_ns} for line in there] if ahead_ns else there
         ticks.append(_crossed(server, client))
         inputs.append(_crossed(client, server))
     return Game(_with_lateness(ticks), _with_lateness(inputs))
@@ -88,14 +92,17 @@ def game_fields(game: Game, windows: Sequence[Window]) -> dict[str, Any]:
     return fields
 
 
-def competing_fields(bulk: Sequence[Mapping[str, Any]], phase: str, window: Window) -> dict[str, Any]:
+def competing_fields(
+    bulk: Sequence[Mapping[str, Any]], phase: str, window: Window, ahead_s: float = 0
+) -> dict[str, Any]:
     """Return the fields of PhaseScores of a game that competes in a phase, inside its `window`.
 
-    `bulk` are the records of all phases, whose packets together have the path's own delay.
+    `bulk` are the records of all phases, whose packets together have the path's own delay. `ahead_s`: see `game_of`.
     """
     played = [record for record in bulk if record.get("contender") == GAME]
     if not any(record["phase"] == phase for record in played):
         return {}
     packets = [record.get("packets", {}) for record in played]
-    fields = game_fields(game_of((ends.get("client", ()), ends.get("server", ())) for ends in packets), [window])
+    sessions = ((ends.get("client", ()), ends.get("server", ())) for ends in packets)
+    fields = game_fields(game_of(sessions, ahead_s), [window])
     return {own: fields[name] for own, name in _COMPETING.items() if name in fields}

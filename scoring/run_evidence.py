@@ -233,7 +233,7 @@ class RunEvidence:
         if not self.setting.game:
             return None
         client, server = (self.files.lines(name, records.GAME) for name in (game.CLIENT, game.SERVER))
-        return game.game_of([(client, server)])
+        return game.game_of([(client, server)], self.setting.server_ahead_s)
 
     @cached_property
     def unshaped(self) -> pl.DataFrame | None:

@@ -159,7 +159,7 @@ def _besides_bulk(evidence: RunEvidence) -> dict[str, dict[str, Any]]:
     return {
         name: applications.phase_fields(records, evidence.second_player, evidence.measured[name])
         | responsiveness.result_fields(records)
-        | competing_fields(evidence.bulk, name, evidence.measured[name])
+        | competing_fields(evidence.bulk, name, evidence.measured[name], evidence.setting.server_ahead_s)
         for name, records in of_phase.items()
     }
 

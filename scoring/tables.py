@@ -140,11 +140,11 @@ def _sound(run: Path, setting: Setting) -> pl.DataFrame | None:
     return pl.concat(parts) if parts else None
 
 
-def _game(run: Path, _: Setting) -> pl.DataFrame | None:
+def _game(run: Path, setting: Setting) -> pl.DataFrame | None:
     if not all((run / name).exists() for name in (CLIENT, SERVER)):
         return None
     client, server = (records.read_lines(run / name, records.GAME) for name in (CLIENT, SERVER))
-    game = game_of([(client, server)])
+    game = game_of([(client, server)], setting.server_ahead_s)
     ways = (("down", game.ticks), ("up", game.inputs))
     return pl.concat([table.select(pl.lit(way).alias("way"), "t", "delay_ms", "late_ms") for way, table in ways])
 

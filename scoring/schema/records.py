@@ -180,6 +180,8 @@ class LabRecord(_Record):
     path_varies_ms: NotRequired[Annotated[float, Field(ge=0)]]
     path_loss: NotRequired[Annotated[float, Field(ge=0, le=1)]]
     capture_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
+    clock_offset_s: NotRequired[dict[str, Annotated[float, Field(ge=-4e9, le=4e9)]]]
+    clock_error_s: NotRequired[dict[str, Annotated[float, Field(ge=0, le=4e9)]]]
     tap_clocks: NotRequired[list[TapClocks]]
     verified_at_end: NotRequired[bool | str]
     router_drops: NotRequired[dict[str, int]]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sojourn.scoring.evidence import Setting
 from sojourn.scoring.game import competing_fields, game_fields, game_of
 
 S, MS = 10**9, 10**6
@@ -50,6 +51,19 @@ def test_a_constant_difference_of_the_clocks_does_not_matter() -> None:
     ahead = [{**line, "t_ns": line["t_ns"] - 500 * MS} for line in client]
     shifted, true = (game_fields(game_of([(it, server)]), [(100.0, 101.0)]) for it in (ahead, client))
     assert [shifted[it] for it in ("tick_in_16ms", "tick_in_50ms")] == [true["tick_in_16ms"], true["tick_in_50ms"]]
+
+
+def test_the_ticks_of_a_server_whose_clock_is_ahead_are_those_of_their_window() -> None:
+    client, server = session(DELAYS)
+    ahead = [{**line, "t_ns": line["t_ns"] + 300 * S} for line in server]
+    lab = {"clock_offset_s": {"server": 300.0}, "clock_error_s": {"server": 0.001}}
+    found, window = Setting((), lab).server_ahead_s, (100.0, 101.0)
+    corrected, true = game_of([(client, ahead)], found), game_of([(client, server)])
+    assert game_fields(corrected, [window]) == game_fields(true, [window])
+    bulk = [{"contender": "game", "phase": "game", "packets": {"client": client, "server": ahead}}]
+    assert competing_fields(bulk, "game", window) != competing_fields(bulk, "game", window, found) != {}
+    for same in (lab | {"clock_error_s": {"server": 300.0}}, lab | {"real_time": False}, {}):
+        assert Setting((), same).server_ahead_s == 0
 
 
 def test_a_duplicate_counts_once() -> None:
