@@ -341,5 +341,5 @@ def test_what_cannot_even_be_imported_is_no_verdict(run: Path, command: str, mon
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delattr("sojourn.harness.report.verdict", raising=False)
     monkeypatch.delattr("sojourn.harness.report.trend", raising=False)
-    done = ask([command, str(run)])
+    done = ask([command, str(run), *["--thresholds=t.toml"] * (command == "verdict")])
     assert done.exit_code == 4 and done.stderr.startswith("sojourn: ") and done.stderr.count("\n") == 1

@@ -61,7 +61,7 @@ def test_a_void_run_gives_no_figure_and_its_own_code(run: Path) -> None:
     assert "invalid" in text and not {"<b>", "*adds*", "| \x1b"} & {word for word in ("<b>", "*adds*") if word in text}
 
 
-@pytest.mark.parametrize("what", ["edited", "damaged", "missing", "no thresholds", "none given", "wrong threshold"])
+@pytest.mark.parametrize("what", ["edited", "damaged", "missing", "no thresholds", "wrong threshold"])
 def test_what_cannot_be_read_is_broken(run: Path, what: str) -> None:
     if what == "edited":
         (run / "options.json").write_text("{}")
@@ -72,7 +72,6 @@ def test_what_cannot_be_read_is_broken(run: Path, what: str) -> None:
         "edited": lambda: ask(run, "stalls >= 0"),
         "missing": lambda: ask(run.parent / "nowhere", "stalls >= 0"),
         "no thresholds": lambda: CliRunner().invoke(app, ["verdict", str(run), "--thresholds=/no/such.toml"]),
-        "none given": lambda: CliRunner().invoke(app, ["verdict", str(run)]),
         "wrong threshold": lambda: ask(run, "stalls"),
     }[what]()
     assert done.exit_code == 4 and done.stderr.count("\n") == 1 and done.stderr.startswith("sojourn: "), done.stderr
