@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from sojourn.scoring.evidence import Setting
 from sojourn.scoring.gates.baseline import healthy
 from sojourn.scoring.metrics import Observations
 from sojourn.scoring.picture import rendition
@@ -534,7 +535,13 @@ def test_a_packet_lost_outside_the_queue_voids_the_run(run: Path, lost: dict[str
 def test_a_routers_clock_may_not_be_set_during_a_run(run: Path, step_s: float, gates: list[str]) -> None:
     assert "router-clock" not in {gate.code for gate in score_run(run).validity.gates}
     offsets = [30.002, 30.001, 30.004 + step_s]
-    lines = [json.dumps({"t": 1e9 + 4 * n, "offset_s": ahead}) + "\n" for n, ahead in enumerate(offsets)]
+    start, end = Setting.read(run).span
+    lines = [
+        json.dumps({"t": t, "offset_s": ahead}) + "\n"
+        for t, ahead in zip((start - 1, (start + end) / 2, end), offsets, strict=True)
+    ]
     (run / "router-clock.jsonl").write_text("".join(lines))
     scores = score_run(run)
     assert failed(scores) == gates and "router-clock" in {gate.code for gate in scores.validity.gates}
+    (run / "router-clock.jsonl").write_text("".join(lines[1:]))
+    assert failed(score_run(run)) == ["router-clock"], "not sampled from the first phase on"
