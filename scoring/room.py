@@ -83,20 +83,20 @@ def layer_steps(setting: Setting, seen: Picture, way: Literal["down", "up"]) -> 
     for rate, end in zip(steps, ends, strict=True):
         window: Window = (rate["t"], end)
         before, mbps = mbps, rate["rate_bps"] / 1e6
-        height, fps = _height_at(segments, window[0]), _fps_before(seen, window[0])
-        lost = [*(t for t in drops if window[0] <= t < end), *(start for start, _ in _thinned(seen, window, fps))]
+        height, fps, seconds = _height_at(segments, window[0]), _fps_before(seen, window[0]), _fps(seen, window)
+        lost = [*(t for t in drops if window[0] <= t < end), *(start for start, _ in _thinned(seconds, fps))]
         step = LayerStep(
             t=rate["t"] - setting.span[0], direction=way, mbps=mbps, seconds=end - rate["t"],
             first_drop_s=min(lost) - window[0] if lost else None,
             lowest_height=min(rendition.shares(segments, [window]), default=None),
-            lowest_fps=min((shown for _, shown in _fps(seen, window)), default=None),
+            lowest_fps=min((shown for _, shown in seconds), default=None),
         )  # fmt: skip
         if mbps < before and dip is None:
             dip = before, height, fps
         elif mbps > before and dip is not None:
             _, height, fps = dip
             if height:
-                worse = [*recovery.worse(segments, seen.stalls or (), height), *_thinned(seen, window, fps)]
+                worse = [*recovery.worse(segments, seen.stalls or (), height), *_thinned(seconds, fps)]
                 recovery_s = recovery.regained_s(worse, window)
                 step = step.model_copy(update={"before_height": height, "before_fps": fps, "recovery_s": recovery_s})
             dip = None if mbps >= dip[0] else dip
@@ -122,9 +122,9 @@ def _fps(seen: Picture, window: Window) -> list[tuple[Window, float]]:
     return list(zip(seconds, freezes.fps_series(seen.changes, [start, *(to for _, to in seconds)]), strict=True))
 
 
-def _thinned(seen: Picture, window: Window, fps: float | None) -> list[Window]:
-    """Return the seconds of a window that show less than `THINNED` of the frame rate `fps`."""
-    return [second for second, shown in _fps(seen, window) if shown < THINNED * (fps or 0)]
+def _thinned(seconds: Sequence[tuple[Window, float]], fps: float | None) -> list[Window]:
+    """Return the seconds (see `_fps`) that show less than `THINNED` of the frame rate `fps`."""
+    return [second for second, shown in seconds if shown < THINNED * (fps or 0)]
 
 
 def speaking(viewer: Sequence[Mapping[str, Any]], party: int, span: Window) -> list[Window]:
