@@ -14,9 +14,12 @@ from sojourn.scoring.statistics.numbers import Number
 from sojourn.scoring.validity import Text, Validity
 
 SCHEMA = 1
-SCORER = "2.10"
+SCORER = "2.11"
 LAST_CHANGES = {"room": "2.10"}
-"""The last scorer that changed the scores of a service's runs; that of all other services is `LAST_CHANGE`."""
+"""The last scorer that changed the scores of a service's runs; that of all other services is `LAST_CHANGE`.
+
+2.11 changed only runs whose queue has its own rate (`cake bandwidth 5mbit`), which no published table has.
+"""
 LAST_CHANGE = "2.9"
 SCORES = "scores.json"
 OWN = ", as reported by the qdisc"  # the suffix of such a curve's name

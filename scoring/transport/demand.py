@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.bottleneck.units import FRAME_BYTES, IP_BYTES
 from sojourn.scoring.schema.scores import Metrics, PhaseScores, rate_steps
 from sojourn.scoring.schema.windows import Window
@@ -29,13 +30,17 @@ FALL_S = 1.0
 def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
     """Return the least payload rate of the bottleneck in a run, Mbit/s, by the `lab` of its scores.
 
-    For a black box with an unknown rate, its peak goodput in a second. None if neither is known.
+    It is the queue's own rate if that is lower (`cake bandwidth 5mbit`). For a black box with an unknown rate, it is
+    its peak goodput in a second. None if neither is known.
     """
     first: float | None = lab.get("rate_down_bps")
     if not first:
         most: float | None = lab.get("most_down_bps")  # of IP
         return most / 1e6 * PAYLOAD_BYTES[4] / IP_BYTES if most else None
-    return min([first, *(bps for _, bps in rate_steps(lab))]) / 1e6 * PAYLOAD_BYTES[4] / FRAME_BYTES
+    queue: str | None = lab.get("qdisc_down")
+    own = parse_qdisc(queue).shapes_bps if queue else None
+    rates = first, own or first, *(bps for _, bps in rate_steps(lab))
+    return min(rates) / 1e6 * PAYLOAD_BYTES[4] / FRAME_BYTES
 
 
 def fair_share_mbps(lab: Mapping[str, Any], solo_mbps: float | None, flows: int = 1) -> float | None:

@@ -46,7 +46,7 @@ def rate_periods(cell: Cell) -> list[tuple[float, float | None]]:
     periods: list[tuple[float, float | None]] = []
     for moment in moments:
         rates = [
-            ([_shaped_bps(down)] + [step.rate_bps for step in schedule if step.at_s <= moment])[-1]
+            _shaped_bps(down, ([down.rate_bps] + [step.rate_bps for step in schedule if step.at_s <= moment])[-1])
             for down, schedule in hops
         ]
         rate = min(rates) / 1e6 if rates else None
@@ -55,9 +55,9 @@ def rate_periods(cell: Cell) -> list[tuple[float, float | None]]:
     return periods
 
 
-def _shaped_bps(way: Direction) -> int:
-    """Return the bit/s of a direction: its own, or less if the queue shapes itself (cake)."""
-    return min(way.rate_bps, own) if (own := way.qdisc.shapes_bps) else way.rate_bps
+def _shaped_bps(way: Direction, link_bps: int) -> int:
+    """Return the bit/s of a direction whose link has `link_bps`: as many, or less if the queue shapes itself (cake)."""
+    return min(link_bps, way.qdisc.shapes_bps or link_bps)
 
 
 def rate_in(periods: Sequence[tuple[float, float | None]], window: Window) -> float | None:

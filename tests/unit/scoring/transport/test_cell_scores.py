@@ -220,6 +220,8 @@ def test_the_least_rate_is_the_bottleneck_and_cake_shapes_itself() -> None:
     )
     assert rate_periods(cell(PAIR[0], hops=hops)) == [(0, 47.5)]
     assert rate_periods(cell(PAIR[0], hops=(Hop(),))) == [(0, None)]
+    stepped = dumbbell.bottleneck(50, "cake bandwidth 5mbit", steps=[(10, 8), (20, 4)])
+    assert rate_periods(cell(PAIR[0], hops=(stepped,))) == [(0, 5), (20, 4)], "a step of the link leaves CAKE's rate"
     red = dumbbell.bottleneck(20, "red limit 150000 avpkt 1000 bandwidth 10mbit")
     assert rate_periods(cell(PAIR[0], hops=(red,))) == [(0, 20)], "RED's bandwidth is a parameter of its average"
 

@@ -76,6 +76,31 @@ def test_the_bottleneck_is_as_slow_as_it_ever_was() -> None:
     assert capacity_mbps({"rate_down_bps": None}) is None
 
 
+@pytest.mark.parametrize(
+    ("queue", "mbps"),
+    [
+        ("cake bandwidth 5mbit", 5),
+        ("cnq_cobalt bandwidth 5mbit", 5),
+        ("cake bandwidth 20mbit", 10),
+        ("cake", 10),
+        ("red limit 150000 avpkt 1000 bandwidth 5mbit", 10),  # a parameter of its average
+        ("sch_mine rate 5mbit", 10),  # what it means is unknown
+    ],
+)
+def test_a_queue_that_shapes_itself_is_the_bottleneck_if_it_is_slower_than_the_link(queue: str, mbps: int) -> None:
+    lab = {"rate_down_bps": 10e6, "qdisc_down": queue}
+    assert capacity_mbps(lab) == pytest.approx(mbps * 1448 / 1514)
+    assert fair_share_mbps(lab, 9.0) == pytest.approx(mbps * 1448 / 1514 / 2)
+
+
+def test_a_victim_that_fills_the_rate_of_its_queue_alone_is_harmed_by_what_it_gets_less() -> None:
+    """With the capacity of the link, 4.7 Mbit/s seemed to leave half of it unused."""
+    row = PhaseScores(name="cubic", contender="cubic", start=0, end=9, **vars(metrics(victim_mbps=3.2)))
+    capacity = capacity_mbps({"rate_down_bps": 10e6, "qdisc_down": "cake bandwidth 5mbit"})
+    (found,) = [it for it in harms([row], metrics(victim_mbps=4.7), capacity, call=False) if it.metric == "victim_mbps"]
+    assert found.harm == pytest.approx(0.32, abs=1e-2) and not found.demand_met
+
+
 def test_a_buffer_falls_from_its_highest_to_its_lowest_after_it_within_a_window() -> None:
     saw = [(0, 8.0), (1, 12.0), (2, 11.0), (3, 10.0), (4, 12.5), (5, 3.0), (6, 12.0)]
     assert largest_fall(saw, [(0, 5)]) == 2.0, "a rise is no fall"
