@@ -42,9 +42,10 @@ class FlowScores(CellRecord):
     """Its steady-state window, from and to, where not all flows run at the same time (`CellScores.window_s`)."""
     d_ss_mbps: Annotated[Figure | None, Metric("D_SS")]
     """Mean of the sender's delivery rate in the steady-state window. If a flow of the same direction reports none
-    (iperf3 in simulated time, programs, UDP), all of them have `window_goodput_mbps` here."""
-    window_goodput_mbps: Annotated[Figure, Metric("goodput in the window")]
-    """Payload that arrived in the steady-state window."""
+    (iperf3 in simulated time, programs, UDP), all of them have `window_goodput_mbps` here. Null if its
+    window is empty, as of a flow that is no longer than what is cut off its end."""
+    window_goodput_mbps: Annotated[Figure | None, Metric("goodput in the window")]
+    """Payload that arrived in the steady-state window; null if it is empty."""
     goodput_mbps: Annotated[Figure, Metric("goodput of the whole flow")]
     """Mean of the whole flow, with slow start."""
     steady_start_s: Annotated[Figure, Metric("steady from", digits=0)]
@@ -258,7 +259,7 @@ class CellScores(CellRecord):
     """The steady-state window of all flows, from and to; empty (two equal times) if they do not run at the same time.
 
     Then every flow has its own `window_s`, and the figures of several flows are absent: `jain` to `convergence_s` of a
-    direction whose flows have different windows, `utilisation`, and the flows' `normalised`."""
+    direction whose flows have different or empty windows, `utilisation`, and the flows' `normalised`."""
     flows: list[FlowScores]
     jain: Annotated[Figure | None, Metric("Jain's index of D_SS", digits=3)] = None
     """Jain's index of D_SS of the downlink flows, if there are at least two, and they run at the same time."""

@@ -61,7 +61,8 @@ def score(cell: Cell, frames: CellFrames, *, window_s: float = 60.0, tail_s: flo
         ours = [n for n, flow in enumerate(cell.flows) if flow.up is up]
         for n, one in zip(ours, _comparable([flows[n] for n in ours]), strict=True):
             flows[n] = one
-        if len(ours) > 1 and len({windows[n] for n in ours}) == 1:
+        common = {windows[n] for n in ours}
+        if len(ours) > 1 and len(common) == 1 and all(begin < end for begin, end in common):
             requested = [cell.flows[n] for n in ours]
             overlap = max(flow.start_s for flow in requested), min(stop_s(flow, cell.seconds) for flow in requested)
             shared = _together([flows[n] for n in ours], [curves[n] for n in ours], overlap)
@@ -118,7 +119,7 @@ def _flow_scores(
         rtt_ms=flow.rtt_us / 1e3,
         up=flow.up,
         d_ss_mbps=None if delivered is None else round(delivered, 4),
-        window_goodput_mbps=round(rate_mbps(*curve, *window), 4),
+        window_goodput_mbps=round(rate_mbps(*curve, *window), 4) if window[0] < window[1] else None,
         goodput_mbps=round(rate_mbps(*curve, flow.start_s, stop_s(flow, seconds)), 4),
         steady_start_s=steady_start_s,
         steady_mbps=steady_mbps,
@@ -147,7 +148,7 @@ def _sender(part: pl.DataFrame, window: Window) -> dict[str, Any]:
 
 def _comparable(flows: Sequence[FlowScores]) -> list[FlowScores]:
     """Return the flows of a direction; D_SS is goodput for all if one sender reports no delivery rate."""
-    if all(flow.d_ss_mbps is not None for flow in flows):
+    if all(flow.d_ss_mbps is not None for flow in flows if flow.window_goodput_mbps is not None):
         return list(flows)
     return [flow.model_copy(update={"d_ss_mbps": flow.window_goodput_mbps}) for flow in flows]
 
@@ -174,12 +175,12 @@ def _normalised(flows: Sequence[FlowScores], rate: float, payload: int) -> tuple
     for flow in flows:
         shares = {}
         if not flow.up:
-            shares["normalised"] = round(flow.window_goodput_mbps / (capacity / len(down)), 4)
+            shares["normalised"] = round((flow.window_goodput_mbps or 0.0) / (capacity / len(down)), 4)
             if flow.cwnd_mean and flow.rtt_ms:
                 fair = capacity * flow.rtt_ms * 1e3 / 8 / payload / len(down)
                 shares["normalised_window"] = round(flow.cwnd_mean / fair, 4)
         scores.append(flow.model_copy(update=shares))
-    return round(sum(flow.window_goodput_mbps for flow in down) / capacity, 4), scores
+    return round(sum(flow.window_goodput_mbps or 0.0 for flow in down) / capacity, 4), scores
 
 
 def _periods(

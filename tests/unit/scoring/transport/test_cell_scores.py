@@ -11,7 +11,7 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
-from sojourn.scoring.schema.cell_scores import Ccdf, CellScores, CompletionScores, DelayScores, ProbeScores
+from sojourn.scoring.schema.cell_scores import Ccdf, CellScores, CompletionScores, DelayScores, ProbeScores, figures_of
 from sojourn.scoring.schema.columns import ESTIMATES, FLOWS, PROBES, SHORT, TALKS, WIRE
 from sojourn.scoring.transport import cell_scores
 from sojourn.scoring.transport.bottleneck_seen import active_queues, replay_scores, replay_window_needed, wire_scores
@@ -143,6 +143,18 @@ def test_flows_that_take_turns_have_a_window_each_and_are_not_compared() -> None
     # Flows that run at the same time have one window, which is the cell's.
     both = score(cell(*PAIR), pl.concat([samples([(0, 60, 1)], n) for n in range(2)]))
     assert not any("window_s" in flow for flow in both["flows"]) and both["jain"] == 1
+
+
+@pytest.mark.parametrize("starts", [(10, 30), (10, 10)])
+def test_flows_that_stop_before_a_window_begins_have_no_figures_of_it(starts: tuple[int, int]) -> None:
+    short = [Flow(contender="cubic", rtt_us=0, start_s=at, stop_s=at + 2) for at in starts]
+    flows = pl.concat([samples([(at, at + 2, 8)], n) for n, at in enumerate(starts)])
+    found = score(cell(*short), flows)
+    assert [(flow["d_ss_mbps"], flow["window_goodput_mbps"]) for flow in found["flows"]] == [(None, None)] * 2
+    assert [flow["goodput_mbps"] for flow in found["flows"]] == pytest.approx([8, 8], abs=1e-3)
+    assert not {"jain", "ratio", "utilisation"} & found.keys()
+    addresses = dict(figures_of(found))
+    assert "flows.0.goodput_mbps" in addresses and "flows.0.d_ss_mbps" not in addresses
 
 
 def test_a_flow_that_never_was_has_no_rate() -> None:
