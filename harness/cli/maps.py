@@ -88,6 +88,7 @@ def make_map(
 def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
     """Make the runs, renew the page after each round of seeds, and return the exit code."""
     from sojourn.harness.report.index import write_index
+    from sojourn.harness.store.disk_usage import count_of
 
     made: list[SeriesOfRuns] = []
     console = console_of(terminal)
@@ -96,9 +97,9 @@ def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
 
     def begun(series: SeriesOfRuns) -> None:
         made.append(series)
-        kept = f"; {len(series.kept)} were finished before" if series.kept else ""
-        text = f"map of {len(sweep.experiments)} experiments: {len(series.waiting)} runs to make{kept}"
-        console.print(Text(text))
+        kept = f"; {len(series.kept)} finished before" if series.kept else ""
+        experiments, runs = count_of(len(sweep.experiments), "experiment"), count_of(len(series.waiting), "run")
+        console.print(Text(f"map of {experiments}: {runs} to make{kept}"))
 
     valid = 0
     with closing(sweep.run(["sojourn", *sys.argv[1:]], terminal, begun)) as runs:

@@ -91,7 +91,7 @@ def test_a_map_that_was_stopped_goes_on_where_it_was(screening_run: Path, result
     assert resumed.returncode == 0, said
     runs = RunStore(results).runs()
     assert screening_run in runs and len(runs) == 2
-    assert "map of 2 experiments: 1 runs to make; 1 were finished before" in said
+    assert "map of 2 experiments: 1 run to make; 1 finished before" in said
     (primary, *_) = heat_maps(HarmField(experiments(find_runs([results]))))
     (table,) = primary.tables
     assert list(table.heads) == ["cubic", "prague*16"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.cli.common import ExitCode
+from sojourn.harness.experiment.series import SeriesOfRuns
 from sojourn.harness.experiment.sweep import Sweep
 
 
@@ -47,3 +49,16 @@ def test_ctrl_c_says_that_finished_runs_are_kept_and_the_same_command_resumes(
     first, second = done.stderr.splitlines()
     assert done.exit_code == 130 and first == "sojourn: stopped by Ctrl-C"
     assert str(tmp_path / "map") in second and "the same command resumes" in second
+
+
+def test_it_counts_experiments_and_runs_in_plain_english(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def begun(sweep: Sweep, _command: object, _terminal: object, begun: Callable[[SeriesOfRuns], None]) -> NoReturn:
+        begun(SeriesOfRuns(sweep.experiments))
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(Sweep, "require_ready", lambda _: None)
+    monkeypatch.setattr(Sweep, "run", begun)
+    CliRunner().invoke(app, ["map", "rtt=10ms", "--repeat=1", f"--results={tmp_path / 'map'}"])
+    assert "map of 1 experiment: 1 run to make\n" in capfd.readouterr().err
