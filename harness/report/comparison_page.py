@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +15,7 @@ from sojourn.harness.report import palette
 from sojourn.harness.report.compare import OF_OPTIONS, Compared, Comparison, Pair, Shift, families
 from sojourn.harness.report.experiments import Experiment, distinct_names
 from sojourn.harness.report.filmstrip import worst_moment
-from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, number, p_text, two_decimals
+from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, difference_text, number, p_text, two_decimals
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.option_words import option_words
@@ -131,7 +130,7 @@ def grids(pair: Pair) -> list[Grid]:
             low, high, p = metric.less.low, metric.less.high, metric.less.p
             bounds = _TOO_SMALL
             if low is not None and high is not None:
-                bounds = " to ".join(dict.fromkeys(map(_difference, (low, high))))
+                bounds = " to ".join(dict.fromkeys(map(difference_text, (low, high))))
             label = metric.label + (PRIMARY if metric.primary else "")
             if all(metric.demand_met):
                 grid.rows.append(Row([label, *metric.words, "–", "–", "–", "–", DEMAND_MET], alike=True))
@@ -195,12 +194,8 @@ def _facts(runs: Sequence[LoadedRun]) -> dict[str, set[str]]:
 
 
 def _signed(value: float) -> str:
-    text = _difference(value)
+    text = difference_text(value)
     return f"+{text}" if value > 0 and text not in ("0", "0.00") else text
-
-
-def _difference(value: float) -> str:
-    return "−∞" if value == -inf else number(value, "∞")
 
 
 def method() -> str:

@@ -739,6 +739,11 @@ def number(value: float | int | None, never: str = LOST) -> str:
     return two_decimals(value) if abs(value) < 100 else f"{value:.0f}"
 
 
+def difference_text(value: float | None) -> str:
+    """Return a difference of figures as shown in a table; an infinite one is not what an infinite figure means."""
+    return "−∞" if value == -inf else number(value, "∞")
+
+
 def p_text(p: float | None, without: str = "–") -> str:
     """Return a p as shown in a table, never as 0; `without` for None."""
     return without if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup
 
 from sojourn.harness.report.experiments import Experiment, by_options, by_rig, two_scorers
-from sojourn.harness.report.grids import Grid, Row, by_numbers, number
+from sojourn.harness.report.grids import Grid, Row, by_numbers, difference_text, number
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, duplicates, invalid_runs, read_folder
 from sojourn.harness.report.run_page import ReportError
@@ -330,16 +330,16 @@ def _figures(one: Experiment) -> Iterator[tuple[_Which, Estimate]]:
 
 
 def _sized(step: Step) -> str:
-    before, after, less, low, high = _texts(step)
-    span = f" ({low} to {high})" if step.less.low is not None else ""
+    before, after, size = _texts(step)
     share = f", {step.share:+.0%}" if step.share is not None else ""
-    return f"{before} → {after}: {less}{span}{share}"
+    return f"{before} → {after}" + (f": {size}{share}" if isfinite(step.less.value) else "")
 
 
-def _texts(step: Step) -> tuple[str, ...]:
-    """Return before, after, the step and its bounds as texts."""
-    less = step.less
-    return tuple(number(it, step.never) for it in (step.before, step.after, less.value, less.low, less.high))
+def _texts(step: Step) -> tuple[str, str, str]:
+    """Return before, after, and the step with its interval as texts."""
+    less, low, high = map(difference_text, (step.less.value, step.less.low, step.less.high))
+    span = f" ({low} to {high})" if step.less.low is not None else ""
+    return number(step.before, step.never), number(step.after, step.never), less + span
 
 
 def _grid(trend: Trend) -> Grid:
@@ -347,12 +347,10 @@ def _grid(trend: Trend) -> Grid:
     grid = Grid("", [*heads, *(["same version twice"] if trend.control else [])])
     for one in trend.series:
         for step in one.steps:
-            before, after, less, low, high = _texts(step)
-            span = f" ({low} to {high})" if step.less.low is not None else ""
             share = f"{step.share:+.0%}" if step.share is not None else "–"
-            cells = [one.label, one.where, step.last, step.first, before, after, less + span, share, f"{step.p:.4f}"]
+            cells = [one.label, one.where, step.last, step.first, *_texts(step), share, f"{step.p:.4f}"]
             if trend.control:
-                cells.append("–" if step.control is None else number(step.control, step.never))
+                cells.append(difference_text(step.control))
             grid.rows.append(Row(cells, hurt={6} if step.outcome == "worse" else set()))
     return grid
 

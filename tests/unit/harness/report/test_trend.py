@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
 from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.trend import history, read_versions
+from sojourn.harness.report.trend import History, Step, Trend, history, lines, read_versions, write_history
+from sojourn.harness.report.trend import Series as Measured
 from sojourn.scoring.schema.scores import Scores
+from sojourn.scoring.statistics.intervals import EstimatedDifference
+from sojourn.scoring.statistics.numbers import NOT_REACHED
 from tests.programs.harness.cli.test_one_door import edited, void
 from tests.unit.harness.report.test_run_page import Page
 
@@ -167,3 +171,21 @@ def test_runs_of_two_scorers_are_refused_and_no_shorter_history(
     where = f"{tmp_path}/b" if within else "a and b"
     assert done.exit_code == 4
     assert f"{where}: runs scored by 2.8 and by 2.9; run `sojourn rescore --write` on them" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told", "size"),
+    [(5, inf, "5 → not reached", "∞ (2 to ∞)"), (inf, 5, "not reached → 5", "−∞ (−∞ to 2)")],
+)
+def test_an_infinite_step_is_no_figure_that_was_not_reached(
+    before: float, after: float, told: str, size: str, tmp_path: Path
+) -> None:
+    low, high = (2, inf) if after == inf else (-inf, 2)
+    less = EstimatedDifference(value=after - before, low=low, high=high, p=0.001, least_p=None)
+    step = Step("v3", "v2", before, after, less, 0.001, "less", NOT_REACHED, inf)
+    trend = Trend("cell", ("v1", "v2", "v3"), 15, "v1-again", (Measured("convergence (s)", "whole cell", {}, (step,)),))
+    (line,) = lines(trend)
+    assert line.endswith(f"since v3, {told}")
+    write_history(History((trend,), ()), tmp_path / "trend.html")
+    page = Page(tmp_path / "trend.html")
+    assert size in page.text and page.text.count("not reached") == 2  # the line and one of the table's cells
