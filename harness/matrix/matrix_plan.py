@@ -46,6 +46,7 @@ from sojourn.harness.matrix.progress import MatrixProgress
 from sojourn.harness.options.model import BY_NAME, default_of
 from sojourn.harness.options.own_names import own_names
 from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.terminal import complain, console_of, named, steps
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.program_check import require_runnable
@@ -227,6 +228,22 @@ def _refuse(plan: MatrixPlan, cells: Sequence[Cell], *, as_in_labs: bool) -> Non
     for name, given, why in without_effect:
         if given:
             raise EngineError(f"--{name}: {why}; omit it", code="no-effect")
+    if plan.endpoints == "iperf3":
+        _require_iperf3(plan, cells)
+
+
+def _require_iperf3(plan: MatrixPlan, cells: Sequence[Cell]) -> None:
+    """Raise EngineError if iperf3 cannot be the endpoints of every cell."""
+    from sojourn.harness.matrix.cells.simulated import not_for_iperf3
+
+    reasons = {cell.name: why for cell in cells if (why := not_for_iperf3(cell))}
+    if reasons:
+        name, why = next(iter(reasons.items()))
+        raise EngineError(
+            f"--endpoints: iperf3 cannot run {len(reasons)} of {count_of(len(cells), 'cell')} of matrix "
+            f"{plan.matrix.name}, such as {name}: {why}; omit the option, or select other cells with -k",
+            code="unsupported",
+        )
 
 
 def _require_own_names(plan: MatrixPlan, cells: Sequence[Cell]) -> None:

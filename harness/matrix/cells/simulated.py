@@ -58,6 +58,22 @@ def versions(sources: Sources = OURS) -> dict[str, str]:
     }
 
 
+def not_for_iperf3(cell: Cell) -> str:
+    """Return why iperf3 cannot send the flows of a cell; empty if it can."""
+    if not cell.flows:
+        return "there are no bulk flows"
+    if odd := [flow.contender for flow in cell.flows if flow.contender not in CONTENDERS]:
+        return f"it sends TCP only, not {odd[0]}"
+    lengths = (script.length_s(cell, flow) for flow in cell.flows)
+    if part := next((it for it in lengths if not it.is_integer()), None):
+        return f"it runs whole seconds only, not {part:g} s"
+    try:
+        plan.plan(cell, seed=0, flows=False)
+    except ValueError as wrong:
+        return str(wrong).rpartition("iperf3: ")[2]
+    return ""
+
+
 def run_cell(
     cell: Cell,
     folder: Path,
@@ -84,16 +100,8 @@ def run_cell(
     """
     if cell.needs:
         raise SimulationError(f"cell {cell.name}: needs {cell.needs}", code="unsupported")
-    if endpoints == "iperf3" and not cell.flows:
-        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: this cell has no bulk flows", code="no-effect")
-    if endpoints == "iperf3" and (odd := [f.contender for f in cell.flows if f.contender not in CONTENDERS]):
-        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3 sends TCP only, not {odd[0]}", code="unsupported")
-    lengths = (script.length_s(cell, flow) for flow in cell.flows)
-    if endpoints == "iperf3" and (part := next((it for it in lengths if not it.is_integer()), None)):
-        raise SimulationError(
-            f"cell {cell.name}: --endpoints=iperf3 runs whole seconds only, not {part:g} s; use --endpoints=bulk",
-            code="unsupported",
-        )
+    if endpoints == "iperf3" and (why := not_for_iperf3(cell)):
+        raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: {why}", code="unsupported")
     kernel, guest, program = parts(sources)
     job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
     (folder / "run").write_text(job)

@@ -12,7 +12,7 @@ from sojourn.harness.engine.job import EngineError
 from sojourn.harness.matrix import dumbbell, matrix_plan
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
-from sojourn.traffic.spec import Call, ShortFlows
+from sojourn.traffic.spec import Call, Flow, ShortFlows
 from tests.refusals import refusal
 
 FLOWS = {"flows": dumbbell.flows(["cubic"], 20)}
@@ -33,6 +33,26 @@ def test_captures_are_refused_where_there_are_some_anyway(
     with refusal(EngineError, "no-effect", "--pcap: ", named):
         prepare(plan)
     assert not list(tmp_path.iterdir()), "before anything starts"
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ({"short_flows": ShortFlows(rtt_us=20_000)}, "there are no bulk flows"),
+        ({"flows": (Flow(contender="udp", rate_bps=1_000_000, rtt_us=0),)}, "it sends TCP only, not udp"),
+        ({"flows": dumbbell.flows(["cubic"], 20, start_s=0.5)}, "it runs whole seconds only, not 9.5 s"),
+        ({"flows": dumbbell.flows(["cubic", "reno-noecn"], 20)}, "flows with and without ECN cannot share a host"),
+    ],
+)
+def test_cells_that_iperf3_cannot_run_are_refused_before_anything_starts(
+    what: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    fields: dict[str, Any] = {"hops": (dumbbell.bottleneck(10, "fq_codel"),), "seconds": 10}
+    cells = (Cell(name="good", **FLOWS, **fields), Cell(name="bad", **what, **fields))
+    plan = MatrixPlan(Matrix(name="m", title="m", cells=cells), cells, (1,), tmp_path, endpoints="iperf3")
+    with refusal(EngineError, "unsupported", "--endpoints: iperf3 cannot run 1 of 2 cells of matrix m", f"bad: {why};"):
+        prepare(plan)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
