@@ -15,6 +15,7 @@ from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, empty, r
 from sojourn.harness.matrix.results import run_folder
 from sojourn.harness.store.claim import Claim, claim
 
+INTERRUPTED = "interrupted before its end"
 _LOOK_S = 1.0
 """Longest wait, s: a signal that arrives between Python's last check and the wait is handled after it."""
 
@@ -37,12 +38,13 @@ def complete(
     *,
     again: bool = False,
     begun: Callable[[CellJob], None] = lambda _job: None,
+    keep: bool = False,
 ) -> Generator[JobOutcome]:
     """Yield the outcome of every job as it becomes known; finished runs are kept in `folder`, the matrix's.
 
     A run that is finished and whose inputs are the same is not repeated, unless `again`; one that another runner
     is executing is left to it and awaited at the end. Takes ownership of the engine and ends it; if the iteration is
-    up, nothing partial stays. `begun` is called with every run that starts.
+    up, nothing partial stays, or, with `keep`, as failed runs. `begun` is called with every run that starts.
     """
     waiting, busy = deque((job, again) for job in jobs), deque[CellJob]()
     running: dict[Path, tuple[CellJob, Claim]] = {}
@@ -93,7 +95,10 @@ def complete(
                     yield outcome
     finally:
         for _, claimed in running.values():
-            claimed.release()
+            if keep:
+                claimed.fail(INTERRUPTED)
+            else:
+                claimed.release()
 
 
 def _check(job: CellJob, folder: Path) -> None:

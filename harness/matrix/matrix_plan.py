@@ -368,7 +368,8 @@ def run_matrix(plan: MatrixPlan, console: Console | None = None) -> list[JobOutc
         jobs.sort(key=lambda job: -job.work)
     with MatrixProgress(plan.matrix.name, jobs, console) as progress:
         outcomes = []
-        for outcome in complete(jobs, engine, plan.folder, again=plan.again, begun=progress.begun):
+        made = complete(jobs, engine, plan.folder, again=plan.again, begun=progress.begun, keep=plan.lab != "sim")
+        for outcome in made:
             progress.ended(outcome)
             outcomes.append(outcome)
     return outcomes

@@ -19,7 +19,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state, perform, rescore, write_scores
 from sojourn.harness.matrix.cells.simulated import CAPTURES
-from sojourn.harness.matrix.complete import JobOutcome, complete
+from sojourn.harness.matrix.complete import INTERRUPTED, JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.results import results, run_folder
 from sojourn.harness.report.run_page import REPORT
@@ -243,6 +243,18 @@ def test_a_run_that_is_given_up_leaves_no_process_and_nothing_partial(tmp_path: 
     assert not outliving(int(pid) for pid in (tmp_path / "guest").read_text().split())
     assert not list(tmp_path.rglob("*.partial"))
     assert run_folder(tmp_path, job("a").cell, 1).exists()
+
+
+def test_a_run_in_real_time_that_is_given_up_stays_as_a_failed_one(tmp_path: Path) -> None:
+    running = complete([job("a"), job("blocks")], engine(), tmp_path, keep=True)
+    assert next(running).status == "ran"
+    until(lambda: (tmp_path / "guest").exists())
+    (folder,) = tmp_path.rglob("*.partial")
+    (folder / "evidence").write_text("what was recorded")
+    running.close()
+    kept = folder.with_suffix(".failed")
+    assert (kept / "evidence").read_text() == "what was recorded"
+    assert (kept / "error.txt").read_text() == f"{INTERRUPTED}\n" and not folder.exists()
 
 
 def runner(folder: Path, *names: str) -> subprocess.Popen[str]:
