@@ -172,5 +172,6 @@ def flent(
 ) -> None:
     """Export runs of cells as flent's data files (.flent.gz)."""
     from sojourn.harness.matrix.pages.flent import export
+    from sojourn.harness.store.disk_usage import count_of
 
-    print(f"{len(export(results, to))} files in {to}")
+    print(f"{count_of(len(export(results, to)), 'file')} in {to}")

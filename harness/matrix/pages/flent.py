@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,22 @@ def export(results: Path, to: Path) -> list[Path]:
     if not runs:
         raise ExportError(f"{results}: no finished run of a cell whose files are as recorded", code="not-a-run")
     to.mkdir(parents=True, exist_ok=True)
-    return [_write(run, to) for run in runs]
+    written = list[Path]()
+    for run in runs:
+        written.append(_write(run, to, written))
+    return written
 
 
-def _write(run: Path, to: Path) -> Path:
+def _write(run: Path, to: Path, others: Sequence[Path]) -> Path:
+    """Write a run's file, with a number if one of the `others` has its name, and return its path."""
     about = json.loads((run / "cell.json").read_bytes())
     cell, seed = Cell.model_validate(about["cell"]), int(about["seed"])
     finished = datetime.fromtimestamp((run / "flows.csv").stat().st_mtime, UTC)
     flows = FLOWS.read(run / "flows.csv")
     probes = PROBES.read(run / "probes.csv") if (run / "probes.csv").exists() else None
-    path = to / f"{run.parent.parent.name}-{cell.slug}-seed-{seed}{SUFFIX}"
+    name = f"{run.parent.parent.name}-{cell.slug}-seed-{seed}"
+    paths = (to / f"{name}{further}{SUFFIX}" for further in chain([""], (f"-{n}" for n in count(2))))
+    path = next(path for path in paths if path not in others)
     data = json.dumps(data_file(cell, seed, flows, probes, finished, path.name))
     path.write_bytes(gzip.compress(data.encode(), compresslevel=6, mtime=0))
     return path

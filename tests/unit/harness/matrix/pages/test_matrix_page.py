@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from io import StringIO
@@ -513,6 +514,16 @@ def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
     assert unknown["tcp_rtt"] is None and unknown["val"] == pytest.approx(40, rel=1e-3)
     with refusal(flent.ExportError, "not-a-run"):
         flent.export(tmp_path / "out", tmp_path)
+
+
+def test_runs_of_one_name_are_separate_flent_files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.mktemp("both")
+    for side in ("first", "second"):
+        shutil.copytree(folder, place / side / "m")
+    paths = flent.export(place, place / "out")
+    names = {path.name.removeprefix("m-").removesuffix(".flent.gz") for path in paths}
+    assert len(names) == len(paths) and {"near-seed-1", "near-seed-1-2"} <= names
+    assert flent.export(place, place / "out") == paths  # a later export replaces its own files
 
 
 def test_a_flent_file_says_the_ip_version_and_which_way_a_probe_goes() -> None:
