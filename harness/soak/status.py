@@ -176,6 +176,8 @@ def lines(state: Status) -> list[str]:
     text_lines.append(
         f"memory of the soak: {state.memory}" + (f"; {state.pruned} files pruned" if state.pruned else "")
     )
+    if free := next((attempt.free_gb for attempt in state.last if attempt.free_gb is not None), None):
+        text_lines.append(f"disk of the results: {free:.1f} GB free after the last run")
     return text_lines
 
 

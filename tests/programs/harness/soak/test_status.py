@@ -289,7 +289,7 @@ def test_a_batch_that_is_stopped_says_that_the_same_command_resumes_it(
 
 def test_the_words_of_status_and_summary(soak_place: Path, golden: Callable[..., None]) -> None:
     folder, _ = soak(soak_place, CELLS + "[cells.fails]\nbuffer = 4\n", TOP)
-    changes = r"\d{4}(-\d\d){2} \d\d:\d\d( \| \d+)?|\d+ MB|(?<= time=\")[\d.]+"
+    changes = r"\d{4}(-\d\d){2} \d\d:\d\d( \| \d+)?|\d+ MB|[\d.]+ GB|(?<= time=\")[\d.]+"
     golden("soak.terminal.txt", told(folder, 160), changes)
     golden("soak.html.txt", write_summary(folder).read_text(), changes)
     golden("soak.junit.txt", (folder.path / JUNIT).read_text().replace(">", ">\n"), changes)
