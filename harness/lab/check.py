@@ -30,7 +30,7 @@ from sojourn.harness.lab.contract import SIDES, Tap
 from sojourn.harness.lab.doctor import Finding, Verdict
 from sojourn.harness.lab.instruments import first_failure
 from sojourn.harness.lab.machine_checks import (
-    ELSEWHERE,
+    INTERNET,
     Wrong,
     addresses_of,
     finding_of,
@@ -221,7 +221,7 @@ def _way(place: Place, to: str, gateways: Sequence[str], router: Place) -> str:
 
 def _internet(place: Place, gateways: Sequence[str]) -> str:
     """Check that the client reaches the internet through the router alone: another way is not shaped."""
-    route = route_to(place, ELSEWHERE)
+    route = route_to(place, INTERNET)
     if (via := route.get("gateway")) not in gateways:
         raise Wrong(f"goes {f'via {via}' if via else 'directly'}, dev {route.get('dev')}", _NO_INTERNET)
     if place.run(["ip", "-6", "route", "show", "default"]).strip():
@@ -281,10 +281,15 @@ def _tools(file: LabFile, up: Mapping[str, Place]) -> Iterator[Finding]:
 
 def _python(place: Place) -> str:
     """Check the Python that runs the server's ends of games, web users and calls' traffic."""
-    if said := place.run(["sh", "-c", "command -v python3 >&2 && python3 --version"], check=False):
+    if said := _version(place, "python3"):
         return said
     need = "only --service=game and the contenders game, web and call need it"
     raise Wrong("no python3", f"{need}; as root there: apt-get install --no-install-recommends python3", "note")
+
+
+def _version(place: Place, program: str) -> str:
+    """Return what a program prints as its version, on either stream; empty if the machine does not have it."""
+    return place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False)
 
 
 def _ports_free(place: Place) -> str:
@@ -317,9 +322,8 @@ def _proc(name: str) -> str:
 
 def _capture(at: Tap) -> str:
     require_ethernet(at.place, at.interface)
-    # tcpdump prints its version on stderr or stdout.
     for program in ("dumpcap", "tcpdump"):
-        if said := at.place.run(["sh", "-c", f"command -v {program} >&2 && {program} --version 2>&1"], check=False):
+        if said := _version(at.place, program):
             return said.splitlines()[0]
     raise Wrong("no dumpcap and no tcpdump", "as root there: apt-get install --no-install-recommends tcpdump")
 

@@ -20,8 +20,8 @@ from sojourn.hardware.machine.network_cards import speed_bps
 from sojourn.hardware.machine.place import Place
 from sojourn.harness.lab.doctor import CLOCK_SOURCE, Finding, Verdict, clock
 from sojourn.harness.lab.machine_checks import (
-    ELSEWHERE,
     INSTALL_ETHTOOL,
+    INTERNET,
     Wrong,
     addresses_of,
     finding_of,
@@ -174,7 +174,7 @@ def _free(router: Router) -> str:
 def _nat(file: LabFile, entry: RouterEntry, place: Place) -> str:
     near, far = ([file.hosts[name].address for name in names] for names in (NEAR, FAR))
     place.run(["nft", "-c", "-f", "-"], input=nat.table(entry.lan, entry.wan, near, far))
-    default = route_to(place, ELSEWHERE).get("dev")
+    default = route_to(place, INTERNET).get("dev")
     if default != entry.wan:
         raise Wrong(f"the default route is {default}", f"set it to {entry.wan}: internet traffic must be shaped")
     return f"masquerades {' and '.join(NEAR)} by {entry.wan}"

@@ -16,7 +16,7 @@ from sojourn.harness.lab.doctor import Finding, Verdict
 
 INSTALL_ETHTOOL = "as root there: apt-get install ethtool (OpenWrt: opkg install ethtool)"
 
-ELSEWHERE = "192.0.2.1"
+INTERNET = "192.0.2.1"
 """An address of the internet, to which nothing is sent."""
 
 
