@@ -29,10 +29,10 @@ from sojourn.harness.bundle.declared import declared
 from sojourn.harness.bundle.pseudonyms import Pseudonyms
 from sojourn.harness.options.model import BY_NAME, OPTIONS, Options, default_of
 from sojourn.harness.options.record import words
-from sojourn.harness.report.run_page import REPORT, write_report
+from sojourn.harness.report.run_page import write_report
 from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.loaded import load_scores, stored_object
-from sojourn.harness.store.manifest import Manifest
+from sojourn.harness.store.manifest import REPORT, Manifest
 from sojourn.harness.store.reasons import Reason, of_gates
 from sojourn.scoring import game
 from sojourn.scoring.packets.latency import ROUND_TRIPS, ProbeError, round_trips

@@ -22,9 +22,10 @@ from sojourn.harness.bundle.archive import (
     scratch_of,
     sweep,
 )
-from sojourn.harness.bundle.research_object import CRATE, crate
+from sojourn.harness.bundle.research_object import crate
 from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.manifest import (
+    CRATE,
     MANIFEST,
     SIGNATURE,
     Bundled,
@@ -219,7 +220,7 @@ def _emptied(folder: Path) -> Iterator[None]:
 def _without_pictures(manifest: Manifest, files: dict[str, Path], scratch: Path) -> None:
     """Replace the report by one without pictures of the recording."""
     from sojourn.harness.report.filmstrip import without_recording
-    from sojourn.harness.report.run_page import REPORT
+    from sojourn.harness.store.manifest import REPORT
 
     if REPORT in files:
         page = without_recording(files[REPORT].read_text(errors="replace"))

@@ -14,11 +14,10 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from sojourn.harness.store.manifest import MANIFEST, FileEntry, Manifest
+from sojourn.harness.store.manifest import CRATE, MANIFEST, FileEntry, Manifest
 from sojourn.harness.store.reasons import joined
 from sojourn.scoring.schema.files import CELL, FILES
 
-CRATE = "ro-crate-metadata.json"
 _SPECIFICATION = "https://w3id.org/ro/crate/1.2"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 

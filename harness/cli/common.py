@@ -161,16 +161,15 @@ def renew_report(run: Path) -> Path:
 
     Raises LoadError, StoreError, ReportError, OSError.
     """
-    from sojourn.harness.report.run_page import REPORT
-    from sojourn.harness.store.manifest import read_manifest, store_derived
+    from sojourn.harness.store.manifest import REPORT, read_manifest, store_derived
 
     return store_derived(run, REPORT, report_page(run, read_manifest(run)).encode())
 
 
 def regenerate_report(run: LoadedRun) -> Path:
     """Write `report.html` of a run whose files are as recorded, and return its path. Raises as `renew_report`."""
-    from sojourn.harness.report.run_page import REPORT
     from sojourn.harness.store.loaded import VictimRun
+    from sojourn.harness.store.manifest import REPORT
     from sojourn.scoring.picture.judged import QUALITY
     from sojourn.scoring.sound.judged_speech import SPEECH
 

@@ -62,9 +62,8 @@ def _page(place: Path) -> Path:
     """Return the page of a run or of a folder, and write it if it is missing; of a run also if it was altered."""
     from sojourn.harness.report.index import write_index
     from sojourn.harness.report.repetitions import INDEX
-    from sojourn.harness.report.run_page import REPORT
     from sojourn.harness.store.loaded import LoadError, check_seal, load_run
-    from sojourn.harness.store.manifest import is_run
+    from sojourn.harness.store.manifest import REPORT, is_run
 
     pages = [page for name in (REPORT, INDEX) if (page := place / name).is_file()]
     if not is_run(place):
@@ -85,8 +84,8 @@ def remove_runs(
 ) -> None:
     """Delete runs and series, after a question. Nothing is deleted if one of them is neither, or is in use."""
     from sojourn.harness.report.html import is_page
-    from sojourn.harness.report.run_page import REPORT
     from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
+    from sojourn.harness.store.manifest import REPORT
     from sojourn.harness.store.removal import pages_of_matrix, removable, remove
 
     every = {Path(os.path.abspath(place)): place for place in places}

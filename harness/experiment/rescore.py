@@ -19,12 +19,13 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import package_versions
 from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.engine.provenance import scoring_digest
-from sojourn.harness.report.run_page import REPORT, page
+from sojourn.harness.report.run_page import page
 from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import cell_of, stored_object, unfinished
 from sojourn.harness.store.manifest import (
     PARTIAL,
+    REPORT,
     Manifest,
     StoreError,
     hash_file,

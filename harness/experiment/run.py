@@ -40,10 +40,9 @@ from sojourn.harness.lab.needs import require_programs, require_server_here
 from sojourn.harness.lab.physical import PhysicalLab
 from sojourn.harness.options.model import RETAIN_ON_FAILURE, Options
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.integrity import verify_run
-from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, StoreError, prune
+from sojourn.harness.store.manifest import MANIFEST, REPORT, SIGNATURE, StoreError, prune
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign

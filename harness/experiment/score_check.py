@@ -28,11 +28,10 @@ from sojourn.harness.experiment.rescore import (
     scores_from_files,
 )
 from sojourn.harness.report.filmstrip import without_pictures
-from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.evidence import missing_evidence, removed_evidence
 from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.loaded import load_run_scores
-from sojourn.harness.store.manifest import Manifest, StoreError, check_complete
+from sojourn.harness.store.manifest import REPORT, Manifest, StoreError, check_complete
 from sojourn.scoring.evidence import Setting
 from sojourn.scoring.picture.judged import QUALITY
 from sojourn.scoring.schema.files import CELL

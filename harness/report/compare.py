@@ -19,9 +19,9 @@ from sojourn.harness.report.grids import (
 )
 from sojourn.harness.report.index import Left, duplicates, invalid_runs, read_folder
 from sojourn.harness.report.option_words import option_words
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
-from sojourn.harness.store.manifest import is_run
+from sojourn.harness.store.manifest import REPORT, is_run
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.statistics.intervals import (
     ENOUGH,

@@ -19,9 +19,10 @@ from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, differe
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.option_words import option_words
-from sojourn.harness.report.run_page import REPORT, versions_of
+from sojourn.harness.report.run_page import versions_of
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
+from sojourn.harness.store.manifest import REPORT
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, RESAMPLES, SEED
 
 #: The first column of interval, p and result; where too few runs leave all of these empty, they are omitted.

@@ -24,9 +24,9 @@ from sojourn.harness.report.headline import (
     sureness,
 )
 from sojourn.harness.report.option_words import option_words
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run
-from sojourn.harness.store.manifest import StoreError, is_run, run_folders
+from sojourn.harness.store.manifest import REPORT, StoreError, is_run, run_folders
 from sojourn.harness.store.runs import RunStore
 from sojourn.harness.store.same_bytes import same_bytes
 from sojourn.scoring.long_table import named

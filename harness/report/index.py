@@ -13,9 +13,9 @@ from urllib.parse import quote
 from sojourn.harness.report.experiments import Experiment, experiments, has_figures
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.repetitions import INDEX, counted, experiments_view
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run
-from sojourn.harness.store.manifest import PARTIAL, StoreError, is_run, run_folders
+from sojourn.harness.store.manifest import PARTIAL, REPORT, StoreError, is_run, run_folders
 from sojourn.harness.store.runs import unfinished_state
 
 #: States of excluded runs, in the order of a page's head.

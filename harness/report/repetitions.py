@@ -40,11 +40,11 @@ from sojourn.harness.report.html import write_page
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.palette import who
 from sojourn.harness.report.published_tables import services_table
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.store.loaded import VictimRun
-from sojourn.harness.store.manifest import is_run, run_folders
+from sojourn.harness.store.manifest import REPORT, is_run, run_folders
 from sojourn.scoring.long_table import named
 from sojourn.scoring.statistics.intervals import ENOUGH, LEVEL, POWER, RESAMPLES, SEED, Estimate, best_coverage
 from sojourn.scoring.statistics.summary import ExperimentSummary, Figure, PairedContrast

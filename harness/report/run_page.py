@@ -54,14 +54,13 @@ from sojourn.harness.report.published_tables import published_table
 from sojourn.harness.report.svg import Points, ccdf_plot
 from sojourn.harness.report.timeline import timeline, watched
 from sojourn.harness.store.loaded import judged, stored_object
-from sojourn.harness.store.manifest import MANIFEST, SIGNATURE, Manifest, is_run, read_manifest
+from sojourn.harness.store.manifest import CRATE, MANIFEST, REPORT, SIGNATURE, Manifest, is_run, read_manifest
 from sojourn.scoring.picture.judged import read_judged
 from sojourn.scoring.schema.files import FILES, OPTIONS
 from sojourn.scoring.schema.scores import OWN, Curve, Scores
 from sojourn.scoring.sound.judged_speech import read_judged_speech
 from sojourn.scoring.time_series import RunSeries, run_series
 
-REPORT = "report.html"
 #: Prefixes of versions of which there are hundreds: a simulated run's bytes depend on all of them.
 _MANY = ("guest ", "processor flags")
 _FRAME_AXIS = "from the camera to the screen (ms)"
@@ -236,7 +235,7 @@ def _plotted(scores: Scores, curves: Sequence[Curve]) -> list[tuple[str, str, Po
 
 def _raw_files(run: Path, manifest: Manifest | None) -> list[tuple[str, str]]:
     """Return the files of the run that the page was made from, with what they hold."""
-    derived = {MANIFEST, SIGNATURE, "ro-crate-metadata.json", REPORT}
+    derived = {MANIFEST, SIGNATURE, CRATE, REPORT}
     there = [(name, file.text) for name, file in FILES.items() if name not in derived and (run / name).exists()]
     return [*([(MANIFEST, FILES[MANIFEST].text)] if manifest else []), *there]
 

@@ -15,9 +15,9 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.toml_file import TomlError, read_toml
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs, is_summary
 from sojourn.harness.report.index import Left, unfinished
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.integrity import IntegrityError, check_run
-from sojourn.harness.store.manifest import Manifest, is_run, status_words
+from sojourn.harness.store.manifest import REPORT, Manifest, is_run, status_words
 from sojourn.scoring.statistics.numbers import formatted, never_came
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.statistics.thresholds import (

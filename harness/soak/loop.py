@@ -28,7 +28,6 @@ from sojourn.hardware.machine.scratch import sweep
 from sojourn.hardware.simulation import fitting, memory_bytes
 from sojourn.harness.lab.machine import MEMORY
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.soak import leaks, state
 from sojourn.harness.soak.child import Task
 from sojourn.harness.soak.disk import free_bytes, make_room
@@ -38,7 +37,7 @@ from sojourn.harness.soak.state import Attempt, Night, NightDirectory, Outcome
 from sojourn.harness.soak.status import saved_plan
 from sojourn.harness.soak.supervise import Ended, supervise
 from sojourn.harness.store.integrity import IntegrityError, verify_run
-from sojourn.harness.store.manifest import PARTIAL, StoreError
+from sojourn.harness.store.manifest import PARTIAL, REPORT, StoreError
 from sojourn.harness.store.reasons import Reason
 
 #: The process that executes a run or checks a lab; arguments: `run` or `check`, and a task as JSON.

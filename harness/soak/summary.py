@@ -21,12 +21,12 @@ from sojourn.harness.report.experiments import experiments
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import read_folder, write_index_of
 from sojourn.harness.report.repetitions import INDEX, grids, verdict_view
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.plan import PlanError
 from sojourn.harness.soak.state import Attempt, NightDirectory, StateError, nights
 from sojourn.harness.soak.status import CellStatus, Status, clock, lines, status
-from sojourn.harness.store.manifest import StoreError
+from sojourn.harness.store.manifest import REPORT, StoreError
 from sojourn.harness.store.reasons import joined
 
 JUNIT, COMPARISON = "junit.xml", "compare.html"

@@ -20,7 +20,9 @@ from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.store.reasons import Reason, Text
 
 SCHEMA_VERSION: Literal[1] = 1
-MANIFEST = "manifest.json"
+MANIFEST, REPORT = "manifest.json", "report.html"
+CRATE = "ro-crate-metadata.json"
+"""A bundle's description of its files for other tools."""
 #: Bytes of one; those of runs have some tens of thousands.
 LARGEST = 2 << 20
 MOST_FILES = 10_000

@@ -10,6 +10,7 @@ from sojourn.hardware.machine.files import FRESH, is_locked, remove_tree
 from sojourn.harness.store.manifest import (
     MANIFEST,
     PARTIAL,
+    REPORT,
     SET_ASIDE,
     SIGNATURE,
     StoreError,
@@ -22,10 +23,10 @@ from sojourn.harness.store.manifest import (
 _SUMMARY, _SOAK, _ATTEMPTS = "summary.json", "soak.json", "attempts"
 _LOCK = ".lock"
 #: The pages that show all runs of a matrix, and that of a cell in the cell's folder.
-_OF_MATRIX, _OF_CELL = ("report.html", "table.csv", "comparison.html"), "cell.html"
+_OF_MATRIX, _OF_CELL = (REPORT, "table.csv", "comparison.html"), "cell.html"
 #: Files of Sojourn next to the runs of a map, a matrix or a soak.
 _FILES = {*_OF_MATRIX, _OF_CELL, "index.html", "compare.html", "junit.xml", "plan.toml", _SOAK, _LOCK, ".ballast"}
-_OF_SUMMARY = {_SUMMARY, "summary.csv", "report.html"}
+_OF_SUMMARY = {_SUMMARY, "summary.csv", REPORT}
 
 
 def removable(place: Path) -> int:
@@ -76,7 +77,7 @@ def _refuse_unrecorded(run: Path) -> None:
         manifest = read_manifest(run)
     except StoreError:
         return
-    known = {MANIFEST, SIGNATURE, "report.html", *manifest.files, *manifest.pruned}
+    known = {MANIFEST, SIGNATURE, REPORT, *manifest.files, *manifest.pruned}
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_file() and not path.is_symlink() and name not in known and not name.endswith(FRESH):

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from sojourn.harness.store.manifest import Manifest
+from sojourn.harness.store.manifest import CRATE, REPORT, Manifest
 from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import SCORES
 
-NOT_COMPARED = (OPTIONS, "report.html", "ro-crate-metadata.json")
+NOT_COMPARED = (OPTIONS, REPORT, CRATE)
 """Files that depend on where and when a run was executed, or that a bundle added."""
 
 

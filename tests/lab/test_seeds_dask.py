@@ -13,9 +13,8 @@ import pytest
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import verify
-from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.soak import state
-from sojourn.harness.store.manifest import read_manifest
+from sojourn.harness.store.manifest import REPORT, read_manifest
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import SCORES
 from tests.lab.test_matrix_dask import at_work, cluster

@@ -25,6 +25,7 @@ from sojourn.harness.engine.provenance import CELL_SCORING, SourceFiles, source_
 from sojourn.harness.store import runs
 from sojourn.harness.store.loaded import LoadError, check_seal, stored_object
 from sojourn.harness.store.manifest import (
+    REPORT,
     Cached,
     GitState,
     Manifest,
@@ -205,8 +206,6 @@ def rig_of(folder: Path) -> Rig:
 
 def rescore(job: CellJob, folder: Path) -> None:
     """Recompute the scores of a finished run with unchanged raw files, and remove its page, which has older ones."""
-    from sojourn.harness.report.run_page import REPORT
-
     write_scores(job, folder)
     _write_specification(job, folder, rig_of(folder))
     (folder / REPORT).unlink(missing_ok=True)

@@ -24,10 +24,10 @@ from sojourn.harness.report.experiments import headline_rate
 from sojourn.harness.report.headline import sureness
 from sojourn.harness.report.html import render
 from sojourn.harness.report.palette import looks
-from sojourn.harness.report.run_page import REPORT, ReportError
+from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Line, Panel, Points, ccdf_plot, time_plot
 from sojourn.harness.store.loaded import cell_of
-from sojourn.harness.store.manifest import Manifest
+from sojourn.harness.store.manifest import REPORT, Manifest
 from sojourn.scoring.gates.contenders import ECN_NAMES
 from sojourn.scoring.measured import is_measured
 from sojourn.scoring.schema.cell_scores import CallScores, CompletionScores, FlowScores, Period, ProbeScores

@@ -9,7 +9,7 @@ import pytest
 
 from sojourn.harness.report.experiments import SUMMARY
 from sojourn.harness.report.repetitions import TABLE
-from sojourn.harness.report.run_page import REPORT
+from sojourn.harness.store.manifest import REPORT
 from sojourn.harness.store.runs import RunStore
 from tests.lab.one_run.conftest import Repeated, contenders
 

@@ -23,8 +23,7 @@ from sojourn.harness.lab.instruments import Instruments
 from sojourn.harness.lab.physical import PhysicalLab
 from sojourn.harness.lab.under_test import BlackBox
 from sojourn.harness.report.index import INDEX
-from sojourn.harness.report.run_page import REPORT
-from sojourn.harness.store.manifest import MANIFEST, PARTIAL, read_manifest
+from sojourn.harness.store.manifest import MANIFEST, PARTIAL, REPORT, read_manifest
 from sojourn.scoring.packets import pcapng, per_flow, sojourn
 from sojourn.scoring.schema.scores import SCORES, Scores
 from sojourn.traffic.irtt import IrttClient

@@ -22,8 +22,8 @@ from sojourn.harness.cli import app
 from sojourn.harness.experiment import score_check
 from sojourn.harness.experiment.run import fill_run, finish_run, finish_unscored, new_run, perform
 from sojourn.harness.experiment.score_check import NotComputedError, ScoreError, check_scores
-from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.manifest import (
+    REPORT,
     SIGNATURE,
     StoreError,
     hash_file,

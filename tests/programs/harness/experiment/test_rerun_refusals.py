@@ -19,7 +19,6 @@ from sojourn.bottleneck.qdiscs import KINDS
 from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import FLAGS, host_versions
-from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.experiment import rerun
 from sojourn.harness.experiment.rerun import RerunError, commits, compared, run_to_repeat, scorers, unlike, with_remedy
 from sojourn.harness.options.errors import OptionsError
@@ -29,6 +28,7 @@ from sojourn.harness.options.record import restored, words
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.store.integrity import IntegrityError
 from sojourn.harness.store.manifest import (
+    CRATE,
     LARGEST,
     Bundled,
     FileEntry,

@@ -22,9 +22,8 @@ from sojourn.harness.matrix.cells.simulated import CAPTURES
 from sojourn.harness.matrix.complete import INTERRUPTED, JobOutcome, complete
 from sojourn.harness.matrix.matrix import Matrix
 from sojourn.harness.matrix.results import results, run_folder
-from sojourn.harness.report.run_page import REPORT
 from sojourn.harness.store.claim import claim
-from sojourn.harness.store.manifest import read_manifest, reseal, store_derived
+from sojourn.harness.store.manifest import REPORT, read_manifest, reseal, store_derived
 from sojourn.scoring.schema.scores import SCORES
 from sojourn.traffic.program import FOREIGN, PROGRAMS, Program
 from sojourn.traffic.spec import Flow

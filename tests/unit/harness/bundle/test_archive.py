@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.bundle.archive import BundleError, BytesDone, claimed, import_bundle, verify
 from sojourn.harness.bundle.export import export, export_all, runs_at
-from sojourn.harness.bundle.research_object import CRATE
 from sojourn.harness.cli import app
-from sojourn.harness.store.manifest import MANIFEST, read_manifest, reseal
+from sojourn.harness.store.manifest import CRATE, MANIFEST, read_manifest, reseal
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import PARTIAL, RunStore
 from tests.refusals import refusal
