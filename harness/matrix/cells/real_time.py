@@ -361,7 +361,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     # Until a program selects its own, a socket has the kernel's.
     sampled = (line for line in map(json.loads, run.lines("sending-*.jsonl")) if line["bytes_sent"])
     controls = [(line["flow"], line["cc"]) for line in sampled]
-    for n, (flow, requested) in enumerate(run.pairs):
+    for n, (flow, requested) in enumerate(run.pairs, 1):
         sent, behind = (per_flow.flow_table(_of(flow, seen[side])) for side in _sides(requested))
         row = sent.row(0, named=True) if sent.height else None
         if row and isinstance(flow, ProgramFlow):

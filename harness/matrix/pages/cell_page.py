@@ -198,7 +198,8 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
             if any(text != "–" for text in line):
                 lines.append([with_unit(metric.label, unit_of(name)), *line])
         heads = heads or [f"from {item['start_s']:g} s" for item in lists[0]]
-        tables.append({"title": title, "caption": over, "heads": ["", *heads], "rows": lines})
+        caption = f"{over} In thresholds, {_numbered(key, wide)}."
+        tables.append({"title": title, "caption": caption, "heads": ["", *heads], "rows": lines})
     if shorts := [scores["short"] for scores in runs.values() if scores.get("short")]:
         rows_shown = [
             [
@@ -217,6 +218,11 @@ def _tables(cell: Cell, runs: Mapping[int, Mapping[str, Any]], paths: Mapping[in
         caption = f"Counters of the ends' kernels, seed {next(iter(paths))}; all of them are in {COUNTERS}."
         tables.append({"title": "TCP and IP counters", "caption": caption, "heads": ["", *ends], "rows": counted})
     return tables
+
+
+def _numbered(key: str, count: int) -> str:
+    """Return how the paths of metrics number the items of a list, which they count from 0."""
+    return f"the columns are {key}.0 to {key}.{count - 1}" if count > 1 else f"the column is {key}.0"
 
 
 def _queues(run: Path) -> list[list[str]]:

@@ -516,6 +516,13 @@ def test_a_run_as_a_flent_file(folder: Path, tmp_path: Path) -> None:
         flent.export(tmp_path / "out", tmp_path)
 
 
+def test_the_page_of_a_cell_gives_the_numbers_that_thresholds_need(folder: Path) -> None:
+    cell = MATRIX.cells[0]
+    runs = {1: json.loads((run_folder(folder, cell, 1) / "scores.json").read_text())}
+    flows, *_ = cell_page(MATRIX.title, cell, runs, {1: run_folder(folder, cell, 1)}, "")["tables"]
+    assert flows["heads"][1].startswith("1 ") and "the columns are flows.0 to flows.1." in flows["caption"]
+
+
 def test_runs_of_one_name_are_separate_flent_files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("both")
     for side in ("first", "second"):
