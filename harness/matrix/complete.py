@@ -95,7 +95,7 @@ def complete(
                     yield outcome
     finally:
         for _, claimed in running.values():
-            if keep:
+            if keep and any(claimed.folder.iterdir()):  # an empty folder would replace an earlier failed run
                 claimed.fail(INTERRUPTED)
             else:
                 claimed.release()

@@ -103,7 +103,7 @@ class MatrixSession:
         )
         jobs, engine = prepare(plan)
         self._plans[key], self._known[key], self._inputs[key] = plan, {}, (jobs[0].inputs, jobs[0].programs)
-        self._running[key] = complete(jobs, engine, plan.folder)
+        self._running[key] = complete(jobs, engine, plan.folder, keep=plan.lab != "sim")
 
     def _next(self, key: Key) -> bool:
         """Wait for the next run of a plan to end; False when there is none."""

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
@@ -254,6 +255,23 @@ def test_a_run_in_real_time_that_is_given_up_stays_as_a_failed_one(tmp_path: Pat
     kept = folder.with_suffix(".failed")
     assert (kept / "evidence").read_text() == "what was recorded"
     assert (kept / "error.txt").read_text() == f"{INTERRUPTED}\n" and not folder.exists()
+
+
+def test_a_run_given_up_before_anything_was_recorded_leaves_the_failed_one_there(tmp_path: Path) -> None:
+    class Starting(nullcontext[None]):
+        def free(self, running: int) -> int:
+            return 1 - running
+
+        def submit(self, *_: object) -> None: ...
+
+        def events(self, _timeout_s: float) -> NoReturn:
+            raise KeyboardInterrupt
+
+    earlier = claim(run_folder(tmp_path, job("a").cell, 1))
+    assert earlier and (failed := earlier.fail("fell over"))
+    with pytest.raises(KeyboardInterrupt):
+        next(complete([job("a")], Starting(), tmp_path, keep=True))  # type: ignore[arg-type]
+    assert (failed / "error.txt").read_text() == "fell over\n" and not list(tmp_path.rglob("*.partial"))
 
 
 def runner(folder: Path, *names: str) -> subprocess.Popen[str]:
