@@ -29,6 +29,8 @@ _LINE = 10.0
 #: The least share of its size to which a page may shrink a plot: its text stays readable.
 _LEAST = 0.86
 _CHARACTER = 5.9
+#: Between the end of an axis and infinity, px.
+_BEYOND = 24.0
 """Px of a character, on average."""
 
 
@@ -48,6 +50,16 @@ class Scale:
         else:
             low, high, at = self.lo, self.hi, value
         return self.a + (min(max(at, low), high) - low) / ((high - low) or 1) * (self.b - self.a)
+
+
+@dataclass(frozen=True)
+class _Broken(Scale):
+    """A scale with a place for infinity, this many px behind its end; 0: at its end."""
+
+    beyond: float = 0.0
+
+    def __call__(self, value: float) -> float:
+        return self.b + self.beyond if value == math.inf else super().__call__(value)
 
 
 def start(width: float, height: float, label: str, kind: str = "", data: str = "") -> str:
@@ -404,8 +416,8 @@ def estimate_plot(
     """Return groups (heading, rows) of figures over runs as bars from 0, or as `boxes`, with their intervals.
 
     A box spans the quartiles of the runs, with a line at the median; its whiskers reach the furthest runs within 1.5
-    times its length; the dots are the runs, and below is the figure with its interval. Infinite values are drawn at
-    the edge, under the first word of `never`.
+    times its length; the dots are the runs, and below is the figure with its interval. Infinite values are drawn
+    behind a break of the axis, under the first word of `never`.
     """
     rows = [row for _, given in groups for row in given]
     left = min(20 + _CHARACTER * max((len(row.label) for row in rows), default=0), width / 2)
@@ -414,7 +426,8 @@ def estimate_plot(
     finite = [v for v in given if math.isfinite(v)] or [0.0]
     low, high = min(finite), max(finite)
     room = 0.04 * (high - low) or abs(high) * 0.02 or 0.5
-    x = Scale(low - room * (boxes or low < 0), high + room, left, width - RIGHT)
+    beyond = _BEYOND if math.inf in given else 0.0
+    x = _Broken(low - room * (boxes or low < 0), high + room, left, width - RIGHT - beyond, beyond=beyond)
     marks, wrapped = ticks(x.lo, x.hi, max(5, int(width // 100))), int(width / _CHARACTER)
     out, y = list[str](), 4.0
     for heading, drawn in groups:
@@ -425,13 +438,14 @@ def estimate_plot(
         bottom = y + tall * len(drawn)
         out += [line("grid", x(mark), x(mark), y, bottom) for mark in marks]
         out += [line("range", x(0), x(0), y, bottom)] if low < 0 < high else []
+        out += [line("grid", x.b + gap, x.b + gap, y, bottom) for gap in (beyond / 3, beyond / 2) if beyond]
         for row in drawn:
             out += _box(row, x, y) if boxes else _bar(row, x, y)
             y += tall
         y += 5
     out += [text("tick x", x(mark), y + 11, f"{mark:g}") for mark in marks]
     if math.inf in given:
-        out.append(text("tick x", x.b - 4, y + 11, never.split()[0]))
+        out.append(text("tick x", x(math.inf) - 4, y + 11, never.split()[0]))
     names = textwrap.wrap(axis, wrapped)
     out += [text("axis", width / 2, y + 29 + 14 * n, words) for n, words in enumerate(names)]
     return "".join([start(width, y + 23 + 14 * len(names), label), *out, "</svg>"])
@@ -454,10 +468,9 @@ def _box(row: Dots, x: Scale, top: float) -> Iterable[str]:
     y, below = top + 11, top + 26
     yield text("tick y", x.a - 7, y + 4, row.label)
     if len(row.values) > 1:
-        # An infinite value is at the edge, so that no distance from it is undefined.
-        values = sorted(min(value, x.hi) for value in row.values)
-        first, middle, third = quantiles(values, n=4, method="inclusive")
-        reach = 1.5 * (third - first)
+        values = sorted(row.values)
+        first, middle, third = _quartiles(values)
+        reach = 1.5 * (third - first) if math.isfinite(first) else 0.0
         inside = [value for value in values if first - reach <= value <= third + reach]
         for near, far in ((first, inside[0]), (third, inside[-1])):
             yield line("whisker", x(near), x(far), y, y) + line("whisker", x(far), x(far), y - 4, y + 4)
@@ -468,6 +481,13 @@ def _box(row: Dots, x: Scale, top: float) -> Iterable[str]:
         yield circle(f"run {row.kind}", x(value), y, 1.8, f"{row.label}: {formatted(value, 'g', LOST)}")
     yield _interval(row, x, below)
     yield f'<path class="mean" d="M{x(row.middle) - 3.5:.1f},{below:g}l3.5,-3.5 3.5,3.5 -3.5,3.5z"/>'
+
+
+def _quartiles(values: Sequence[float]) -> Sequence[float]:
+    """Return the quartiles of sorted values; of infinite ones their nearest ranks, since between these nothing lies."""
+    if math.isfinite(values[-1]):
+        return quantiles(values, n=4, method="inclusive")
+    return [values[math.ceil(len(values) * quarter / 4) - 1] for quarter in (1, 2, 3)]
 
 
 def _interval(row: Dots, x: Scale, y: float) -> str:

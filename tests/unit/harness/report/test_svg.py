@@ -10,11 +10,13 @@ import pytest
 from sojourn.harness.report.svg import (
     Bar,
     Dot,
+    Dots,
     Line,
     Panel,
     Scale,
     bar_chart,
     ccdf_plot,
+    estimate_plot,
     scatter_plot,
     ticks,
     time_plot,
@@ -43,6 +45,20 @@ def test_scales_are_linear_or_logarithmic_and_clip() -> None:
     assert Scale(0, 10, 100, 200)(5) == 150 and Scale(0, 10, 100, 200)(99) == 200
     log = Scale(0.1, 100, 300, 0, log=True)
     assert [log(v) for v in (0, 0.1, 1, 10, 100)] == pytest.approx([300, 300, 200, 100, 0])
+
+
+def test_an_infinite_run_is_behind_a_break_and_in_the_quartiles() -> None:
+    """Three of five runs are infinite: so are the median and the upper quartile, and no number stands for them."""
+    rows = [Dots("a", "a", [10.0, inf, 20.0, inf, inf], inf, 20.0, inf), Dots("b", "b", [10.0, 40.0], 25.0, None, None)]
+    svg = parsed(estimate_plot([("", rows)], "ms", "delay", boxes=True, width=620))
+    at = [float(it.attrib["cx"]) for it in svg.findall(".//s:circle", NS)]
+    assert at[1] == at[3] == at[4] == 620 - 12 and max(at[0], at[2], *at[5:]) < 620 - 12 - 24
+    box, _ = svg.findall(".//s:rect", NS)
+    assert float(box.attrib["x"]) == at[2] and float(box.attrib["width"]) == pytest.approx(at[1] - at[2], abs=0.1)
+    ends = [tick.attrib["x"] for tick in svg.findall(".//s:text[@class='tick x']", NS) if tick.text == "∞"]
+    assert [float(x) for x in ends] == [620 - 12 - 4]
+    all_lost = [Dots("a", "a", [inf, inf], inf, None, None)]
+    assert "nan" not in estimate_plot([("", all_lost)], "ms", "delay", boxes=True)
 
 
 def test_a_time_plot_shades_phases_and_lifts_the_pen_where_nothing_is_known() -> None:
