@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from sojourn.hardware.confine.decoder import decoder
-from sojourn.harness.report.grids import queue
+from sojourn.harness.report.grids import height_text, pictures_of, queue
 from sojourn.harness.report.headline import VictimOutcome, harm_badge, measurement, outcomes, phrase
 from sojourn.harness.report.picture import png
 from sojourn.harness.report.run_page import status_of
@@ -158,8 +158,12 @@ class FilmedRun:
             Overlay(self._title(width, now, status, reasons, outcome), 0, [(begin, end)])
             for now, begin, end, outcome in spans
         ]
+        pictures = pictures_of(self.view.parties)
         heights = [
-            (_state(f"{height}p", "shown"), [(begin, end) for begin, end, it in self.view.quality if it == height])
+            (
+                _state(height_text(height, pictures), "shown"),
+                [(begin, end) for begin, end, it in self.view.quality if it == height],
+            )
             for height in self.view.heights
         ]
         stalls = [(it.start, it.start + it.length) for it in self.view.frozen if it.kind == "stall"]
