@@ -29,9 +29,9 @@ _LINE = 10.0
 #: The least share of its size to which a page may shrink a plot: its text stays readable.
 _LEAST = 0.86
 _CHARACTER = 5.9
-#: Between the end of an axis and infinity, px.
-_BEYOND = 24.0
 """Px of a character, on average."""
+_BEYOND = 24.0
+"""Px between the end of an axis and infinity."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class _Broken(Scale):
-    """A scale with a place for infinity, this many px behind its end; 0: at its end."""
+    """A scale with a place for infinity, this many px beyond its end."""
 
     beyond: float = 0.0
 
@@ -417,7 +417,7 @@ def estimate_plot(
 
     A box spans the quartiles of the runs, with a line at the median; its whiskers reach the furthest runs within 1.5
     times its length; the dots are the runs, and below is the figure with its interval. Infinite values are drawn
-    behind a break of the axis, under the first word of `never`.
+    beyond a break of the axis, under the first word of `never`.
     """
     rows = [row for _, given in groups for row in given]
     left = min(20 + _CHARACTER * max((len(row.label) for row in rows), default=0), width / 2)

@@ -47,7 +47,7 @@ def test_scales_are_linear_or_logarithmic_and_clip() -> None:
     assert [log(v) for v in (0, 0.1, 1, 10, 100)] == pytest.approx([300, 300, 200, 100, 0])
 
 
-def test_an_infinite_run_is_behind_a_break_and_in_the_quartiles() -> None:
+def test_an_infinite_run_is_beyond_a_break_and_in_the_quartiles() -> None:
     """Three of five runs are infinite: so are the median and the upper quartile, and no number stands for them."""
     rows = [Dots("a", "a", [10.0, inf, 20.0, inf, inf], inf, 20.0, inf), Dots("b", "b", [10.0, 40.0], 25.0, None, None)]
     svg = parsed(estimate_plot([("", rows)], "ms", "delay", boxes=True, width=620))
