@@ -56,6 +56,7 @@ def parties(
                 renditions=rendition_changes(setting, seen),
                 freezes=freeze_entries(setting, seen),
                 steps=layer_steps(setting, seen, "up" if party == CLIENT else "down"),
+                thinned=thinned(setting, seen, baseline.fps if baseline else None),
             )
         )
     return scored
@@ -125,6 +126,17 @@ def _fps(seen: Picture, window: Window) -> list[tuple[Window, float]]:
 def _thinned(seconds: Sequence[tuple[Window, float]], fps: float | None) -> list[Window]:
     """Return the seconds (see `_fps`) that show less than `THINNED` of the frame rate `fps`."""
     return [second for second, shown in seconds if shown < THINNED * (fps or 0)]
+
+
+def thinned(setting: Setting, seen: Picture, fps: float | None) -> list[Window]:
+    """Return when a picture showed less than `THINNED` of the frame rate `fps`: whole seconds from the run's start."""
+    t0, periods = setting.span[0], list[Window]()
+    for second in _thinned(_fps(seen, setting.span), fps):
+        start, end = float(round(second[0] - t0)), float(round(second[1] - t0))
+        if periods and periods[-1][1] == start:
+            start, _ = periods.pop()
+        periods.append((start, end))
+    return periods
 
 
 def speaking(viewer: Sequence[Mapping[str, Any]], party: int, span: Window) -> list[Window]:

@@ -14,6 +14,7 @@ import polars as pl
 from sojourn.scoring.evidence import first_of
 from sojourn.scoring.packets.latency import ProbeError, read_irtt
 from sojourn.scoring.packets.queue_series import Points, QueueSeries, read_queue
+from sojourn.scoring.room import THINNED
 from sojourn.scoring.schema.scores import Curve, PageLoad, PartyScores, PhaseScores, Scores, rate_steps
 from sojourn.traffic.probes import PROBES, LatencyProbe
 
@@ -74,6 +75,8 @@ class RunSeries:
     loads: Sequence[PageLoad] = ()
     parties: dict[int, list[tuple[float, float, int]]] = field(default_factory=dict)
     """Start, end and height of every party's picture in a room."""
+    thinned: dict[int | None, list[tuple[float, float]]] = field(default_factory=dict)
+    """When a party's picture was thinned (`sojourn.scoring.room.THINNED`); of a call, that at the client: None."""
     rates: list[tuple[float, float, float]] = field(default_factory=list)
     """Start, end and rate (Mbit/s) of every period of the downlink rate; empty if it does not step."""
 
@@ -119,6 +122,7 @@ def run_series(scores: Scores, run: Path) -> RunSeries:
         rtts=[one for one in series if one.p50],
         loads=scores.loads,
         parties={one.party: _quality(one, one.phases[0], end) for one in scores.parties},
+        thinned={None: _thinned(scores, end), **{one.party: one.thinned for one in scores.parties}},
         rates=_rates(scores, end),
         ear=_middles(scores, "ear_ms"),
         late=_middles(scores, "tick_late_ms"),
@@ -148,6 +152,13 @@ def _shown(curves: Sequence[Curve], contenders: Mapping[str, str | None]) -> lis
         for name, curve in {curve.name: curve for curve in curves}.items()
         if name in ("solo", "unshaped") or contenders.get(name)
     ]
+
+
+def _thinned(scores: Scores, end: float) -> list[tuple[float, float]]:
+    """Return the seconds of a call with less than `THINNED` of the frame rate alone; players do not reduce theirs."""
+    fps, step = scores.baseline.fps if scores.baseline and scores.far else None, scores.series.step_s
+    bins = zip(scores.series.t, scores.series.fps or (), strict=False)
+    return [(t, t + step) for t, shown in bins if shown < THINNED * (fps or 0) and t + step <= end]
 
 
 def _rates(scores: Scores, end: float) -> list[tuple[float, float, float]]:

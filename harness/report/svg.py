@@ -142,15 +142,14 @@ class Panel:
     top: float
     labels: list[tuple[float, str]] | None = None  # (value, text); default: round numbers
     lines: list[Line] = field(default_factory=list)
-    steps: list[tuple[float, float, float]] = field(default_factory=list)  # (start, end, value)
     spans: list[tuple[str, float, float, str]] = field(default_factory=list)  # (name, start, length, tip)
     names: dict[str, str] = field(default_factory=dict)
     """What the key calls the spans, by their names."""
 
     @property
     def key(self) -> list[tuple[str, str]]:
-        """The css classes and the name of every entry."""
-        entries = [(line.kind, line.name) for line in self.lines if line.name]
+        """The css classes and the name of every entry; lines of the same name share one."""
+        entries = dict.fromkeys((line.kind, line.name) for line in self.lines if line.name)
         return [*entries, *((f"who-{span}", name) for span, name in self.names.items())]
 
 
@@ -213,7 +212,8 @@ def _axis_of(panel: Panel, top: float) -> Scale:
 def _frame(panel: Panel, x: Scale, top: float) -> Iterable[str]:
     """Yield what surrounds the curves: title, key, and the grid with its values."""
     y = _axis_of(panel, top)
-    yield f'<g class="of" data-top="{y.b:.2f}" data-bottom="{y.a:.2f}" data-most="{y.hi:g}">'
+    most = f' data-most="{y.hi:g}"' if panel.labels is None else ""  # a label is no value to read
+    yield f'<g class="of" data-top="{y.b:.2f}" data-bottom="{y.a:.2f}"{most}>'
     yield text("panel", x.a + 6, top + 9, panel.title)
     at = x.a + 6 + _BOLD * len(panel.title) + 18
     needed = sum(_SAMPLE + 5 + _LETTER * len(name) + 14 for _, name in panel.key)
@@ -227,7 +227,7 @@ def _frame(panel: Panel, x: Scale, top: float) -> Iterable[str]:
         else:
             yield f'<path class="line {kind}" d="M{at:.1f},{top + 4.5:.1f}h{_SAMPLE:g}"/>'
         yield f'<text x="{at + _SAMPLE + 5:.1f}" y="{top + 9:.1f}">{escape(name)}<tspan class="now"></tspan></text></g>'
-        at += _SAMPLE + 5 + _LETTER * len(name) + 14 + (0 if spans else room)
+        at += _SAMPLE + 5 + _LETTER * len(name) + 14 + (0 if spans or panel.labels else room)
     labels = panel.labels
     if labels is None:
         # In a low panel, all round values but 0 may be above the top.
@@ -247,12 +247,6 @@ def _curves(panel: Panel, x: Scale, top: float) -> Iterable[str]:
             f'<rect class="{kind} who-{kind}" x="{x(begin):.1f}" y="{y.b:g}" width="{wide:.1f}" '
             f'height="{y.a - y.b:g}"{names.get(kind, "")}><title>{escape(tip)}</title></rect>'
         )
-    if panel.steps:
-        path = "".join(
-            f"{'L' if n else 'M'}{x(begin):.1f},{y(value):.1f}H{x(stop):.1f}"
-            for n, (begin, stop, value) in enumerate(panel.steps)
-        )
-        yield f'<path class="line who-quality" d="{path}"/>'
     for kind, points, name in panel.lines:
         named = f' data-name="{escape(name)}"' if name else ""
         yield f'<path class="line {kind}"{named} d="{_path(points, x, y)}"/>'

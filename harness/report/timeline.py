@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -27,6 +28,7 @@ _DELAYS = {
     "delay": ("c", "delay in the queue"),
     "ldelay": ("c", "delay of the last packet"),
 }
+_THINNED = "frame rate below 3/4 of the baseline"
 #: Maximum length of a heading's line in characters.
 _WIDEST = 130
 
@@ -52,7 +54,7 @@ def column_figure(scores: Scores, run: Path, size: tuple[float, float]) -> str:
     shown = goodput, second = panels(view)[:2]
     # The phases name the contenders.
     goodput.lines = [it._replace(name="victim" if "bold" in it.kind else "") for it in goodput.lines]
-    second.lines = [it._replace(name="") for it in second.lines]
+    second.lines = [it._replace(name="thinned" if it.name == _THINNED else "") for it in second.lines]
     second.names = {kind: kind for kind in second.names}
     return time_plot(shown, _phases(view), _titles(shown), size=size)
 
@@ -122,7 +124,7 @@ def panels(view: RunSeries) -> list[Panel]:
     rungs = {height: rung + 1 for rung, height in enumerate(view.heights)}
     quality = Panel("quality shown", 42 + 26 * len(rungs), len(rungs) + 0.5)
     quality.labels = [(rung, f"{height}p") for height, rung in rungs.items()]
-    quality.steps = [(start, end, rungs[height]) for start, end, height in view.quality]
+    quality.lines = _heights(view.quality, view.thinned.get(None, ()), rungs)
     stalls = [f for f in view.frozen if f.kind == "stall"]
     for frozen in sorted(view.frozen, key=lambda f: f.kind != "webrtc"):
         # A stall is also a freeze: it is drawn once.
@@ -190,10 +192,26 @@ def _room(view: RunSeries, quality: Panel) -> Panel:
     panel = Panel("picture of each party", 24 + 46 * len(bands), (len(rungs) + 1) * len(bands))
     panel.labels = [(band + n, f"{party}: {height}p") for party, band in bands.items() for height, n in rungs.items()]
     for party, shown in view.parties.items():
-        points: Points = [(t, bands[party] + rungs[height]) for start, end, height in shown for t in (start, end)]
-        panel.lines.append(Line("who-quality", points))
+        places = {height: bands[party] + rung for height, rung in rungs.items()}
+        panel.lines += _heights(shown, view.thinned.get(party, ()), places)
     panel.spans, panel.names = quality.spans, quality.names
     return panel
+
+
+def _heights(
+    shown: Sequence[tuple[float, float, int]], thinned: Sequence[tuple[float, float]], places: Mapping[int, float]
+) -> list[Line]:
+    """Return the heights of a picture over time as a line, which is dashed where its frame rate is `thinned`."""
+    whole, dashed = (list[tuple[float, float | None]]() for _ in range(2))
+    for start, end, height in shown:
+        cuts = sorted({t for span in thinned for t in span if start < t < end})
+        for since, until in pairwise([start, *cuts, end]):
+            few = any(begin <= since < stop for begin, stop in thinned)
+            drawn, lifted = (dashed, whole) if few else (whole, dashed)
+            drawn += [(since, places[height]), (until, places[height])]
+            lifted.append((until, None))
+    lines = [Line("who-quality", whole), Line("who-quality thinned", dashed, _THINNED)]
+    return [line for line in lines if any(place is not None for _, place in line.points)]
 
 
 def _during(view: RunSeries, points: Points, contender: str) -> Points:

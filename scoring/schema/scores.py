@@ -480,7 +480,8 @@ class PartyScores(BaseModel):
     `first_picture_s` is the time from when the client began to join to the first frame of the picture. `phases` have
     its figures alone; `victim_mbps` is the RTP payload received of it by its viewer, as the browser counts it. `harm`
     is that to this picture: of party 1 in the upward direction, of all others in the downward direction. `speaks` are
-    the periods (s from the start) in which its viewer's page showed the party as an active speaker.
+    the periods (s from the start) in which its viewer's page showed the party as an active speaker, `thinned` those in
+    which every second showed less than `sojourn.scoring.room.THINNED` of the frame rate in the baseline.
     """
 
     party: int
@@ -491,6 +492,7 @@ class PartyScores(BaseModel):
     renditions: list[RenditionChange]
     freezes: list[FreezeEntry]
     steps: list[LayerStep]
+    thinned: Annotated[list[tuple[Number, Number]], Field(exclude_if=lambda thinned: not thinned)] = []
 
 
 class PageLoad(BaseModel):

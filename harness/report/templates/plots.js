@@ -8,12 +8,12 @@
     return made;
   };
   const shown = value => value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
-  // The runs of points of a path of M, L and H, in px.
+  // The runs of points of a path of M and L, in px.
   const runs = path => {
     const found = [];
-    for (const [, kind, x, y] of path.getAttribute("d").matchAll(/([MLH])(-?[\d.]+)(?:,(-?[\d.]+))?/g)) {
+    for (const [, kind, x, y] of path.getAttribute("d").matchAll(/([ML])(-?[\d.]+),(-?[\d.]+)/g)) {
       if (kind === "M") found.push([]);
-      found.at(-1).push([Number(x), y === undefined ? found.at(-1).at(-1)[1] : Number(y)]);
+      found.at(-1).push([Number(x), Number(y)]);
     }
     return found;
   };
@@ -107,7 +107,7 @@
         const series = [...groups[n].querySelectorAll("[data-name]")].filter(it => it.dataset.name === entry.dataset.name);
         entry.setAttribute("role", "button"); entry.setAttribute("tabindex", 0);
         hides(entry, series);
-        if (series[0]?.localName !== "path") continue;
+        if (series[0]?.localName !== "path" || !most) continue;
         const found = runs(series[0]), now = entry.querySelector(".now");
         readers.push(t => {
           const y = t === null ? null : heightAt(found, left + t / end * (right - left));

@@ -15,7 +15,7 @@ from sojourn.scoring.gates.calls import room_complete
 from sojourn.scoring.picture.freezes import Freeze
 from sojourn.scoring.picture.rendition import Segment
 from sojourn.scoring.picture.shown import Picture
-from sojourn.scoring.room import first_picture_s, layer_steps, mean_mbps, rate_mbps, received, speaking
+from sojourn.scoring.room import first_picture_s, layer_steps, mean_mbps, rate_mbps, received, speaking, thinned
 
 ROOM: dict[str, Any] = {
     "rate_down_bps": 8e6,
@@ -85,6 +85,12 @@ def test_a_picture_that_keeps_its_lines_and_loses_frames_has_lost_a_temporal_lay
     fall, climb = layer_steps(setting((20, "down", 1.5), (40, "down", 8)), seen, "down")
     assert (fall.first_drop_s, fall.lowest_fps, fall.lowest_height) == (first_drop_s, lowest_fps, 720)
     assert (climb.before_height, climb.before_fps, climb.recovery_s) == (720, rates[0][1], recovery_s)
+
+
+def test_a_picture_is_thinned_in_the_seconds_with_less_than_three_quarters_of_its_frame_rate() -> None:
+    seen = Picture(changes=shown((0, 30), (21, 15), (23, 24), (30, 8), (31, 22), (32, 30)))
+    assert thinned(setting(), seen, 30.8) == [(21, 23), (30, 32)]
+    assert thinned(setting(), seen, None) == thinned(setting(), Picture(), 30.8) == []
 
 
 @pytest.mark.parametrize(("stalled_s", "recovery_s"), [(25, 7), (28, 10), (29, inf)])

@@ -13,7 +13,7 @@ from sojourn.harness.report.grids import far_table, layer_steps_table, phase_tab
 from sojourn.harness.report.headline import headline
 from sojourn.harness.report.run_page import page
 from sojourn.harness.report.terminal import print_scores
-from sojourn.harness.report.timeline import panels
+from sojourn.harness.report.timeline import column_figure, panels
 from sojourn.scoring.schema.scores import Harm, LayerStep, PartyScores, RenditionChange, Scores
 from sojourn.scoring.time_series import run_series
 
@@ -118,6 +118,19 @@ def test_the_timeline_has_a_band_for_each_party(scores: Scores, tmp_path: Path) 
     names = dict(panel.labels)
     assert [names[value] for value in falling[::2] if value is not None] == ["2: 720p", "2: 180p", "2: 720p"]
     assert panels(run_series(scores, tmp_path))[1].title == "quality shown"
+
+
+def test_the_line_of_a_party_is_dashed_where_its_picture_is_thinned(scores: Scores, tmp_path: Path) -> None:
+    shown = with_parties(scores)
+    shown.parties[1].thinned = [(5, 10), (20, 22)]
+    view = run_series(shown, tmp_path)
+    panel = panels(view)[1]
+    assert [line.kind for line in panel.lines] == ["who-quality", "who-quality", "who-quality thinned"]
+    _, whole, thinned = ({t for t, value in line.points if value is not None} for line in panel.lines)
+    assert thinned == {5, 7, 10, 20, 22} and whole == {0, 5, 10, 17, 20, 22, view.end}
+    assert ("who-quality thinned", "frame rate below 3/4 of the baseline") in panel.key
+    short = column_figure(shown, tmp_path, (240, 180))
+    assert ">thinned<" in short and "baseline" not in short
 
 
 def test_page_and_terminal_show_it(scores: Scores, tmp_path: Path) -> None:

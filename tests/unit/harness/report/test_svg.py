@@ -78,12 +78,16 @@ def test_a_time_plot_shades_phases_and_lifts_the_pen_where_nothing_is_known() ->
     assert svg.attrib["data-end"] == "40"
 
 
-def test_quality_is_drawn_in_steps() -> None:
-    panel = Panel("quality", 100, 4, labels=[(4, "720p"), (1, "240p")], steps=[(0, 10, 4), (10, 40, 1)])
-    svg = parsed(time_plot([panel], [("solo", "solo", 0, 40)], "q"))
-    line = svg.find(".//s:path[@class='line who-quality']", NS)
-    assert line is not None and line.attrib["d"].count("H") == 2 and line.attrib["d"].startswith("M64.0,46.0H")
-    assert {t.text for t in svg.findall(".//s:text[@class='tick y']", NS)} == {"720p", "240p"}
+def test_labels_are_no_values_to_read_and_lines_of_one_name_share_an_entry() -> None:
+    lines = [Line("who-quality thinned", [(0, at), (40, at)], "thinned") for at in (1, 4)]
+    rate = Panel("goodput", 100, 4, lines=[Line("who-victim", [(0, 1)])])
+    svg = parsed(
+        time_plot([Panel("q", 100, 4, [(4, "720p"), (1, "240p")], lines), rate], [("solo", "solo", 0, 40)], "q")
+    )
+    assert len(svg.findall(".//s:path[@data-name='thinned']", NS)) == 2
+    assert len(svg.findall(".//s:g[@data-name='thinned']", NS)) == 1
+    assert [panel.get("data-most") for panel in svg.findall("s:g[@class='of']", NS)] == [None, "4"]
+    assert [t.text for t in svg.findall(".//s:text[@class='tick y']", NS)][:2] == ["720p", "240p"]
 
 
 @pytest.mark.parametrize("top", [0.9, 4.3, 43.0, 411.0, 431.5])

@@ -18,6 +18,17 @@ def test_a_stall_is_drawn_once(scores: Scores, tmp_path: Path) -> None:
     assert [(kind, start) for kind, start, *_ in spans] == [("freeze", 18.0), ("stall", 14.0)]
 
 
+def test_the_picture_of_a_call_is_dashed_in_whole_seconds_below_three_quarters_of_its_frame_rate_alone(
+    scores: Scores, tmp_path: Path
+) -> None:
+    video = scores.model_copy(update={"baseline": scores.baseline and scores.baseline.model_copy(update={"fps": 28})})
+    video.series.t, video.series.fps = [0, 1, 2, scores.phases[-1].end - 0.5], [28, 21, 20, 7]
+    assert [line.kind for line in panels(run_series(video, tmp_path))[1].lines] == ["who-quality"]
+    call = video.model_copy(update={"far": video.phases})
+    _, thinned = panels(run_series(call, tmp_path))[1].lines
+    assert [t for t, value in thinned.points if value is not None] == [2, 3]
+
+
 def test_the_queue_gets_a_panel_when_it_was_sampled(scores: Scores, tmp_path: Path) -> None:
     assert len(panels(run_series(scores, tmp_path))) == 2
     lines = [
