@@ -39,13 +39,14 @@ LONGEST_GIF_S = 20
 #: A film is at most 10 MB (with room for the container), or has this rate in bit/s if that is more.
 _BYTES, _LEAST_BPS = 9_500_000, 300_000
 _SOUND_BPS = 96_000
-#: Few frames and colours, and no dithering: a GIF stores noise badly.
+_GIF_FPS = 2
+#: Few colours and no dithering: a GIF stores noise badly.
 _GIF = (
-    "fps=4,scale='min(iw,720)':-2:flags=area,split[a][b];[a]palettegen=max_colors=80[p];"
+    "scale='min(iw,720)':-2:flags=area,split[a][b];[a]palettegen=max_colors=80[p];"
     "[b][p]paletteuse=dither=none:diff_mode=rectangle"
 )
-#: Evens out the noise of a recording in a GIF, but no edges: its lettering stays readable.
-_EVEN = "bilateral=sigmaS=12:sigmaR=0.15:planes=7"
+#: Evens out a recording for a GIF, but no edges: its lettering stays readable. One stronger filter would blur it.
+_EVEN = ",".join(["bilateral=sigmaS=12:sigmaR=0.15:planes=7"] * 2)
 _SCALE = 1.25  # px of the film per px of its plots
 _STATE = 260, 56  # width and height in px of the quality shown, at the right of the title
 _CURSOR = 4  # width in px
@@ -205,7 +206,7 @@ def write_film(
     Both runs are shown at the same time of the run, from `begin` to `end` s after the start of the first phase; by
     default, as long as every recording lasts. The sound of a call is what its client heard; of two calls, the first is
     on the left. A GIF is silent. The default path is next to the (first) run: `<run>-film.mp4`. H.264 in
-    yuv420p, 30 frames/s, at most 10 MB up to four minutes; or a GIF of at most 720 px with 4 frames/s. `progress`
+    yuv420p, 30 frames/s, at most 10 MB up to four minutes; or a GIF of at most 720 px with 2 frames/s. `progress`
     receives the share.
 
     Raises RunFilmError if a recording is missing, `output` exists or lies in a run, the times are not in the
@@ -263,7 +264,7 @@ def _drawn(sides: Sequence[FilmedRun], layout: Layout, first: float, folder: Pat
         stamp = "" if side.scores.validity.valid else "INVALID"
         plots = add(film_plot(side.view, size, stamp, [it.view for it in sides]), _SCALE)
         shown = [(add(it.drawing), it) for it in side.overlays(layout.width)]
-        graphs.append(column(number, plots, cursor, shown, layout, first, side.view.end, even=gif))
+        graphs.append(column(number, plots, cursor, shown, layout, first, side.view.end, gif=gif))
     names = "".join(f"[side{number}]" for number in range(len(sides)))
     joined = f"hstack=inputs={len(sides)}" if len(sides) > 1 else "null"
     return drawn, ";".join([*graphs, f"{names}{joined}[film]"])
@@ -278,20 +279,21 @@ def column(
     first: float,
     end: float,
     *,
-    even: bool = False,
+    gif: bool = False,
 ) -> str:
     """Return ffmpeg's filters for a run's column, `[sideN]`, from the inputs with these numbers.
 
-    `first` is the time of the first frame, `end` that of the end of the plots' time axis, both in s of the run; `even`
-    removes the noise of the recording.
+    `first` is the time of the first frame, `end` that of the end of the plots' time axis, both in s of the run. In a
+    `gif`, the recording has few frames and no noise.
     """
     now, below = f"(t+{first:.4f})", TITLE + layout.picture
     left, right = LEFT * _SCALE, layout.width - RIGHT * _SCALE
     x = f"{left:.2f}+{now}/{end:.4f}*{right - left:.2f}-{_CURSOR / 2:g}"
     fitted = f"scale={layout.width}:{layout.picture}:force_original_aspect_ratio=decrease,setsar=1"
-    fitted += f",{_EVEN}" if even else ""
+    # A frame of a GIF shows the picture of its time: by default, it would be one up to 1/4 s later.
+    rate, fitted = (f"{_GIF_FPS}:round=up", f"{fitted},{_EVEN}") if gif else (f"{FPS}", fitted)
     steps = [
-        f"[{number}:v]fps={FPS}:start_time=0,{fitted},pad={layout.width}:{layout.height}:(ow-iw)/2:{TITLE}[film{number}]",
+        f"[{number}:v]fps={rate}:start_time=0,{fitted},pad={layout.width}:{layout.height}:(ow-iw)/2:{TITLE}[film{number}]",
         f"[film{number}][{plots}:v]overlay=0:{below}[plotted{number}]",
         f"[plotted{number}][{cursor}:v]overlay='{x}':{below + TOP * _SCALE:.0f}:enable='between({now},0,{end:.4f})'"
         f"[at{number}.0]",

@@ -98,8 +98,16 @@ def test_two_runs_are_next_to_each_other_at_the_same_time_of_the_run(recorded: R
     assert np.abs(shrunk.astype(int) - was).mean() < 12
     video = cv2.VideoCapture(str(film))
     assert video.get(cv2.CAP_PROP_FRAME_COUNT) == pytest.approx(75, abs=1) and video.get(cv2.CAP_PROP_FPS) == 30
-    code, out, err = film_of(one, two, "--gif", "--from=0", "--to=0.5")
-    assert code == 0 and Path(out.strip()).read_bytes()[:4] == b"GIF8", err
+    code, out, err = film_of(one, two, "--gif", "--from=0", "--to=1.5")
+    assert code == 0, err
+    assert Path(out.strip()).read_bytes()[:4] == b"GIF8"
+    video = cv2.VideoCapture(out.strip())
+    *_, last = (video.read()[1].astype(int) for _ in range(3))
+    assert not video.read()[0] and last.shape == (406, 720, 3)
+    # Its picture is that at the cursor, 1 s, and not the last one that is nearer to this frame than to the next.
+    shown = cv2.resize(last[56:259, :360].astype(np.uint8), (320, 180), interpolation=cv2.INTER_AREA).astype(int)
+    now, later = (np.abs(shown - frame).mean() for frame in frames(one / "screen.mp4", 3, 3.23))
+    assert now < 20 and now < later - 1, (now, later)
 
 
 @pytest.mark.lab
