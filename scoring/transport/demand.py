@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sojourn.bottleneck.qdiscs import parse_qdisc
+from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
 from sojourn.bottleneck.units import FRAME_BYTES, IP_BYTES
 from sojourn.scoring.schema.scores import Metrics, PhaseScores, rate_steps
 from sojourn.scoring.schema.windows import Window
@@ -37,10 +37,16 @@ def capacity_mbps(lab: Mapping[str, Any]) -> float | None:
     if not first:
         most: float | None = lab.get("most_down_bps")  # of IP
         return most / 1e6 * PAYLOAD_BYTES[4] / IP_BYTES if most else None
-    queue: str | None = lab.get("qdisc_down")
-    own = parse_qdisc(queue).shapes_bps if queue else None
-    rates = first, own or first, *(bps for _, bps in rate_steps(lab))
+    rates = first, _own_bps(lab.get("qdisc_down")) or first, *(bps for _, bps in rate_steps(lab))
     return min(rates) / 1e6 * PAYLOAD_BYTES[4] / FRAME_BYTES
+
+
+def _own_bps(queue: str | None) -> int | None:
+    """Return the rate to which a queue shapes itself, bit/s; None without one, and for one that is not known here."""
+    try:
+        return parse_qdisc(queue).shapes_bps if queue else None
+    except QdiscError:  # of another version, or altered
+        return None
 
 
 def fair_share_mbps(lab: Mapping[str, Any], solo_mbps: float | None, flows: int = 1) -> float | None:

@@ -74,6 +74,7 @@ def test_the_bottleneck_is_as_slow_as_it_ever_was() -> None:
     of_ip = {"rate_down_bps": None, "most_down_bps": 10e6 * 1500 / 1514}
     assert capacity_mbps(of_ip) == pytest.approx(capacity_mbps(lab))
     assert capacity_mbps({"rate_down_bps": None}) is None
+    assert capacity_mbps(lab | {"qdisc_down": "a queue of another version"}) == capacity_mbps(lab)
 
 
 @pytest.mark.parametrize(
