@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf
 from typing import Any
 
-from sojourn.bottleneck.units import format_rate, format_time
-from sojourn.harness.options.model import OPTIONS
 from sojourn.harness.report.experiments import Experiment, differing
 from sojourn.harness.report.grids import DEMAND_MET, between, by_numbers, figure_text, labelled, queue, two_decimals
+from sojourn.harness.report.option_words import option_words
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED
 from sojourn.scoring.statistics.intervals import ENOUGH
 from sojourn.scoring.statistics.summary import REFERENCE, Figure
-from sojourn.traffic.user_program import UserProgram
 
 #: Options that the heads of rows show, and those of columns; a timeline's contenders are columns too.
 _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down", "qdisc_up", "box", "timeline")
@@ -26,17 +23,6 @@ _HEAD, _COLUMNS = ("service", "rate_down_bps", "rtt_us"), ("cell", "qdisc_down",
 _PRIMARY = "primary"
 #: Opacity of harm 1: the figure stays readable on it, on paper and in dark mode.
 _DEEPEST = 0.55
-_UNITS: Mapping[str, Callable[[Any], str]] = {
-    "rate_down_bps": format_rate,
-    "rate_up_bps": format_rate,
-    "rate_steps": lambda steps: ",".join(f"{step['at_s']:g}s:{format_rate(step['rate_bps'])}" for step in steps),
-    "rtt_us": format_time,
-    "programs": lambda programs: ", ".join(
-        f"{it.name} {it.digest[:8]}" for it in map(UserProgram.model_validate, programs)
-    ),
-    "ladder": lambda rungs: ", ".join(f"{height}p:{format_rate(bps)}" for height, bps in rungs) or "default",
-}
-_OPTIONS = {option.field: option for option in OPTIONS}
 
 
 @dataclass(frozen=True)
@@ -201,7 +187,7 @@ def _row(one: Experiment) -> dict[str, Any]:
     row = {name: value for name, value in {**path, **one.runs[0].definition}.items() if name not in _COLUMNS}
     for rate, steps in (("rate_down_bps", "rate_steps"), ("rate_up_bps", "rate_up_steps")):
         if changes := row.pop(steps, None):
-            row[rate] = ",".join([_value(rate, row.get(rate)), _value("rate_steps", changes)])
+            row[rate] = ", ".join([_value(rate, row.get(rate)), _value(steps, changes)])
     if row.get("rate_up_bps") == row.get("rate_down_bps"):
         row.pop("rate_up_bps", None)
     phases = (phase.partition(" ") for phase in one.runs[0].definition["timeline"].split(", ") if phase)
@@ -243,20 +229,12 @@ def _key(value: Any) -> str:
 
 
 def _name(field: str) -> str:
-    return _OPTIONS[field].name if field in _OPTIONS else field
+    return option_words(field, None)[0]
 
 
-def _value(name: str, value: Any) -> str:
-    """Return an option's value as text."""
-    if value is None:
-        return "default"
-    option = _OPTIONS.get(name)
-    with suppress(TypeError, ValueError, LookupError):  # a stored value of another form is shown as it is
-        if unit := _UNITS.get(name):
-            return unit(value)
-        if option and not option.second:
-            return option.word(value)
-    return str(value)
+def _value(field: str, value: Any) -> str:
+    """Return an option's value in words; records do not mention options that have their default."""
+    return "default" if value is None else option_words(field, value)[1]
 
 
 def _infinite(one: Experiment, metric: str, contender: str) -> str:

@@ -95,6 +95,6 @@ def test_a_map_that_was_stopped_goes_on_where_it_was(screening_run: Path, result
     (primary, *_) = heat_maps(HarmField(experiments(find_runs([results]))))
     (table,) = primary.tables
     assert list(table.heads) == ["cubic", "prague*16"]
-    assert [head for head, _ in table.rows] == ["youtube, 10mbit, 10ms", "youtube, 10mbit, 40ms"]
+    assert [head for head, _ in table.rows] == ["youtube, 10 Mbit/s, 10 ms", "youtube, 10 Mbit/s, 40 ms"]
     assert all(cell.notes == ("n = 1",) for _, cells in table.rows for cell in cells)
     assert str(results / INDEX) in said and not list(results.glob("*/screen.mp4"))

@@ -26,14 +26,14 @@ def test_the_table_of_a_map_has_a_plane_per_queue_and_contender(series: Series) 
             folder = series([rtt_us / 10_000], rtt_us=rtt_us, rate_down_bps=rate, rate_up_bps=rate)[0].parent
     text = map_table(experiments(find_runs([folder])))
     assert "**fq_codel flows 1, with prague**" in text
-    assert "| rate ↓ rtt → | 10ms | 40ms |" in text and "| 5mbit | 0.55 | 0.70 |" in text
+    assert "| rate ↓ rtt → | 10 ms | 40 ms |" in text and "| 5 Mbit/s | 0.55 | 0.70 |" in text
 
 
 def test_the_table_of_a_map_without_a_sweep_has_a_row_per_queue(series: Series) -> None:
     series([1])
     folder = series([3], qdisc="dualpi2")[0].parent
     assert map_table(experiments(find_runs([folder]))).splitlines() == [
-        "| queue (o2tv, 10mbit, 20ms) | cubic | prague |",
+        "| queue (o2tv, 10 Mbit/s, 20 ms) | cubic | prague |",
         "| --- | --- | --- |",
         "| dualpi2 | 0.00 | 0.65 |",
         "| fq_codel flows 1 | 0.00 | 0.55 |",

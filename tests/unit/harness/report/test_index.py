@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.report.experiments import experiments
+from sojourn.harness.report.experiments import experiments, find_runs
 from sojourn.harness.report.harm_tables import map_table
 from sojourn.harness.report.heat_map import HarmField, HeatCell, HeatTable, heat_maps
 from sojourn.harness.report.index import invalid_runs, read_folder, write_index
@@ -42,7 +42,7 @@ def test_harm_stands_by_service_queue_and_contender(series: Series) -> None:
     series([1, 1], qdisc="dualpi2")
     folder = series([2], qdisc="dualpi2", service="sledovanitv")[0].parent
     found = cells(folder, "victim_mbps")
-    o2tv, other = "o2tv, 10mbit, 20ms", "sledovanitv, 10mbit, 20ms"
+    o2tv, other = "o2tv, 10 Mbit/s, 20 ms", "sledovanitv, 10 Mbit/s, 20 ms"
     # By hand: alone 3 Mbit/s, beside Prague 1 - stalled/20, so 1 - 0.85/3 on average.
     worst = found[o2tv, "fq_codel flows 1", "prague"]
     assert (worst.text, worst.notes, worst.few) == ("0.72", ("0.69 to 0.75", "n = 5", "1 invalid"), False)
@@ -57,7 +57,7 @@ def test_experiments_that_differ_elsewhere_have_rows_of_their_own(series: Series
     series([1, 2])
     folder = series([3], buffer_s=12.0)[0].parent
     heads = {head for head, *_ in cells(folder, "fps")}
-    assert heads == {"o2tv, 10mbit, 20ms (buffer 6.0)", "o2tv, 10mbit, 20ms (buffer 12.0)"}
+    assert heads == {"o2tv, 10 Mbit/s, 20 ms (buffer 6 s)", "o2tv, 10 Mbit/s, 20 ms (buffer 12 s)"}
 
 
 def test_what_has_no_figure_is_told_with_its_reason_and_link(series: Series) -> None:
@@ -103,7 +103,7 @@ def test_services_with_different_primary_metrics_share_the_first_map(series: Ser
     rows = dict(first.tables[0].rows)
     for service, metric in primary.items():
         (other,) = (one for one in others if one.metric == metric)
-        cells = rows[row := f"{service}, 10mbit, 20ms"]
+        cells = rows[row := f"{service}, 10 Mbit/s, 20 ms"]
         assert cells == dict(other.tables[0].rows)[row] and any(cell.text for cell in cells)
 
 
@@ -127,7 +127,7 @@ def test_all_void_is_no_figure_and_no_colour(series: Series) -> None:
     assert heat_maps(HarmField(experiments(read_folder(folder)[0]))) == []
     assert "background: rgb" not in write_index(folder).read_text()
     series([1], qdisc="dualpi2")
-    cell = cells(folder, "fps")["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"]
+    cell = cells(folder, "fps")["o2tv, 10 Mbit/s, 20 ms", "fq_codel flows 1", "prague"]
     assert (cell.text, cell.notes, cell.style) == ("invalid", ("2 invalid",), "")
 
 
@@ -151,7 +151,7 @@ def test_a_box_is_a_column_and_its_rows_say_nothing_of_a_path(series: Series) ->
     folder = series([2], qdisc=None, box="vendor CPE", lab="black-box")[0].parent
     found = cells(folder, "victim_mbps")
     assert found["o2tv", "vendor CPE", "prague"].notes == ("n = 1",)
-    assert found["o2tv, 10mbit, 20ms", "fq_codel flows 1", "prague"].notes == ("n = 1",)
+    assert found["o2tv, 10 Mbit/s, 20 ms", "fq_codel flows 1", "prague"].notes == ("n = 1",)
     assert (
         not any("None" in text for head in found for text in head) and "vendor CPE" in write_index(folder).read_text()
     )
@@ -171,7 +171,7 @@ def test_two_swept_options_make_a_plane_per_queue_and_contender(series: Series) 
     dualpi2, plane = planes[1], planes[3]
     # The smaller values come first, and of two options with as many values the first by name down.
     assert (plane.corner, plane.heads, [head for head, _ in plane.rows]) == (
-        "rate ↓ rtt →", ["9ms", "40ms"], ["5mbit", "20mbit"],
+        "rate ↓ rtt →", ["9 ms", "40 ms"], ["5 Mbit/s", "20 Mbit/s"],
     )  # fmt: skip
     # By hand: 720 lines alone, 36 (10 - stalled) with Prague.
     assert [[cell.text for cell in cells] for _, cells in plane.rows] == [["0.55", "0.70"], ["0.55", "0.70"]]
@@ -184,7 +184,7 @@ def test_one_swept_option_is_in_order_down_one_table(series: Series) -> None:
     for buffer in (12.0, 4.0, 8.0):
         folder = series([1], buffer_s=buffer)[0].parent
     (table,) = tables(folder, "fps")
-    assert [head.split()[-1] for head, _ in table.rows] == ["4.0)", "8.0)", "12.0)"]
+    assert [head.split("buffer ")[-1] for head, _ in table.rows] == ["4 s)", "8 s)", "12 s)"]
 
 
 def test_programs_are_columns_and_two_versions_of_one_are_rows(series: Series) -> None:
@@ -192,11 +192,13 @@ def test_programs_are_columns_and_two_versions_of_one_are_rows(series: Series) -
     series([1], qdisc="pfifo limit 1000")
     folder = series([1], qdisc="pfifo limit 67", programs=[program])[0].parent
     (table,) = tables(folder, "fps")
-    assert [head for head, _ in table.rows] == ["o2tv, 10mbit, 20ms"]
+    assert [head for head, _ in table.rows] == ["o2tv, 10 Mbit/s, 20 ms"]
     assert [queue for queue, _ in table.groups] == ["pfifo limit 67", "pfifo limit 1000"]
     series([1], qdisc="pfifo limit 67", programs=[program | {"ecn": "ect1"}])
     rows = [head for table in tables(folder, "fps") for head, _ in table.rows]
     assert len(rows) == 3 and sum("program_mine " in head for head in rows) == 2
+    titles = " ".join(one.title for one in experiments(find_runs([folder])))
+    assert all(f"program_mine {head.partition('program_mine ')[2][:8]}" in titles for head in rows)
 
 
 def test_a_page_of_many_experiments_opens_with_the_map(series: Series) -> None:
@@ -220,8 +222,8 @@ def test_swept_lists_and_options_that_some_runs_lack_are_rows_too(series: Series
         for loss in ({}, {"loss_percent": 1.0}):
             folder = series([1], ladder=ladder, **loss)[0].parent
     _, plane = tables(folder, "fps")
-    assert [head for head, _ in plane.rows] == ["240p:300kbit", "240p:300kbit, 720p:2500kbit"]
-    assert set(plane.heads) == {"default", "1.0%"}
+    assert [head for head, _ in plane.rows] == ["240p at 300 kbit/s", "240p at 300 kbit/s, 720p at 2.5 Mbit/s"]
+    assert set(plane.heads) == {"default", "1%"}
     assert all(cell.text for _, cells in plane.rows for cell in cells)
     assert write_index(folder).exists()
 
@@ -236,8 +238,8 @@ def test_changes_of_the_rate_are_a_swept_value(series: Series) -> None:
     series([1, 2], **path, rate_steps=[], rate_up_steps=[])
     (table,) = tables(folder, "played_height")
     assert [head for head, _ in table.rows] == [
-        "o2tv, 8mbit, 20ms",
-        "o2tv, 8mbit,10s:1mbit,40s:8mbit, 20ms",
-        "o2tv, 8mbit,10s:2mbit,40s:8mbit, 20ms",
+        "o2tv, 8 Mbit/s, 20 ms",
+        "o2tv, 8 Mbit/s, 1 Mbit/s from 10 s on, 8 Mbit/s from 40 s on, 20 ms",
+        "o2tv, 8 Mbit/s, 2 Mbit/s from 10 s on, 8 Mbit/s from 40 s on, 20 ms",
     ]
     assert write_index(folder).exists()
