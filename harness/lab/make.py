@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sojourn.hardware.images.guest import ensure_guest
@@ -12,7 +11,7 @@ from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.lab.lab_file import LabFile
 from sojourn.hardware.machine.ip import IpVersion
-from sojourn.harness.lab.contract import Lab, LabFactory
+from sojourn.harness.lab.contract import LabFactory
 from sojourn.harness.lab.physical import PhysicalLab
 from sojourn.harness.lab.uplink import check as check_uplink
 from sojourn.harness.lab.virtual import ONE_CORE_BPS, VirtualLab
@@ -54,10 +53,3 @@ def lab_maker(
     kernel = ensure_kernel(sources, named(step("kernel")))
     one_core = max(rates_bps, default=0) <= ONE_CORE_BPS
     return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core, version=version, uplink=uplink)
-
-
-@contextmanager
-def virtual_lab(folder: Path, *, one_core: bool = False) -> Iterator[Lab]:
-    """Yield a running virtual lab; consoles go to `folder`/logs, `one_core` as in VirtualLab. Raises BuildError."""
-    with VirtualLab(ensure_kernel(), ensure_guest(), folder, one_core=one_core) as lab:
-        yield lab

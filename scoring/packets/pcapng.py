@@ -21,7 +21,7 @@ from sojourn.scoring.packets.unpacked import unpacked
 TCP, UDP = 6, 17
 _IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, 0x8100
 _HIGH = pl.Series([1 << 64], dtype=pl.UInt128)
-FIN, SYN, RST, ACK, ECE, CWR, AE = 0x01, 0x02, 0x04, 0x10, 0x40, 0x80, 0x100
+SYN, RST, ACK, ECE, CWR, AE = 0x02, 0x04, 0x10, 0x40, 0x80, 0x100
 NOT_ECT, ECT1, ECT0, CE = range(4)
 CODEPOINTS = {"not-ect": NOT_ECT, "ect0": ECT0, "ect1": ECT1}
 """By their names in options."""

@@ -26,7 +26,6 @@ class EModelInputs:
     stmr: float = 15
     lstr: float = 18
     ds: float = 3
-    dr: float = 3
     telr: float = 65
     wepl: float = 110
     t_ms: float = 0

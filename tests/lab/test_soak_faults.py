@@ -25,13 +25,13 @@ import pytest
 
 from sojourn.hardware.machine import place
 from sojourn.hardware.machine.scratch import scratch_file
-from sojourn.harness.lab.make import virtual_lab
 from sojourn.harness.options.model import Options
 from sojourn.harness.soak import leaks, state
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.scoring.schema.scores import SCORES
 from tests.lab.real_time.test_virtual import host_state
 from tests.lab.test_soak import PLAN, check_runs, mid_run, running, start, until
+from tests.lab.virtual import virtual_lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 

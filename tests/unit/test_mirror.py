@@ -20,6 +20,7 @@ AS_PARTS = {
     "html": "test_run_page",
     "listing": "test_matrix",
     "machines": "test_cli",
+    "make": "test_run",
     "soaks": "test_soak",
     "plugin": "test_bad_input",
     "progress": "test_matrix",

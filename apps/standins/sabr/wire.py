@@ -50,31 +50,6 @@ def ump_integer(value: int) -> bytes:
     return b"\xf0" + value.to_bytes(4, "little")
 
 
-def parts(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield type and content of every part. Raises WireError for one that is cut off."""
-    at = 0
-    while at < len(data):
-        kind, at = _ump_integer_at(data, at)
-        size, at = _ump_integer_at(data, at)
-        if size > len(data) - at:
-            raise WireError(f"a part of {size} bytes, of which {len(data) - at} are there")
-        yield kind, data[at : at + size]
-        at += size
-
-
-def _ump_integer_at(data: bytes, at: int) -> tuple[int, int]:
-    first = data[at] if at < len(data) else 0
-    more = 0 if first < 0x80 else 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    rest = data[at + 1 : at + 1 + more]
-    if at >= len(data) or len(rest) < more:
-        raise WireError("an integer that is cut off")
-    value = int.from_bytes(rest, "little")
-    if more in (0, 4):
-        return (value if more else first), at + 1 + more
-    low = 7 - more
-    return (first & (1 << low) - 1) | value << low, at + 1 + more
-
-
 def message(fields: Fields) -> bytes:
     """Return a message of protocol buffers with these values by field number; a list is a repeated field."""
     encoded = b""

@@ -34,8 +34,7 @@ BYTES: Mapping[Kind, tuple[float, ...]] = {
     "font": (0, 60, 131, 226, 360),  # as for html
 }
 """KB per page at `PERCENTS`, by kind; the medians of homepages, whose total is published."""
-MEDIAN_REQUESTS, MEDIAN_KB = 71, 2652
-"""The medians of whole pages. The kinds above do not add up to them: the rest is `data`."""
+#: Whole pages have medians of 71 requests and 2652 KB. The kinds above do not add up to them: the rest is `data`.
 _REST: Kind = "data"
 #: Requests and KB of the rest at `PERCENTS`: the chapter's spread of all requests (24, 42, 71, 115, 176), and that of
 #: images for bytes. The medians are fitted, so that whole pages have the published medians.
@@ -89,14 +88,6 @@ class WebPage:
     def hosts(self) -> tuple[str, ...]:
         """All hosts, the document's first."""
         return tuple(dict.fromkeys(resource.host for resource in self.resources))
-
-    @property
-    def depth(self) -> int:
-        """Length of the longest chain of resources that load each other, the document included."""
-        depths: list[int] = []
-        for number, resource in enumerate(self.resources):
-            depths.append(1 + depths[resource.parent] if number else 1)
-        return max(depths)
 
 
 def drawn_pages(seed: int, number: int) -> list[WebPage]:

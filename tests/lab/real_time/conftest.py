@@ -9,8 +9,8 @@ import pytest
 
 from sojourn.bottleneck.router import Router
 from sojourn.harness.lab.contract import Lab
-from sojourn.harness.lab.make import virtual_lab
 from tests.lab.real_time.bench import Bench, bench
+from tests.lab.virtual import virtual_lab
 
 
 @pytest.fixture(scope="session")

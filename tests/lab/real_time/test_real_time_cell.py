@@ -16,7 +16,6 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.lab.contract import Lab
-from sojourn.harness.lab.make import virtual_lab
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cells.real_time import EVIDENCE, RealTimeError, run_cell
 from sojourn.harness.store.manifest import PARTIAL
@@ -25,6 +24,7 @@ from sojourn.traffic.spec import Flow
 from sojourn.traffic.tunnel import Kind
 from tests.lab.test_matrix import matrix
 from tests.lab.test_simulated_cell import PAIR, scored
+from tests.lab.virtual import virtual_lab
 from tests.processes import of_name
 from tests.refusals import refusal
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.lab
 _HOLD = """
 import select, sys
 from pathlib import Path
-from sojourn.harness.lab.make import virtual_lab
+from tests.lab.virtual import virtual_lab
 print("starting", flush=True)
 with virtual_lab(Path(sys.argv[1])) as lab:
     lab.client.run(["ping", "-c", "1", "-W", "20", lab.addresses.server])

@@ -3,9 +3,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from sojourn.apps.standins.sabr import wire
+
+
+def parts(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield type and content of every part of UMP."""
+    at = 0
+    while at < len(data):
+        kind, at = integer_at(data, at)
+        size, at = integer_at(data, at)
+        yield kind, data[at : at + size]
+        at += size
+
+
+def integer_at(data: bytes, at: int) -> tuple[int, int]:
+    """Return UMP's integer at a place, and the place after it."""
+    first = data[at]
+    more = sum(first >= least for least in (0x80, 0xC0, 0xE0, 0xF0))
+    rest, low = int.from_bytes(data[at + 1 : at + 1 + more], "little"), 7 - more
+    value = first if more == 0 else rest if more == 4 else (first & (1 << low) - 1) | rest << low
+    return value, at + 1 + more
 
 
 @pytest.mark.parametrize(
@@ -17,7 +38,7 @@ from sojourn.apps.standins.sabr import wire
 )  # fmt: skip
 def test_an_integer_of_ump_has_as_many_bytes_as_its_first_one_tells(value: int, encoded: bytes) -> None:
     assert wire.ump_integer(value) == encoded
-    assert list(wire.parts(encoded + b"\0")) == [(value, b"")]
+    assert list(parts(encoded + b"\0")) == [(value, b"")]
 
 
 def test_a_message_has_its_fields_again() -> None:
@@ -31,12 +52,6 @@ def test_a_broken_message_is_refused(data: bytes) -> None:
         wire.fields(data)
 
 
-@pytest.mark.parametrize("data", [b"\x15", b"\x15\x05abc", b"\xf0\x00"])
-def test_a_part_that_is_cut_off_is_refused(data: bytes) -> None:
-    with pytest.raises(wire.WireError):
-        list(wire.parts(data))
-
-
 def test_a_number_where_a_message_should_be_is_refused() -> None:
     with pytest.raises(wire.WireError, match="field 1"):
         wire.playback_request(wire.message({1: 5}))
@@ -46,7 +61,7 @@ def test_a_segment_is_a_header_its_bytes_and_an_end() -> None:
     content = bytes(range(256)) * 300
     known = {"number": 2, "start_ms": 2000, "duration_ms": 2000, "rate_bps": 1, "chunk": 32_768}
     sent = b"".join(wire.media(5, 3, content, **known))
-    (kind, header), *chunks, (last, end) = wire.parts(sent)
+    (kind, header), *chunks, (last, end) = parts(sent)
     assert (kind, last, end) == (wire.Part.MEDIA_HEADER, wire.Part.MEDIA_END, b"\x05")
     assert wire.fields(header)[14] == [len(content)]
     assert b"".join(it[1:] for _, it in chunks) == content
