@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-from polars.exceptions import PolarsError
 
 from sojourn.scoring.long_table import ALONE, QUALITY_METRICS, LongRow
 from sojourn.scoring.schema.columns import Columns, TableColumn
 from sojourn.scoring.schema.metric import HARM
-from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.schema.records import RecordError, read_judgement
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.statistics.harm import harm
 from sojourn.scoring.statistics.numbers import nearest_rank
@@ -56,15 +55,9 @@ def read_judged(run: Path) -> pl.DataFrame | None:
 
     Raises RecordError for a damaged file.
     """
-    file = run / QUALITY
-    if not file.exists():
+    judged = read_judgement(run / QUALITY, COLUMNS, _LARGEST)
+    if judged is None:
         return None
-    try:
-        if file.stat().st_size > _LARGEST:
-            raise RecordError(f"{QUALITY}: larger than {_LARGEST >> 20} MiB")
-        judged = pl.read_csv(file, schema=COLUMNS, glob=False)
-    except (PolarsError, OSError) as error:
-        raise RecordError(f"{QUALITY}: cannot be read: {str(error).splitlines()[0]}") from error
     vmaf = pl.col("vmaf").is_null() | pl.col("vmaf").is_between(0, 101)
     sound = pl.all_horizontal(pl.col("t").is_finite(), pl.col("ssim").is_between(-1, 1), vmaf)
     if not judged.select(sound.fill_null(False).all()).item():

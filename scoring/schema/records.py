@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
 import polars as pl
+from polars.exceptions import PolarsError
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
@@ -17,7 +18,7 @@ from sojourn.bottleneck.qdiscs import parse_qdisc
 from sojourn.hardware.machine.files import plain
 from sojourn.hardware.machine.json_text import bounded, values
 from sojourn.hardware.machine.messages import first_wrong
-from sojourn.scoring.schema.columns import TableColumn
+from sojourn.scoring.schema.columns import Columns, TableColumn
 from sojourn.traffic.load import parse_load
 
 
@@ -586,3 +587,18 @@ def _checked(value: Any, shape: TypeAdapter[Any], file: Path) -> Any:
         return shape.validate_python(value)
     except ValidationError as error:
         raise RecordError(f"{file}: {first_wrong(error)}") from error
+
+
+def read_judgement(file: Path, columns: Columns, most_bytes: int) -> pl.DataFrame | None:
+    """Return what `sojourn quality` stored in a run; None if there is no such file.
+
+    Raises RecordError if the file is damaged or too large.
+    """
+    if not file.exists():
+        return None
+    try:
+        if file.stat().st_size > most_bytes:
+            raise RecordError(f"{file.name}: larger than {most_bytes >> 20} MiB")
+        return pl.read_csv(file, schema=columns, glob=False)
+    except (PolarsError, OSError) as error:
+        raise RecordError(f"{file.name}: cannot be read: {str(error).splitlines()[0]}") from error

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-from polars.exceptions import PolarsError
 
 from sojourn.scoring.evidence import FAR
 from sojourn.scoring.long_table import ALONE, SPEECH_METRICS, LongRow
 from sojourn.scoring.schema.columns import Columns, TableColumn
-from sojourn.scoring.schema.records import RecordError
+from sojourn.scoring.schema.records import RecordError, read_judgement
 from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.sound import speech
 from sojourn.scoring.statistics.numbers import nearest_rank
@@ -60,15 +59,9 @@ class PhaseSpeech:
 
 def read_judged_speech(run: Path) -> pl.DataFrame | None:
     """Return the judged speech of a run by COLUMNS; None if none was stored. Raises RecordError for a damaged file."""
-    file = run / SPEECH
-    if not file.exists():
+    judged = read_judgement(run / SPEECH, COLUMNS, _LARGEST)
+    if judged is None:
         return None
-    try:
-        if file.stat().st_size > _LARGEST:
-            raise RecordError(f"{SPEECH}: larger than {_LARGEST >> 20} MiB")
-        judged = pl.read_csv(file, schema=COLUMNS, glob=False)
-    except (PolarsError, OSError) as error:
-        raise RecordError(f"{SPEECH}: cannot be read: {str(error).splitlines()[0]}") from error
     sane = pl.all_horizontal(
         pl.col("t").is_finite(),
         pl.col("seconds").is_between(0, 60),
