@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sojourn.hardware.build_tool import call, compiler, ended
+from sojourn.hardware.images.tc_objects import objects_folder
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 
@@ -58,13 +59,13 @@ def ensure_tc(folder: Path, root: Path) -> Path:
     """
     parts = _parts(folder)
     parts += [(f"header {path.name}", path.read_bytes()) for path in HEADERS.iterdir()]
-    parts += [(f"guest {path.name}", path.read_bytes()) for path in _objects(root).glob("*.so")]
+    parts += [(f"guest {path.name}", path.read_bytes()) for path in objects_folder(root).glob("*.so")]
     parts += [("compiler", compiler().encode()), ("command", repr(_OBJECT).encode())]
 
     def build(scratch: Path) -> None:
-        shutil.copytree(_objects(root), scratch / "objects", symlinks=True)
+        shutil.copytree(objects_folder(root), scratch / "objects", symlinks=True)
         if _is_tree(folder):
-            _build_tree(folder, scratch, _objects(root).parent)
+            _build_tree(folder, scratch, objects_folder(root).parent)
         else:
             for path in sorted(folder.glob(_PATTERN)):
                 _compile(path, scratch / "objects" / f"{path.stem}.so")
@@ -93,12 +94,6 @@ def _sources(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(place, name) for name in sorted(names) if not re.search(r"\.(o|a|so|d|orig|rej)$", name))
-
-
-def _objects(root: Path) -> Path:
-    if folder := next(root.glob("usr/lib/*/tc"), None):
-        return folder
-    raise BuildError(f"{root}: no usr/lib/*/tc: iproute2 is missing", code="missing")
 
 
 def _compile(path: Path, target: Path) -> None:

@@ -20,16 +20,21 @@ def inputs() -> list[tuple[str, bytes]]:
 
 
 def install(root: Path) -> None:
-    """Compile the object into the folder of `root` in which its tc looks for objects.
+    """Compile the object into the `objects_folder` of `root`.
 
     Raises BuildError if there is no gcc, the object does not compile, or `root` has no tc.
     """
     compiler()
-    folder = next(root.glob("usr/lib/*/tc"), None)
-    if not folder:
-        raise BuildError(
-            f"{root}: no usr/lib/*/tc: iproute2 is missing, or its objects are in another folder", code="missing"
-        )
+    folder = objects_folder(root)
     call([*_COMPILE, "-o", str(folder / "sojourn.so"), str(FRAGMENTS / "tc_sce.c")])
     for kind in KINDS:
         (folder / f"q_{kind}.so").symlink_to("sojourn.so")
+
+
+def objects_folder(root: Path) -> Path:
+    """Return the folder of `root` in which its tc looks for objects. Raises BuildError without one."""
+    if folder := next(root.glob("usr/lib/*/tc"), None):
+        return folder
+    raise BuildError(
+        f"{root}: no usr/lib/*/tc: iproute2 is missing, or its objects are in another folder", code="missing"
+    )
