@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.text import Text
@@ -422,7 +422,7 @@ def run_and_report(plan: MatrixPlan) -> list[JobOutcome]:
 
 def endpoints_named(text: str) -> Endpoints:
     """Return the endpoints of that name. Raises EngineError when it is unknown."""
-    known: tuple[Endpoints, ...] = ("bulk", "iperf3")
+    known: tuple[Endpoints, ...] = get_args(Endpoints)
     for name in known:
         if name == text:
             return name
