@@ -19,7 +19,9 @@ from sojourn.hardware.build_tool import call, ended, started
 from sojourn.hardware.machine.cache import BuildError, locked, remove_tree
 from sojourn.hardware.machine.scratch import scratch_folder
 
-SUITES = ("forky", "sid")
+SUITE = "forky"
+"""The suite of guests and of the board's image."""
+SUITES = (SUITE, "sid")
 _LOG = logging.getLogger("sojourn.archive")
 #: Active Debian suites change several times a day, stable ones every two months.
 _OLD = timedelta(days=90)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from sojourn.hardware.build_tool import call, ended
 from sojourn.hardware.images import tc_objects
-from sojourn.hardware.images.guest import INIT, MADE, PACKAGES, SUITE, extract, in_root, prepare
+from sojourn.hardware.images.archive import SUITE
+from sojourn.hardware.images.guest import INIT, MADE, PACKAGES, extract, in_root, prepare
 from sojourn.hardware.images.lock import locked_lines
 from sojourn.hardware.images.sharing import share, share_with_others
 from sojourn.hardware.images.slim import remove, slim

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from sojourn.hardware.build_tool import call
 from sojourn.hardware.images import tc_objects
-from sojourn.hardware.images.archive import current
+from sojourn.hardware.images.archive import SUITE, current
 from sojourn.hardware.images.sharing import share_with_others
 from sojourn.hardware.images.slim import remove
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError, Progress
 from sojourn.hardware.machine.place import ENVIRONMENT
 
-SUITE = "forky"
 INIT = Path(__file__).parents[1] / "userland" / "init"
 PACKAGES = (
     "base-files", "busybox", "coreutils", "dash", "dropbear-bin", "ethtool", "grep", "hostname", "iperf3",

@@ -14,13 +14,12 @@ from pathlib import Path
 
 from sojourn.hardware.build_tool import call
 from sojourn.hardware.images import disk, tc_objects
-from sojourn.hardware.images.archive import Archive
+from sojourn.hardware.images.archive import SUITE, Archive
 from sojourn.hardware.kernel_build.board import Board, BoardKernel, ensure_board_kernel
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError, Progress
 from sojourn.hardware.machine.place import ENVIRONMENT
 
-SUITE = "forky"
 USERLAND = Path(__file__).parents[1] / "userland"
 OVERLAY = USERLAND / "router"
 """Files of the image, relative to its root."""

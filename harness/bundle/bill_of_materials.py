@@ -28,8 +28,8 @@ from packaging.markers import Marker
 
 from sojourn.apps.players import pinned_players
 from sojourn.apps.standins.origin import PLAYERS, player_version
+from sojourn.hardware.images.archive import SUITE
 from sojourn.hardware.images.desktop import Desktop, ensure_desktop
-from sojourn.hardware.images.guest import SUITE
 from sojourn.hardware.images.lock import locked_lines, required
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.kernel import Kernel

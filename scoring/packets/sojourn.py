@@ -20,7 +20,7 @@ _QUEUE: Final = pl.when(pl.col("ecn").is_in([ECT1, CE])).then(pl.lit("L")).other
 LEAST_NEGATIVE_MS = 0.001
 """A sojourn time below 0 by more than this counts as negative: the clocks or the path delay are wrong."""
 UNDER_WAY_S = 2.0
-"""A packet captured before the router this shortly before the other capture ends may still be in flight."""
+"""What was sent this shortly before the end of a recording may still be in flight."""
 
 
 def crossings(before: pl.DataFrame, behind: pl.DataFrame, path_ms: float | None = 0.0) -> pl.DataFrame:

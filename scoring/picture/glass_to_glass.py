@@ -12,11 +12,10 @@ from typing import Any
 
 import polars as pl
 
+from sojourn.scoring.packets.sojourn import UNDER_WAY_S
 from sojourn.scoring.picture.frames import unwrap
 from sojourn.scoring.picture.freezes import STALL_S, with_unread
 
-UNDER_WAY_S = 2.0
-"""A frame captured this shortly before the recording's end may still be in flight."""
 _NEXT = 3  # frames: a screen skips one or two of them
 _SCHEMA = {"number": pl.Int64, "t": pl.Float64, "camera": pl.Int64}
 

@@ -19,14 +19,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sojourn.hardware.confine.decoder import decoder
+from sojourn.scoring.packets.sojourn import UNDER_WAY_S
 from sojourn.scoring.picture.recording import QUIET, RecordingError
 from sojourn.scoring.schema.windows import Window
 from sojourn.scoring.sound import code, heard
 
 SOUND = "sound.flac"
 """The sound that an end of a call heard."""
-UNDER_WAY_S = 2.0
-"""A tone spoken this shortly before the end of the sound may still be in flight."""
 _LEAP_US = 1500.0  # as in captures/sound.js
 _THINNED = 4  # as there
 TONE_S = code.SLOT / code.RATE

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.hardware.images import disk
-from sojourn.hardware.images.archive import Archive
-from sojourn.hardware.images.image import SUITE
+from sojourn.hardware.images.archive import SUITE, Archive
 from sojourn.hardware.kernel_build import kbuild, kconfig
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.place import LOCAL

@@ -20,6 +20,7 @@ from sojourn.apps.standins.profile.manifests import (
     DeclaredTrack,
     Kind,
     ManifestError,
+    is_manifest,
     is_sound,
     location,
     merged,
@@ -38,7 +39,6 @@ from sojourn.hardware.machine.messages import first_wrong, printable
 
 _SUFFIXES = re.compile(r"\.(m4s|mp4|m4v|m4a|cmfv|cmfa|webm|ts|aac|mp4a)$", re.IGNORECASE)
 _OPAQUE_TYPES = ("", "x-unknown", "application/octet-stream", "binary/octet-stream", "application/mp4")
-_MANIFEST = re.compile(r"mpegurl|dash\+xml")
 _LINES = re.compile(r"(?<!\d)(\d{3,4})p(?!\d)|(?<!\d)\d{3,4}x(\d{3,4})(?!\d)", re.IGNORECASE)
 #: Requests of a rendition from which it can be recognised without a manifest.
 _LEAST = 3
@@ -137,8 +137,7 @@ def _declared(answered: Sequence[Exchange]) -> list[DeclaredTrack]:
     try:
         for exchange in answered:
             number = exchange.number
-            manifest = _MANIFEST.search(exchange.mime) or exchange.address.path.endswith((".mpd", ".m3u8"))
-            if manifest and (body := exchange.body):
+            if is_manifest(exchange.mime, exchange.address.path) and (body := exchange.body):
                 found.append(tracks_of(exchange.url, body))
         return merged(found)
     except ManifestError as wrong:

@@ -19,6 +19,7 @@ from sojourn.apps.iptv import is_address
 from sojourn.apps.own_page import wait_playing
 from sojourn.apps.page_service import states
 from sojourn.apps.standins.har import LARGEST
+from sojourn.apps.standins.profile.manifests import is_manifest
 from sojourn.apps.standins.profile.recorded import ServiceProfileError
 from sojourn.hardware.machine.display import SIZE, Display
 from sojourn.hardware.machine.files import replace_file
@@ -28,7 +29,6 @@ from sojourn.hardware.machine.scratch import scratch_folder
 
 _POSITION = "() => ({ s: Math.max(0, ...[...document.querySelectorAll('video')].map((video) => video.currentTime)) })"
 _HEADERS = ("content-type", "content-length", "content-range", "range")
-_MANIFESTS = re.compile(r"mpegurl|dash\+xml")
 #: The value of a parameter in an address: short numbers and words stay, as they name renditions and segments.
 _PARAMETER = re.compile(r"([?&;][\w.~-]{1,100}=)([^&;#\s\"'<>]+)")
 _PLAIN = re.compile(r"(?!\d+(\.\d+){3}$)(?!(?=.*\d)(?=.*[a-z])\w{8,}$)[\w./%-]{1,12}", re.IGNORECASE)
@@ -87,7 +87,7 @@ def _cleaned(archive: Path) -> dict[str, Any]:
             kept = entry["response"]["content"]
             name = kept.get("_file", "")
             path = urlsplit(entry["request"]["url"]).path
-            manifest = _MANIFESTS.search(kept.get("mimeType", "")) or path.endswith((".mpd", ".m3u8"))
+            manifest = is_manifest(kept.get("mimeType", ""), path)
             if not manifest or name not in names or files.getinfo(name).file_size > LARGEST:
                 return None
             return files.read(name).decode(errors="replace")

@@ -28,7 +28,13 @@ _SOUND_CODECS = re.compile(r"(mp4a|ac-[34]|ec-3|opus|flac|alac|dts|mp3)[^,]*", r
 _SOUND_FILES = re.compile(r"\.(aac|m4a|mp3|ac3|ec3|cmfa|mp4a)$", re.IGNORECASE)
 #: The group of a playlist that no master playlist names.
 _ALONE = "hls"
+_MIME = re.compile(r"mpegurl|dash\+xml")
 _ATTRIBUTE = re.compile(r'([A-Z0-9-]+)=("[^"]*"|[^",]*)')
+
+
+def is_manifest(mime: str, path: str) -> bool:
+    """Whether an answer of this type, or an address with this path, is a manifest."""
+    return bool(_MIME.search(mime)) or path.endswith((".mpd", ".m3u8"))
 
 
 class ManifestError(ValueError):
