@@ -19,7 +19,7 @@ from sojourn.traffic.user_program import is_user_program
 if TYPE_CHECKING:
     from sojourn.scoring.run_evidence import RunEvidence
 
-CODEPOINTS = {"ect1": "ect1", "ect0": "ect0", "not-ect": "not_ect"}
+ECN_COLUMNS = {"ect1": "ect1", "ect0": "ect0", "not-ect": "not_ect"}
 """Codepoints that a user's program may demand of its data, and the columns that count them."""
 ECN_NAMES = {"ect1": "ECT(1)", "ect0": "ECT(0)", "not-ect": "Not-ECT"}
 """The names of the ECN codepoints, by those in records."""
@@ -98,14 +98,14 @@ def never_limited(phase: str, samples: Iterable[Mapping[str, Any]], limits: Limi
 
 
 def program_proven(phase: str, contender: str, flow: Mapping[str, Any] | None, ecn: str | None, limits: Limits) -> Gate:
-    """A user's program must have sent data, with the codepoint `ecn` (a name of CODEPOINTS; None: any).
+    """A user's program must have sent data, with the codepoint `ecn` (a name of ECN_COLUMNS; None: any).
 
     `flow` is as for `contender_proven`.
     """
     code, name = "contender-proven", f"contender proven ({phase})"
     if flow is None or not flow["data_packets"]:
         return gate(code, name, False, "no packets of it in the captures", f"{contender} data")
-    shares = {it: flow[column] / flow["data_packets"] for it, column in CODEPOINTS.items()}
+    shares = {it: flow[column] / flow["data_packets"] for it, column in ECN_COLUMNS.items()}
     measured = ", ".join(f"{ECN_NAMES[it]} {share:.1%}" for it, share in shares.items()) + f", CE {flow['ce']}"
     if ecn is None or ecn not in shares:
         return gate(code, name, True, measured, "data")
