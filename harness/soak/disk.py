@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from sojourn.harness.soak.plan import Prune
-from sojourn.harness.soak.state import NightDirectory, nights
+from sojourn.harness.soak.state import BatchDirectory, batches
 from sojourn.harness.store.manifest import MANIFEST, PARTIAL, SIGNATURE, StoreError, prune, read_manifest
 
 _DAY_S = 86400
@@ -21,12 +21,12 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], notify: Callable[[str], None]) -> list[str]:
+def make_room(batch: BatchDirectory, needed: int, rules: Sequence[Prune], notify: Callable[[str], None]) -> list[str]:
     """Prune files named by `rules`, oldest first, until `needed` bytes are free; return their paths.
 
-    A failure to remove a file is reported. The ballast of `night` is released if not even a manifest fits.
+    A failure to remove a file is reported. The ballast of `batch` is released if not even a manifest fits.
     """
-    results, removed = night.path.parent, list[str]()
+    results, removed = batch.path.parent, list[str]()
     if free_bytes(results) >= needed:
         return removed
     for run, name in candidates(results, rules, time.time()):
@@ -34,7 +34,7 @@ def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], notify
             break
         path = (run / name).relative_to(results).as_posix()
         try:
-            night.in_spite_of_a_full_disk(partial(prune, run, name))
+            batch.in_spite_of_a_full_disk(partial(prune, run, name))
         except (StoreError, OSError) as error:
             notify(f"cannot remove {path} to free space: {error}")
         else:
@@ -44,8 +44,8 @@ def make_room(night: NightDirectory, needed: int, rules: Sequence[Prune], notify
 
 def candidates(results: Path, rules: Sequence[Prune], now: float) -> Iterator[tuple[Path, str]]:
     """Yield run directory and file of everything that `rules` allow to remove, oldest runs first."""
-    for night in nights(results):
-        for run in sorted(manifest.parent for manifest in night.path.glob(f"*/{MANIFEST}")):
+    for batch in batches(results):
+        for run in sorted(manifest.parent for manifest in batch.path.glob(f"*/{MANIFEST}")):
             if run.suffix == PARTIAL or (run / SIGNATURE).exists():  # signed runs stay unchanged
                 continue
             try:

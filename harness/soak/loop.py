@@ -32,8 +32,8 @@ from sojourn.harness.soak import leaks, state
 from sojourn.harness.soak.child import Task
 from sojourn.harness.soak.disk import free_bytes, make_room
 from sojourn.harness.soak.plan import PlanError, PlanFile, PlannedCell, SoakPlan
-from sojourn.harness.soak.rounds import ScheduledRun, expected_s, next_batch, quarantined
-from sojourn.harness.soak.state import Attempt, Night, NightDirectory, Outcome
+from sojourn.harness.soak.rounds import ScheduledRun, expected_s, next_runs, quarantined
+from sojourn.harness.soak.state import Attempt, Batch, BatchDirectory, Outcome
 from sojourn.harness.soak.status import saved_plan
 from sojourn.harness.soak.supervise import Ended, supervise
 from sojourn.harness.store.integrity import IntegrityError, verify_run
@@ -87,15 +87,15 @@ class Stop:
                 signal.signal(number, take)
 
 
-def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> NightDirectory | None:
+def begin(plan: SoakPlan, hours: float | None, *, new: bool = False) -> BatchDirectory | None:
     """Return the batch to continue: the last one if its time is not up, otherwise a new one of `hours`.
 
     Without `hours`, a batch is only resumed: None if there is none. Raises PlanError if the last batch continues but
     was begun with another plan, or when the time is too short for one round; StateError, OSError.
     """
-    last = next(reversed(state.nights(plan.results)), None)
-    if last and not new and resumable(night := last.night):
-        if night.plan != plan.digest:
+    last = next(reversed(state.batches(plan.results)), None)
+    if last and not new and resumable(batch := last.batch):
+        if batch.plan != plan.digest:
             raise PlanError(
                 f"{plan.path}: the batch {last.path.name} was started with another plan ({last.path / state.PLAN}); "
                 "give that plan, or --new for a new batch",
@@ -123,15 +123,15 @@ def _round_s(plan: SoakPlan) -> float:
     return alone + max(sum(concurrent) / len(os.sched_getaffinity(0)), *concurrent, *elsewhere, 0.0)
 
 
-def resumable(night: Night) -> bool:
+def resumable(batch: Batch) -> bool:
     """Whether a batch ended before its time: killed, stopped, or by a lab or disk that may have recovered."""
-    return night.code not in (SoakExit.ALL_VALID, SoakExit.SOME_NOT) and time.time() < night.until
+    return batch.code not in (SoakExit.ALL_VALID, SoakExit.SOME_NOT) and time.time() < batch.until
 
 
-def killed(results: Path) -> NightDirectory | None:
+def killed(results: Path) -> BatchDirectory | None:
     """Return the last batch of a results folder if it never ended and its time is up."""
-    last = next(reversed(state.nights(results)), None)
-    return last if last and last.night.ended is None and time.time() >= last.night.until else None
+    last = next(reversed(state.batches(results)), None)
+    return last if last and last.batch.ended is None and time.time() >= last.batch.until else None
 
 
 class Soak:
@@ -140,7 +140,7 @@ class Soak:
     def __init__(
         self,
         plan: SoakPlan,
-        folder: NightDirectory,
+        folder: BatchDirectory,
         notify: Callable[[str], None],
         stop: Stop | None = None,
         child: Sequence[str] = CHILD,
@@ -150,11 +150,11 @@ class Soak:
         self._stop, self._most = stop or Stop(), most or most_at_once
         self._attempts = folder.attempts()
         self._own = psutil.Process()
-        night = folder.night
+        batch = folder.batch
         # By the clock that nobody sets: one that is set an hour on or back in the night changes nothing.
-        self._end_s = _uptime_s() + min(night.until - time.time(), night.until - night.begun)
+        self._end_s = _uptime_s() + min(batch.until - time.time(), batch.until - batch.begun)
 
-    def run(self) -> Night:
+    def run(self) -> Batch:
         """Run until the time is up or something ends it, and return how it ended.
 
         Raises what prevents even that from being written: StateError, OSError.
@@ -169,22 +169,22 @@ class Soak:
                 self._settle(Reason.of("disk-full" if full else "failed", why), "failed")
             return self._end(SoakExit.DISK_FULL if full else SoakExit.UNEXPECTED, why)
 
-    def _run(self) -> Night:
-        self._folder.save(self._folder.night.model_copy(update={"ended": None, "code": None, "cause": ""}))
+    def _run(self) -> Batch:
+        self._folder.save(self._folder.batch.model_copy(update={"ended": None, "code": None, "cause": ""}))
         self._settle(_KILLED, "killed")
         self._verify_inherited()
         # A resumed batch may begin at the same power cut as its router.
         cause = self._broken("before the first run", _BACK_S if self._attempts else 0)
         code = SoakExit.LAB_BROKEN
         while not cause and not self._stop():
-            batch = self._in_time(next_batch(self._plan, self._folder.night.seed, self._attempts, self._most))
-            if not batch:
+            runs = self._in_time(next_runs(self._plan, self._folder.batch.seed, self._attempts, self._most))
+            if not runs:
                 break
-            if cause := self._no_room(batch[0].cell):
+            if cause := self._no_room(runs[0].cell):
                 code = SoakExit.DISK_FULL
                 continue
-            failed = [ended for ended in self._attempt(self._with_room(batch)) if ended.outcome == "failed"]
-            if failed and not self._no_room(batch[0].cell):
+            failed = [ended for ended in self._attempt(self._with_room(runs)) if ended.outcome == "failed"]
+            if failed and not self._no_room(runs[0].cell):
                 names = ", ".join(str(attempt.number) for attempt in failed)
                 cause = self._broken(f"after run {names} had failed", _BACK_S)
         if self._stop():
@@ -193,7 +193,7 @@ class Soak:
             return self._end(code, cause)
         return self._end(verdict(self._plan.file, self._attempts), "")
 
-    def close(self) -> Night:
+    def close(self) -> Batch:
         """End a killed batch whose time is up, by its plan. Raises StateError, OSError."""
         self._settle(_KILLED, "killed")
         self._verify_inherited()
@@ -236,11 +236,11 @@ class Soak:
     def _mark(self) -> str:
         return str(self._folder.path.resolve())
 
-    def _attempt(self, batch: Sequence[ScheduledRun]) -> list[Attempt]:
+    def _attempt(self, runs: Sequence[ScheduledRun]) -> list[Attempt]:
         """Execute runs concurrently and return how they ended."""
         mounted, made = leaks.mounts(), list[Attempt]()
-        with ThreadPoolExecutor(len(batch)) as pool:
-            running = {pool.submit(self._supervised, due, attempt): attempt for due, attempt in map(self._begin, batch)}
+        with ThreadPoolExecutor(len(runs)) as pool:
+            running = {pool.submit(self._supervised, due, attempt): attempt for due, attempt in map(self._begin, runs)}
             while running:
                 # Not without a limit: a signal that comes just before the wait is seen after it.
                 for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
@@ -251,7 +251,7 @@ class Soak:
         return made
 
     def _begin(self, due: ScheduledRun) -> tuple[ScheduledRun, Attempt]:
-        number, cell, seed = len(self._attempts) + 1, due.cell, self._folder.night.seed
+        number, cell, seed = len(self._attempts) + 1, due.cell, self._folder.batch.seed
         self._notify(f"run {number}: round {due.round}, {cell.name}" + (f", try {due.attempt}" * (due.attempt > 1)))
         return due, self._record(
             Attempt(number=number, round=due.round, cell=cell.name, seed=seed + due.round - 1, begun=time.time(),
@@ -261,7 +261,7 @@ class Soak:
     def _supervised(self, due: ScheduledRun, attempt: Attempt) -> Ended:
         """Execute one run, possibly concurrently with others, each in a thread."""
         task = Task(
-            given=dict(due.cell.given), folder=self._folder.path, seed=self._folder.night.seed, round=due.round,
+            given=dict(due.cell.given), folder=self._folder.path, seed=self._folder.batch.seed, round=due.round,
             command_line=attempt.command_line, report=self._folder.file(attempt.number, state.RUN),
         )  # fmt: skip
         return supervise(
@@ -298,24 +298,24 @@ class Soak:
         self._attempts = sorted([*others, attempt], key=lambda one: one.number)
         return self._folder.record(attempt)
 
-    def _in_time(self, batch: list[ScheduledRun]) -> list[ScheduledRun]:
-        """Return the jobs of a batch, in order, before one that would not end in time."""
+    def _in_time(self, runs: list[ScheduledRun]) -> list[ScheduledRun]:
+        """Return the runs, in order, before the first that would not end in time."""
         left_s = self._end_s - _uptime_s()
-        return list(itertools.takewhile(lambda due: expected_s(self._plan, due.cell, self._attempts) <= left_s, batch))
+        return list(itertools.takewhile(lambda due: expected_s(self._plan, due.cell, self._attempts) <= left_s, runs))
 
-    def _with_room(self, batch: list[ScheduledRun]) -> list[ScheduledRun]:
-        """Return the first of a batch and those that also fit on the disk."""
+    def _with_room(self, runs: list[ScheduledRun]) -> list[ScheduledRun]:
+        """Return the first run and those that also fit on the disk."""
         left = free_bytes(self._plan.results) - round(self._plan.file.disk.keep_free_gb * 1e9)
-        needed = itertools.accumulate(due.cell.options.needed_bytes for due in batch)
-        return batch[: max(1, sum(need <= left for need in needed))]
+        needed = itertools.accumulate(due.cell.options.needed_bytes for due in runs)
+        return runs[: max(1, sum(need <= left for need in needed))]
 
     def _no_room(self, cell: PlannedCell) -> str:
         """Free space for a run as far as the plan allows; return why there is not enough."""
         disk, results = self._plan.file.disk, self._plan.results
         needed = cell.options.needed_bytes + round(disk.keep_free_gb * 1e9)
         if removed := make_room(self._folder, needed, disk.prune, self._notify):
-            night = self._folder.night
-            self._folder.save(night.model_copy(update={"pruned": night.pruned + removed}))
+            batch = self._folder.batch
+            self._folder.save(batch.model_copy(update={"pruned": batch.pruned + removed}))
             self._notify(f"pruned to free space: {', '.join(removed)}")
         if (free := free_bytes(results)) >= needed:
             return ""
@@ -353,10 +353,10 @@ class Soak:
         self._clean(mounted)
         return str(ended.error or "")
 
-    def _end(self, code: int | None, cause: str) -> Night:
+    def _end(self, code: int | None, cause: str) -> Batch:
         self._folder.release_ballast()
         update = {"ended": time.time(), "code": code if code is None else int(code), "cause": cause}
-        return self._folder.save(self._folder.night.model_copy(update=update))
+        return self._folder.save(self._folder.batch.model_copy(update=update))
 
 
 def _uptime_s() -> float:

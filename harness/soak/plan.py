@@ -227,7 +227,7 @@ def _expanded(
         try:
             own = with_scenario({key: text for key, text in texts.items() if key in table}, folder)
             texts = with_scenario(texts, folder)
-            texts.pop("scenario", None)  # which may change before the night is over
+            texts.pop("scenario", None)  # which may change before the batch is over
             options = parse_options(own, texts)
             SERVICES[options.service].from_options(options)
         except OptionsError as wrong:

@@ -44,7 +44,7 @@ def next_run(plan: SoakPlan, seed: int, attempts: Sequence[Attempt]) -> Schedule
     return None
 
 
-def next_batch(
+def next_runs(
     plan: SoakPlan, seed: int, attempts: Sequence[Attempt], most: Callable[[PlannedCell], int]
 ) -> list[ScheduledRun]:
     """Return the next concurrent runs: as many as `next_run` would give in a row if all were valid.
@@ -54,17 +54,17 @@ def next_batch(
     first = next_run(plan, seed, attempts)
     if first is None:
         return []
-    batch, made, width = [first], list(attempts), most(first.cell)
-    while len(batch) < width:
-        due = batch[-1]
+    runs, made, width = [first], list(attempts), most(first.cell)
+    while len(runs) < width:
+        due = runs[-1]
         made.append(
             Attempt(number=0, round=due.round, cell=due.cell.name, seed=seed + due.round - 1, begun=0, outcome="valid")
         )
         following = next_run(plan, seed, made)
         if following is None or not _can_be_concurrent(first.cell, following.cell):
             break
-        batch.append(following)
-    return batch
+        runs.append(following)
+    return runs
 
 
 def _can_be_concurrent(first: PlannedCell, other: PlannedCell) -> bool:

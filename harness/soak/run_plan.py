@@ -19,7 +19,7 @@ from sojourn.harness.soak import state
 from sojourn.harness.soak.loop import Soak, SoakExit, Stop, begin, killed
 from sojourn.harness.soak.plan import PlanError, SoakPlan, read_plan
 from sojourn.harness.soak.serve import AddressError, StatusPage, address
-from sojourn.harness.soak.state import NightDirectory
+from sojourn.harness.soak.state import BatchDirectory
 from sojourn.harness.store.manifest import StoreError
 from sojourn.harness.terminal import complain
 
@@ -69,7 +69,7 @@ def run_plan(plan: Path, hours: float | None, *, new: bool = False, page: str = 
     return ended.code or 0
 
 
-def _show(stack: ExitStack, folder: NightDirectory, page: StatusPage) -> None:
+def _show(stack: ExitStack, folder: BatchDirectory, page: StatusPage) -> None:
     """Serve the status page; a batch continues even if the port is in use."""
     try:
         _print_line(f"{folder.path}; status: {stack.enter_context(page).url}")
@@ -77,7 +77,7 @@ def _show(stack: ExitStack, folder: NightDirectory, page: StatusPage) -> None:
         _print_line(f"{folder.path}; no status page: {taken}")
 
 
-def _close(plan: SoakPlan, last: NightDirectory) -> None:
+def _close(plan: SoakPlan, last: BatchDirectory) -> None:
     """End a killed batch; the next one continues even if this one cannot be read."""
     try:
         Soak(plan, last, _print_line).close()
@@ -86,7 +86,7 @@ def _close(plan: SoakPlan, last: NightDirectory) -> None:
     _summarise(last)
 
 
-def _summarise(folder: NightDirectory) -> None:
+def _summarise(folder: BatchDirectory) -> None:
     """Write the summary in a separate process: it takes much more memory than the soak."""
     command = [sys.executable, "-m", "sojourn.harness.cli", "soak", "summary", str(folder.path)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)

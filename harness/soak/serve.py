@@ -18,7 +18,7 @@ from aiohttp.typedefs import Handler
 
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.harness.report.html import render
-from sojourn.harness.soak.state import NightDirectory
+from sojourn.harness.soak.state import BatchDirectory
 from sojourn.harness.soak.status import clock, lines, status
 from sojourn.harness.store.reasons import joined
 
@@ -80,7 +80,7 @@ def address(text: str) -> Address | None:
 class StatusPage:
     """The page, served by a thread while the context lasts; `at` is its address."""
 
-    def __init__(self, folder: NightDirectory, at: Address) -> None:
+    def __init__(self, folder: BatchDirectory, at: Address) -> None:
         self._folder, self.at = folder, at
         self._loop = asyncio.new_event_loop()
         self._ready: Future[Address] = Future()

@@ -24,7 +24,7 @@ from sojourn.harness.soak.plan import SoakPlan
 from sojourn.harness.store.manifest import PARTIAL, StoreError, UnixTime, read_manifest, status_words
 from sojourn.harness.store.reasons import Reason
 
-NIGHT, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
+BATCH, ATTEMPTS, PLAN = "soak.json", "attempts", "plan.toml"
 RUN = ".run"
 """Suffix of an attempt's file that names its run directory, without `.partial`; its process writes it."""
 _BALLAST, _LOCK = ".ballast", ".lock"
@@ -60,7 +60,7 @@ class Attempt(BaseModel):
     reasons: list[Reason] = []
     """Why it is invalid or failed."""
     run: str | None = None
-    """Its run directory in the night's folder."""
+    """Its run directory in the batch's folder."""
     command_line: list[str] = []
     """As in its run's manifest: the soak's command and the cell."""
     headline: str = ""
@@ -77,7 +77,7 @@ class Attempt(BaseModel):
         return status_words(self.outcome)
 
 
-class Night(BaseModel):
+class Batch(BaseModel):
     """`soak.json`: what was started, until when, and how it ended. Times are Unix seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -97,21 +97,21 @@ class Night(BaseModel):
     """Pruned files, by their path in the results folder."""
 
 
-class NightDirectory:
+class BatchDirectory:
     """The folder of one batch."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
-    def night(self) -> Night:
+    def batch(self) -> Batch:
         """Return `soak.json`. Raises StateError."""
-        return _read(self.path / NIGHT, Night)
+        return _read(self.path / BATCH, Batch)
 
-    def save(self, night: Night) -> Night:
+    def save(self, batch: Batch) -> Batch:
         """Write `soak.json` and return what was written."""
-        self._write(self.path / NIGHT, night)
-        return night
+        self._write(self.path / BATCH, batch)
+        return batch
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts in their order. Raises StateError."""
@@ -153,7 +153,7 @@ class NightDirectory:
         self.in_spite_of_a_full_disk(lambda: replace_file(path, content))
 
 
-def create(plan: SoakPlan, hours: float) -> NightDirectory:
+def create(plan: SoakPlan, hours: float) -> BatchDirectory:
     """Create the folder of a new batch, named by this second or the next free one. Raises OSError."""
     now = time.time()
     names = (time.strftime("%Y%m%d-%H%M%SZ", time.gmtime(now + later)) for later in itertools.count())
@@ -162,26 +162,26 @@ def create(plan: SoakPlan, hours: float) -> NightDirectory:
     (fresh / ATTEMPTS).mkdir(parents=True)
     (fresh / PLAN).write_text(plan.text)
     (fresh / _BALLAST).write_bytes(os.urandom(_BALLAST_BYTES))
-    NightDirectory(fresh).save(
-        Night(plan=plan.digest, plan_path=str(plan.path.resolve()), seed=plan.file.seed, begun=now,
+    BatchDirectory(fresh).save(
+        Batch(plan=plan.digest, plan_path=str(plan.path.resolve()), seed=plan.file.seed, begun=now,
               until=now + hours * 3600)
     )  # fmt: skip
     flush(fresh)
-    made = NightDirectory(fresh.rename(path))
+    made = BatchDirectory(fresh.rename(path))
     sync_folder(path.parent)
     return made
 
 
-def nights(results: Path) -> list[NightDirectory]:
+def batches(results: Path) -> list[BatchDirectory]:
     """Return the batches in a results folder, oldest first."""
-    return [NightDirectory(file.parent) for file in sorted(results.glob(f"*/{NIGHT}")) if file.parent.suffix != PARTIAL]
+    return [BatchDirectory(file.parent) for file in sorted(results.glob(f"*/{BATCH}")) if file.parent.suffix != PARTIAL]
 
 
-def opened(place: Path) -> NightDirectory:
+def opened(place: Path) -> BatchDirectory:
     """Return the batch at `place`, or the newest in a folder of batches. Raises StateError."""
-    if (place / NIGHT).exists():
-        return NightDirectory(place)
-    if folders := nights(place):
+    if (place / BATCH).exists():
+        return BatchDirectory(place)
+    if folders := batches(place):
         return folders[-1]
     raise StateError(
         f"{place}: neither a batch nor a folder of batches; give the plan's results folder", code="not-a-run"
@@ -209,7 +209,7 @@ def is_held(results: Path) -> bool:
     return is_locked(results / _LOCK)
 
 
-def settled(folder: NightDirectory, attempt: Attempt, error: Reason, otherwise: Outcome = "failed") -> Attempt:
+def settled(folder: BatchDirectory, attempt: Attempt, error: Reason, otherwise: Outcome = "failed") -> Attempt:
     """Return an attempt whose process has ended, with the outcome from its run directory.
 
     Where there is no finished one its outcome is `otherwise`; `error` is told where there is none, or where that
@@ -230,7 +230,7 @@ def settled(folder: NightDirectory, attempt: Attempt, error: Reason, otherwise: 
     return attempt.model_copy(update=changes)
 
 
-def _last_sign(folder: NightDirectory, attempt: Attempt, run: Path | None) -> float:
+def _last_sign(folder: BatchDirectory, attempt: Attempt, run: Path | None) -> float:
     """Return when a process last wrote a file of an attempt: hours may have passed since its end."""
     files = [folder.file(attempt.number, suffix) for suffix in (".log", RUN)] + (list(run.rglob("*")) if run else [])
     last = max((file.stat().st_mtime for file in files if file.is_file()), default=attempt.begun)

@@ -17,7 +17,7 @@ from rich.text import Text
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.soak.plan import PlanError, PlanFile, read_file, read_plan
 from sojourn.harness.soak.rounds import expected_s, quarantined
-from sojourn.harness.soak.state import PLAN, Attempt, NightDirectory, is_held
+from sojourn.harness.soak.state import PLAN, Attempt, BatchDirectory, is_held
 from sojourn.harness.store.reasons import joined
 from sojourn.harness.terminal import plain_table
 
@@ -67,52 +67,52 @@ class Status:
         return asdict(self) | {"folder": str(self.folder), "last": [attempt.model_dump() for attempt in self.last]}
 
 
-def saved_plan(folder: NightDirectory) -> PlanFile:
+def saved_plan(folder: BatchDirectory) -> PlanFile:
     """Return the plan of a batch, without checking that it still works. Raises PlanError."""
     return read_file(folder.path / PLAN)[1]
 
 
-def status(folder: NightDirectory) -> Status:
+def status(folder: BatchDirectory) -> Status:
     """Return the state of a batch. Raises StateError, PlanError."""
-    night, attempts = folder.night, folder.attempts()
+    batch, attempts = folder.batch, folder.attempts()
     plan = saved_plan(folder)
     now = time.time()
     ended = [attempt for attempt in attempts if attempt.outcome != "running"]
-    over = night.ended is not None
+    over = batch.ended is not None
     return Status(
         folder=folder.path,
         now=now,
         phase=_phase(folder, attempts, now),
-        begun=night.begun,
-        until=night.until,
-        left_s=0.0 if over else max(0.0, night.until - now),
+        begun=batch.begun,
+        until=batch.until,
+        left_s=0.0 if over else max(0.0, batch.until - now),
         round=max((attempt.round for attempt in attempts), default=0),
         cells=tuple(_cell(plan, name, attempts) for name in plan.names),
         last=tuple(reversed(ended[-_LAST:])),
         reasons=tuple(counted_reasons(attempts).most_common()),
         leaks=tuple(f"run {attempt.number}: {leak}" for attempt in attempts for leak in attempt.leaks),
         memory=memory(attempts),
-        pruned=len(night.pruned),
-        code=night.code,
+        pruned=len(batch.pruned),
+        code=batch.code,
     )
 
 
-def _phase(folder: NightDirectory, attempts: Sequence[Attempt], now: float) -> str:
-    night = folder.night
-    if night.ended is not None:
-        return f"ended: {night.cause}" if night.cause else "ended"
+def _phase(folder: BatchDirectory, attempts: Sequence[Attempt], now: float) -> str:
+    batch = folder.batch
+    if batch.ended is not None:
+        return f"ended: {batch.cause}" if batch.cause else "ended"
     if not is_held(folder.path.parent):
-        return "no soak is running here; it was killed" + ("" if now > night.until else ", and can be resumed")
+        return "no soak is running here; it was killed" + ("" if now > batch.until else ", and can be resumed")
     if running := [attempt for attempt in attempts if attempt.outcome == "running"]:
         about = _expected(folder, attempts)
         return "; ".join(f"run {it.number}: {it.cell}, {now - it.begun:.0f} s{about(it.cell)}" for it in running)
     return "checking the lab"
 
 
-def _expected(folder: NightDirectory, attempts: Sequence[Attempt]) -> Callable[[str], str]:
+def _expected(folder: BatchDirectory, attempts: Sequence[Attempt]) -> Callable[[str], str]:
     """Return a function that describes the expected time of a cell's runs."""
     try:
-        plan = read_plan(folder.path / PLAN, folder=Path(folder.night.plan_path).parent)
+        plan = read_plan(folder.path / PLAN, folder=Path(folder.batch.plan_path).parent)
     except PlanError:  # a file that it names no longer exists
         return lambda _: ""
     return lambda cell: f" of about {expected_s(plan, plan.cell(cell), attempts):.0f} s"
@@ -152,7 +152,7 @@ def memory(attempts: Sequence[Attempt]) -> str:
 
 
 def print_status(state: Status, console: Console) -> None:
-    """Print a night."""
+    """Print a batch."""
     cells = plain_table("cell", "valid", "invalid", "failed", "last run")
     for cell in state.cells:
         last = Text(f"quarantined: {'; '.join(cell.quarantine)}", "red") if cell.quarantine else Text(cell.last)

@@ -24,7 +24,7 @@ from sojourn.harness.report.repetitions import INDEX, grids, verdict_view
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.plan import PlanError
-from sojourn.harness.soak.state import Attempt, NightDirectory, StateError, nights
+from sojourn.harness.soak.state import Attempt, BatchDirectory, StateError, batches
 from sojourn.harness.soak.status import CellStatus, Status, clock, lines, status
 from sojourn.harness.store.manifest import REPORT, StoreError
 from sojourn.harness.store.reasons import joined
@@ -39,15 +39,15 @@ _VERDICTS = {
 }
 
 
-def write_summary(folder: NightDirectory) -> Path:
+def write_summary(folder: BatchDirectory) -> Path:
     """Write the pages and the JUnit XML of a batch; return the page's path. Raises StateError, PlanError, OSError."""
-    state, attempts, cause = status(folder), folder.attempts(), folder.night.cause
+    state, attempts, cause = status(folder), folder.attempts(), folder.batch.cause
     replace_file(folder.path / JUNIT, junit(state, attempts, cause))
     runs, left = read_folder(folder.path)
     repeated = experiments(runs)
     if runs or left:
         write_index_of(folder.path, repeated, left)
-    last = last_night(folder)
+    last = last_batch(folder)
     view = {
         "title": f"Batch of {clock(state.begun)} UTC",
         "verdict": verdict(state, cause),
@@ -70,20 +70,20 @@ def verdict(state: Status, cause: str) -> str:
     return _VERDICTS.get(SoakExit(state.code), "?") + (f": {state.phase}" if cause else "")
 
 
-def last_night(folder: NightDirectory) -> NightDirectory | None:
+def last_batch(folder: BatchDirectory) -> BatchDirectory | None:
     """Return the newest earlier batch that has a valid run, or unreadable files."""
-    earlier = [night for night in nights(folder.path.parent) if night.path.name < folder.path.name]
-    return next((night for night in reversed(earlier) if _may_count(night)), None)
+    earlier = [batch for batch in batches(folder.path.parent) if batch.path.name < folder.path.name]
+    return next((batch for batch in reversed(earlier) if _may_count(batch)), None)
 
 
-def _may_count(night: NightDirectory) -> bool:
+def _may_count(batch: BatchDirectory) -> bool:
     try:
-        return any(attempt.outcome == "valid" for attempt in night.attempts())
+        return any(attempt.outcome == "valid" for attempt in batch.attempts())
     except StateError:  # reported by changed()
         return True
 
 
-def changed(state: Status, last: NightDirectory) -> list[str]:
+def changed(state: Status, last: BatchDirectory) -> list[str]:
     """Return the changes since an earlier batch, one line each; write the full comparison next to it."""
     lines = [f"Compared with the batch {last.path.name}."]
     try:
@@ -115,7 +115,7 @@ def _cell_changed(before: CellStatus, now: CellStatus) -> Iterator[str]:
         yield f"{now.name}: {now.valid} valid runs, {before.valid} before."
 
 
-def _row(folder: NightDirectory, attempt: Attempt) -> dict[str, Any]:
+def _row(folder: BatchDirectory, attempt: Attempt) -> dict[str, Any]:
     page = folder.path / (attempt.run or "") / REPORT
     took = f"{attempt.ended - attempt.begun:.0f}" if attempt.ended else "–"
     return {

@@ -58,7 +58,7 @@ def test_a_soak_has_its_runs_made_there_and_their_evidence_here(tmp_path: Path) 
         at_work(workers)[0].kill()
         said, _ = soak.communicate(timeout=1200)
     assert soak.returncode == 0 and "run 1: round 1" in said and "run 2: round 1" in said, said
-    (folder,) = state.nights(tmp_path / "soak")
+    (folder,) = state.batches(tmp_path / "soak")
     first, second = folder.attempts()[:2]
     assert first.ended and second.begun < first.ended, "they were not side by side"
     check_runs(folder)

@@ -18,7 +18,7 @@ import pytest
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.bundle.archive import verify
 from sojourn.harness.soak import leaks, state
-from sojourn.harness.soak.state import Attempt, NightDirectory
+from sojourn.harness.soak.state import Attempt, BatchDirectory
 from sojourn.harness.store.manifest import PARTIAL
 from sojourn.scoring.schema.scores import SCORES
 from tests.hidden import REAL_TIME, path_without
@@ -62,7 +62,7 @@ def until(process: subprocess.Popen[str], what: Callable[[], object], seconds: f
         time.sleep(0.1)
 
 
-def mid_run(folder: NightDirectory) -> bool:
+def mid_run(folder: BatchDirectory) -> bool:
     """Tell whether the run that is made has its first phase behind it."""
     with suppress(OSError):  # it is renamed meanwhile
         runs = [folder.run_of(attempt) for attempt in running(folder)]
@@ -70,11 +70,11 @@ def mid_run(folder: NightDirectory) -> bool:
     return False
 
 
-def running(folder: NightDirectory) -> list[Attempt]:
+def running(folder: BatchDirectory) -> list[Attempt]:
     return [attempt for attempt in folder.attempts() if attempt.outcome == "running"]
 
 
-def check_runs(folder: NightDirectory) -> None:
+def check_runs(folder: BatchDirectory) -> None:
     """Every finished run verifies; a void one gives no number; no run left anything behind."""
     for attempt in folder.attempts():
         assert attempt.leaks == []
@@ -91,8 +91,8 @@ def test_a_killed_soak_goes_on(tmp_path: Path, scratch: Path) -> None:
     plan = PLAN.replace("[options]", '[options]\nrecorder = "none"\nbuffer = "2"').partition("[cells.l4s]")[0]
     (tmp_path / "plan.toml").write_text(plan.format(rounds=1, retries=0, timeline="solo:5,cubic:4"))
     process = start(tmp_path, path=path)
-    until(process, lambda: state.nights(tmp_path / "soak"), 300)
-    (folder,) = state.nights(tmp_path / "soak")
+    until(process, lambda: state.batches(tmp_path / "soak"), 300)
+    (folder,) = state.batches(tmp_path / "soak")
     until(process, lambda: mid_run(folder), 900)
     running, recorded = leaks.marked(str(folder.path)), set(folder.path.glob(f"*{PARTIAL}/*"))
     process.kill()

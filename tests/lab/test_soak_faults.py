@@ -94,8 +94,8 @@ class Soaked:
         self._folder, self._hours = folder, hours
         self.said: list[str] = []
         self._start()
-        until(self.process, lambda: state.nights(folder / "soak"), 60)
-        (self.night,) = state.nights(folder / "soak")
+        until(self.process, lambda: state.batches(folder / "soak"), 60)
+        (self.batch,) = state.batches(folder / "soak")
 
     def _start(self) -> None:
         self.process = start(self._folder, self._hours)
@@ -110,7 +110,7 @@ class Soaked:
 
     def _kill(self, what: Callable[[list[str]], bool]) -> None:
         chosen = []
-        for process in leaks.marked(str(self.night.path)):
+        for process in leaks.marked(str(self.batch.path)):
             with suppress(psutil.Error):  # has ended meanwhile
                 chosen += [process] if what(process.cmdline() or [""]) else []
         min(chosen, key=psutil.Process.create_time).kill()
@@ -128,7 +128,7 @@ class Soaked:
         self._kill(lambda command: command[0].endswith("ffmpeg"))
 
     def suspended(self) -> None:
-        with frozen([psutil.Process(self.process.pid), *leaks.marked(str(self.night.path))]):
+        with frozen([psutil.Process(self.process.pid), *leaks.marked(str(self.batch.path))]):
             time.sleep(_SUSPENDED_S)  # as long as the fault lasts
 
     def full(self) -> None:
@@ -138,7 +138,7 @@ class Soaked:
             while True:
                 file.write(bytes(1 << 20))
         assert self.process.wait(_RUN_S) == SoakExit.DISK_FULL, self.said
-        assert self.night.night.code == SoakExit.DISK_FULL and "keep_free_gb" in self.night.night.cause
+        assert self.batch.batch.code == SoakExit.DISK_FULL and "keep_free_gb" in self.batch.batch.cause
         filler.unlink()
         self._start()
 
@@ -159,7 +159,7 @@ def test_no_fault_of_a_soak_gives_a_number_or_leaves_anything(
     plan = PLAN.replace("[options]", '[options]\nlab = "virtual"')
     (disk / "plan.toml").write_text(plan.format(rounds=10_000, retries=0, timeline="solo:5,cubic:15"))
     with Soaked(disk, hours=minutes / 60 + 1) as soaked:
-        folder, undisturbed = soaked.night, 0
+        folder, undisturbed = soaked.batch, 0
         while len(hurt) < len(faults) or time.monotonic() < begun + 60 * minutes or not undisturbed:
             until(soaked.process, lambda: mid_run(folder), _RUN_S)
             (attempt,) = running(folder)

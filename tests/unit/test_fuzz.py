@@ -22,7 +22,7 @@ from sojourn.bottleneck import readback
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
 from sojourn.harness.soak.plan import PlanError, read_plan
-from sojourn.harness.soak.state import Attempt, Night, NightDirectory, StateError
+from sojourn.harness.soak.state import Attempt, Batch, BatchDirectory, StateError
 from sojourn.harness.soak.status import clock, lines, status
 from sojourn.harness.store.manifest import Manifest, StoreError, parse_manifest
 from sojourn.harness.store.reasons import Reason
@@ -158,7 +158,7 @@ def test_plan(place: Path, which: int, to: Any, edits: list[tuple[int, int, byte
         assert "plan.toml" in str(error)
 
 
-NIGHT = Night(plan="a", plan_path="plan.toml", seed=1, begun=1.7e9, until=1.7e9, ended=1.7e9, code=0)
+BATCH = Batch(plan="a", plan_path="plan.toml", seed=1, begun=1.7e9, until=1.7e9, ended=1.7e9, code=0)
 ATTEMPT = Attempt(
     number=1, round=1, cell="slow line", seed=1, begun=1.7e9, ended=1.7e9, outcome="void",
     reasons=[Reason.of("failed", "a: b")],
@@ -166,17 +166,17 @@ ATTEMPT = Attempt(
 
 
 @fuzz
-@given(of_night=st.booleans(), part=PART, to=TO, edits=st.one_of(st.none(), EDITS))
-def test_night(
-    place: Path, of_night: bool, part: list[int], to: Any, edits: list[tuple[int, int, bytes]] | None
+@given(of_batch=st.booleans(), part=PART, to=TO, edits=st.one_of(st.none(), EDITS))
+def test_batch(
+    place: Path, of_batch: bool, part: list[int], to: Any, edits: list[tuple[int, int, bytes]] | None
 ) -> None:
     """What a soak keeps of itself, as its status reads it."""
-    folder = NightDirectory(place / "night")
+    folder = BatchDirectory(place / "batch")
     (folder.path / "attempts").mkdir(parents=True, exist_ok=True)
     (folder.path / "plan.toml").write_text(PLAN)
-    folder.save(NIGHT)
+    folder.save(BATCH)
     folder.record(ATTEMPT)
-    file = folder.path / "soak.json" if of_night else folder.file(1, ".json")
+    file = folder.path / "soak.json" if of_batch else folder.file(1, ".json")
     content = json.dumps(altered(json.loads(file.read_text()), part, to)).encode()
     file.write_bytes(damaged(content, edits) if edits else content)
     try:
@@ -192,7 +192,7 @@ def test_a_time_that_no_date_can_be_made_of_is_refused(time: float) -> None:
     with pytest.raises(StoreError, match=r"created"):
         parse_manifest(json.dumps(whole | {"created": time}).encode(), "run")
     with pytest.raises(ValidationError, match=r"until"):
-        Night.model_validate(NIGHT.model_dump() | {"until": time})
+        Batch.model_validate(BATCH.model_dump() | {"until": time})
 
 
 @fuzz

@@ -15,7 +15,7 @@ from sojourn.hardware.machine.subreaper import adopt_orphans
 from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.matrix import matrix
 from sojourn.harness.soak.leaks import marked
-from sojourn.harness.soak.state import nights
+from sojourn.harness.soak.state import batches
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.schema.scores import HARMED, Scores
@@ -181,7 +181,7 @@ def soak_place(tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SOAK_TEST", str(tmp_path))
     yield tmp_path
     adopt_orphans(False)  # those of the tests to come are not ours
-    for folder in nights(tmp_path / "soak"):
+    for folder in batches(tmp_path / "soak"):
         assert marked(str(folder.path)) == []
 
 

@@ -14,7 +14,7 @@ import pytest
 from sojourn.harness.soak import loop, state
 from sojourn.harness.soak.loop import Soak, begin
 from sojourn.harness.soak.plan import read_plan
-from sojourn.harness.soak.state import Night, NightDirectory
+from sojourn.harness.soak.state import Batch, BatchDirectory
 from sojourn.harness.soak.supervise import Ended
 from sojourn.harness.store.reasons import Reason
 from tests.programs.harness.soak import soak_child
@@ -26,7 +26,7 @@ HEAD = '[options]\ntimeline = "solo:10,prague:10,solo:10"\n'
 def soak(
     place: Path, cells: str, top: str = "rounds = 1\n", most: int = 1, tell: Callable[[str], None] = print,
     *, processes: bool = False,
-) -> tuple[NightDirectory, Night]:  # fmt: skip
+) -> tuple[BatchDirectory, Batch]:  # fmt: skip
     """Run or resume the night of a plan in `place`, `most` runs at once, and return it and how it ended.
 
     Runs are calls in this process, or `processes` of their own: those that hang, leak or go side by side.

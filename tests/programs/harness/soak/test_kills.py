@@ -72,8 +72,8 @@ def soaked(place: Path, at: int = 0, number: int = 0) -> tuple[int, list[str]]:
 
 def whole(place: Path) -> None:
     """Assert that the only night is over, with one valid run of each cell, and that nothing else is left of it."""
-    (folder,) = state.nights(place / "soak")
-    assert (folder.night.code, folder.night.cause) == (SoakExit.ALL_VALID, "")
+    (folder,) = state.batches(place / "soak")
+    assert (folder.batch.code, folder.batch.cause) == (SoakExit.ALL_VALID, "")
     attempts = folder.attempts()
     assert [it.number for it in attempts] == [*range(1, len(attempts) + 1)]
     valid = [it for it in attempts if it.outcome == "valid"]
@@ -112,8 +112,8 @@ def ended_from(first: int, number: signal.Signals, where: Path, every: int = EVE
         # A night that had ended well before the signal was seen has only its summary to come.
         assert code == -number if number == signal.SIGKILL else code == 0, (told, printed)
         for _ in range(2):
-            folder = next(reversed(state.nights(place / "soak")), None)
-            if folder and folder.night.code == SoakExit.ALL_VALID:
+            folder = next(reversed(state.batches(place / "soak")), None)
+            if folder and folder.batch.code == SoakExit.ALL_VALID:
                 break
             code, printed = soaked(place)
             assert code == 0, (told, printed)

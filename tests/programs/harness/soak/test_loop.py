@@ -27,7 +27,7 @@ from sojourn.harness.bundle.archive import verify
 from sojourn.harness.soak import leaks, loop, state, supervise
 from sojourn.harness.soak.loop import SoakExit, begin
 from sojourn.harness.soak.plan import PlanError, read_plan
-from sojourn.harness.soak.state import Attempt, NightDirectory
+from sojourn.harness.soak.state import Attempt, BatchDirectory
 from sojourn.harness.soak.status import status
 from sojourn.harness.store.loaded import load_run
 from sojourn.harness.store.manifest import PARTIAL, StoreError
@@ -51,15 +51,15 @@ with state.held(plan.results):
 """
 
 
-def outcomes(folder: NightDirectory, cell: str) -> list[str]:
+def outcomes(folder: BatchDirectory, cell: str) -> list[str]:
     return [attempt.outcome for attempt in folder.attempts() if attempt.cell == cell]
 
 
 def test_every_cell_valid_is_0_and_all_runs_verify(soak_place: Path) -> None:
-    folder, night = soak(
+    folder, batch = soak(
         soak_place, "[cells.a]\nbuffer = 2\n[cells.b]\nbuffer = 2\nrate = '5mbit'\n", "rounds = 2\n", processes=True
     )
-    assert (night.code, night.cause, len(folder.attempts())) == (SoakExit.ALL_VALID, "", 4)
+    assert (batch.code, batch.cause, len(folder.attempts())) == (SoakExit.ALL_VALID, "", 4)
     for attempt in folder.attempts():
         assert attempt.run and verify(folder.path / attempt.run).seed == attempt.seed == attempt.round
         assert attempt.headline == "Beside cubic the picture keeps 720p." and attempt.memory_mb and attempt.free_gb
@@ -68,8 +68,8 @@ def test_every_cell_valid_is_0_and_all_runs_verify(soak_place: Path) -> None:
 
 def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(soak_place: Path) -> None:
     cells = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
-    folder, night = soak(soak_place, cells, "rounds = 2\nquarantine = 2\n")
-    assert night.code == SoakExit.SOME_NOT
+    folder, batch = soak(soak_place, cells, "rounds = 2\nquarantine = 2\n")
+    assert batch.code == SoakExit.SOME_NOT
     assert outcomes(folder, "good") == ["valid"] * 2
     assert outcomes(folder, "void") == ["void"] * 2 and outcomes(folder, "fails") == ["failed"] * 2
     by_cell = {attempt.cell: attempt for attempt in folder.attempts()}
@@ -81,9 +81,9 @@ def test_void_and_failed_runs_are_made_again_then_their_cells_are_left_out(soak_
 def test_runs_go_side_by_side_and_each_is_told_by_its_own_directory(soak_place: Path) -> None:
     cells = "[cells.a]\nbuffer = 10\n[cells.b]\nbuffer = 10\nrate = '5mbit'\n"
     cells += "[cells.void]\nbuffer = 3\n[cells.fails]\nbuffer = 4\n"
-    folder, night = soak(soak_place, cells, "rounds = 1\nretries = 0\n", most=4, processes=True)
+    folder, batch = soak(soak_place, cells, "rounds = 1\nretries = 0\n", most=4, processes=True)
     attempts = {attempt.cell: attempt for attempt in folder.attempts()}
-    assert night.code == SoakExit.SOME_NOT and len(attempts) == len(folder.attempts()) == 4
+    assert batch.code == SoakExit.SOME_NOT and len(attempts) == len(folder.attempts()) == 4
     assert {name: it.outcome for name, it in attempts.items()} == {
         "a": "valid", "b": "valid", "void": "void", "fails": "failed",
     }  # fmt: skip
@@ -95,18 +95,18 @@ def test_runs_go_side_by_side_and_each_is_told_by_its_own_directory(soak_place: 
 
 
 def test_a_broken_lab_ends_the_night_with_its_one_cause(soak_place: Path) -> None:
-    folder, night = soak(soak_place, "[cells.a]\nbuffer = 7\n[cells.b]\nbuffer = 7\nrate = '5mbit'\n", processes=True)
-    assert night.code == SoakExit.LAB_BROKEN and len(folder.attempts()) == 1
-    assert night.cause == "the sim lab does not work: VirtualLabError: router: the console ends with a panic"
+    folder, batch = soak(soak_place, "[cells.a]\nbuffer = 7\n[cells.b]\nbuffer = 7\nrate = '5mbit'\n", processes=True)
+    assert batch.code == SoakExit.LAB_BROKEN and len(folder.attempts()) == 1
+    assert batch.cause == "the sim lab does not work: VirtualLabError: router: the console ends with a panic"
 
 
 def test_a_lab_that_is_broken_from_the_start_gets_no_run_and_the_night_goes_on_once_it_works(soak_place: Path) -> None:
     (soak_place / "broken").touch()
-    folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert (night.code, folder.attempts()) == (SoakExit.LAB_BROKEN, [])
+    folder, batch = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert (batch.code, folder.attempts()) == (SoakExit.LAB_BROKEN, [])
     (soak_place / "broken").unlink()
-    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert again.path == folder.path and (night.code, night.cause) == (SoakExit.ALL_VALID, "")
+    again, batch = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert again.path == folder.path and (batch.code, batch.cause) == (SoakExit.ALL_VALID, "")
 
 
 def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
@@ -114,14 +114,14 @@ def test_a_physical_router_that_was_lost_in_a_run_may_come_back(
 ) -> None:
     monkeypatch.setattr(loop, "_RECHECK_S", 0.1)
     cells = "[cells.lost]\nbuffer = 9\nlab = 'apu'\n[cells.good]\nbuffer = 2\nlab = 'apu'\n"
-    folder, night = soak(soak_place, cells)
-    assert night.code == SoakExit.SOME_NOT and night.cause == ""
+    folder, batch = soak(soak_place, cells)
+    assert batch.code == SoakExit.SOME_NOT and batch.cause == ""
     assert outcomes(folder, "lost") == ["failed"] * 2 and outcomes(folder, "good") == ["valid"]
     assert capsys.readouterr().out.count("the apu lab does not work yet: RouterError: no answer") == 2
     monkeypatch.setattr(loop, "_BACK_S", 0)
-    folder, night = soak(soak_place, cells)
-    assert night.code == SoakExit.LAB_BROKEN
-    assert night.cause == "the apu lab does not work: RouterError: no answer from the router yet"
+    folder, batch = soak(soak_place, cells)
+    assert batch.code == SoakExit.LAB_BROKEN
+    assert batch.cause == "the apu lab does not work: RouterError: no answer from the router yet"
 
 
 def test_a_resumed_night_waits_for_a_router_that_boots_after_the_same_power_cut(
@@ -130,12 +130,12 @@ def test_a_resumed_night_waits_for_a_router_that_boots_after_the_same_power_cut(
     monkeypatch.setattr(loop, "_RECHECK_S", 0.1)
     cells = "[cells.good]\nbuffer = 2\nlab = 'apu'\n"
     (soak_place / "lost").touch()
-    folder, night = soak(soak_place, cells)
-    assert (night.code, folder.attempts()) == (SoakExit.LAB_BROKEN, []), "a lab that never worked is not waited for"
+    folder, batch = soak(soak_place, cells)
+    assert (batch.code, folder.attempts()) == (SoakExit.LAB_BROKEN, []), "a lab that never worked is not waited for"
     folder.record(Attempt(number=1, round=1, cell="good", seed=1, begun=1.0))
     (soak_place / "lost").touch()
-    resumed, night = soak(soak_place, cells)
-    assert resumed.path == folder.path and (night.code, night.cause) == (SoakExit.ALL_VALID, "")
+    resumed, batch = soak(soak_place, cells)
+    assert resumed.path == folder.path and (batch.code, batch.cause) == (SoakExit.ALL_VALID, "")
     assert capsys.readouterr().out.count("the apu lab does not work yet: RouterError: no answer") == 1
 
 
@@ -151,20 +151,20 @@ def test_a_run_that_hangs_is_ended_at_its_limit_and_keeps_what_it_recorded(
         return time.monotonic() - hangs[0] if hangs else 0.0
 
     monkeypatch.setattr(supervise, "time", SimpleNamespace(monotonic=clock, time=time.time))
-    folder, night = soak(
+    folder, batch = soak(
         soak_place, "[cells.a]\nbuffer = 5\n", "rounds = 1\nretries = 0\nlimit_min = 0.05\n", processes=True
     )
     (attempt,) = folder.attempts()
-    assert night.code == SoakExit.SOME_NOT and attempt.outcome == "failed"
+    assert batch.code == SoakExit.SOME_NOT and attempt.outcome == "failed"
     assert [reason.code for reason in attempt.reasons] == ["time-limit"] and "3 s" in str(attempt.reasons[0])
     assert attempt.run and attempt.run.endswith(PARTIAL) and (folder.path / attempt.run / "options.json").exists()
 
 
 def test_what_a_run_leaves_behind_is_told_and_ended(soak_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaks, "_GRACE_S", 0.5)
-    folder, night = soak(soak_place, "[cells.a]\nbuffer = 6\n", processes=True)
+    folder, batch = soak(soak_place, "[cells.a]\nbuffer = 6\n", processes=True)
     (attempt,) = folder.attempts()
-    assert night.code == SoakExit.ALL_VALID
+    assert batch.code == SoakExit.ALL_VALID
     assert attempt.leaks == ["1 process left running (sleep 600), in 2 namespaces of their own; killed"]
 
 
@@ -243,7 +243,7 @@ CELLS = "[cells.good]\nbuffer = 2\n[cells.hangs]\nbuffer = 5\n"
 def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(soak_place: Path) -> None:
     process = start(soak_place, CELLS)
     until((soak_place / "begun").exists)
-    (folder,) = state.nights(soak_place / "soak")
+    (folder,) = state.batches(soak_place / "soak")
     running = leaks.marked(str(folder.path))
     before = {it.number: it for it in folder.attempts() if it.outcome != "running"}
     kept = {path: path.stat().st_mtime_ns for path in folder.path.glob("*/*") if path.parent.suffix != PARTIAL}
@@ -264,9 +264,9 @@ def test_a_killed_soak_takes_its_run_along_and_is_resumed_without_losing_one(soa
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=30)
     assert said.splitlines()[-1] == str(128 + signal.SIGTERM)
-    assert folder.attempts()[-1].outcome == "stopped" and folder.night.cause == "stopped by SIGTERM"
+    assert folder.attempts()[-1].outcome == "stopped" and folder.batch.cause == "stopped by SIGTERM"
     assert {path: path.stat().st_mtime_ns for path in kept if path.parent.name != "attempts"}.items() <= kept.items()
-    assert len(state.nights(soak_place / "soak")) == 1
+    assert len(state.batches(soak_place / "soak")) == 1
 
 
 def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) -> None:
@@ -274,9 +274,9 @@ def test_a_run_that_was_committed_before_the_soak_died_counts(soak_place: Path) 
     (attempt,) = folder.attempts()
     unknown = {"ended": None, "outcome": "running", "run": None, "headline": ""}
     folder.record(attempt.model_copy(update=unknown))
-    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
-    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert again.path == folder.path and night.code == SoakExit.ALL_VALID
+    folder.save(folder.batch.model_copy(update={"ended": None, "code": None}))
+    again, batch = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert again.path == folder.path and batch.code == SoakExit.ALL_VALID
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
 
 
@@ -287,9 +287,9 @@ def test_a_night_whose_runs_did_not_report_themselves_goes_on(soak_place: Path) 
     folder.file(1, state.RUN).unlink()
     assert status(folder).cells[0].valid == 1
     folder.record(attempt.model_copy(update={"ended": None, "outcome": "running", "run": None}))
-    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
-    _, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert night.code == SoakExit.ALL_VALID and outcomes(folder, "a") == ["killed", "valid"]
+    folder.save(folder.batch.model_copy(update={"ended": None, "code": None}))
+    _, batch = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert batch.code == SoakExit.ALL_VALID and outcomes(folder, "a") == ["killed", "valid"]
 
 
 def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place: Path) -> None:
@@ -297,9 +297,9 @@ def test_a_run_that_a_power_cut_damaged_is_made_again_and_not_counted(soak_place
     (attempt,) = folder.attempts()
     assert attempt.outcome == "valid" and attempt.run
     (folder.path / attempt.run / "options.json").write_bytes(b"\0" * 5)
-    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
-    again, night = soak(soak_place, "[cells.a]\nbuffer = 2\n")
-    assert again.path == folder.path and night.code == SoakExit.ALL_VALID
+    folder.save(folder.batch.model_copy(update={"ended": None, "code": None}))
+    again, batch = soak(soak_place, "[cells.a]\nbuffer = 2\n")
+    assert again.path == folder.path and batch.code == SoakExit.ALL_VALID
     damaged, fresh = folder.attempts()
     assert (damaged.outcome, damaged.reasons[0].code) == ("stopped", "altered")
     assert "options.json" in damaged.reasons[0].text
@@ -326,8 +326,8 @@ def test_a_clock_that_is_set_in_the_night_neither_ends_it_nor_makes_it_longer(
             monkeypatch.setattr(time, "time", lambda: now() + step_s)
             monkeypatch.setattr(loop, "expected_s", lambda *_: needed_s)
 
-    folder, night = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 3\n", tell=tell)
-    assert (night.code, outcomes(folder, "a")) == (SoakExit.ALL_VALID, ["valid"] * runs)
+    folder, batch = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 3\n", tell=tell)
+    assert (batch.code, outcomes(folder, "a")) == (SoakExit.ALL_VALID, ["valid"] * runs)
 
 
 def test_a_board_that_came_up_in_1970_does_not_soak_for_fifty_years(
@@ -338,7 +338,7 @@ def test_a_board_that_came_up_in_1970_does_not_soak_for_fifty_years(
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - 50 * 365 * 86400)
     monkeypatch.setattr(loop, "expected_s", lambda *_: 3700.0)  # more than the night is long
-    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    folder.save(folder.batch.model_copy(update={"ended": None, "code": None}))
     again, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 2\n")
     assert again.path == folder.path and len(again.attempts()) == 1
 
@@ -348,9 +348,9 @@ def test_damage_of_many_runs_leaves_out_no_cell(soak_place: Path) -> None:
     assert [one.outcome for one in folder.attempts()] == ["valid"] * 6
     for attempt in folder.attempts()[:5]:
         (folder.path / str(attempt.run) / "options.json").write_bytes(b"\0")
-    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
-    _, night = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 6\n")
-    assert night.code == SoakExit.ALL_VALID
+    folder.save(folder.batch.model_copy(update={"ended": None, "code": None}))
+    _, batch = soak(soak_place, "[cells.a]\nbuffer = 2\n", "rounds = 6\n")
+    assert batch.code == SoakExit.ALL_VALID
     assert Counter(one.outcome for one in folder.attempts()) == {"stopped": 5, "valid": 6}
 
 
@@ -388,13 +388,13 @@ def test_a_night_that_is_over_is_followed_by_another_one_unless_only_resuming(so
     folder, _ = soak(soak_place, "[cells.a]\nbuffer = 2\n")
     plan = read_plan(soak_place / "plan.toml")
     assert begin(plan, None) is None
-    folder.save(folder.night.model_copy(update={"code": None}))
+    folder.save(folder.batch.model_copy(update={"code": None}))
     assert (again := begin(plan, None)) and again.path == folder.path
     (soak_place / "plan.toml").write_text(HEAD + "[cells.b]\nbuffer = 3\n")
     other = read_plan(soak_place / "plan.toml")
     with refusal(PlanError, "conflict", "plan.toml: "):
         begin(other, 1)
-    folder.save(folder.night.model_copy(update={"until": time.time()}))
+    folder.save(folder.batch.model_copy(update={"until": time.time()}))
     assert (next_one := begin(other, 1)) and next_one.path != folder.path
     with refusal(PlanError, "out-of-range", " 1 cells", " 0.025 h", "--hours", " 0.02"):
         begin(other, 0.02, new=True)
@@ -405,14 +405,14 @@ def test_the_disk_is_pruned_by_the_plan_alone_and_the_night_ends_before_it_is_fu
     free_gb = shutil.disk_usage(soak_place).free / 1e9
     rules = '[[disk.prune]]\nfile = "screen.mp4"\nolder_than_days = {}\n'
     cells = "[cells.a]\nbuffer = 2\n"
-    folder, night = soak(soak_place, cells)
+    folder, batch = soak(soak_place, cells)
     (run,) = (attempt.run or "" for attempt in folder.attempts())
     disk = f"[disk]\nkeep_free_gb = {free_gb + 10:.3f}\n"
     for days, pruned in ((1, []), (0, [f"{folder.path.name}/{run}/screen.mp4"])):
-        full, night = soak(soak_place, cells + disk + rules.format(days))
-        assert night.code == SoakExit.DISK_FULL and "keep_free_gb need" in night.cause and full.attempts() == []
-        assert night.pruned == pruned
-        full.save(night.model_copy(update={"until": time.time()}))
+        full, batch = soak(soak_place, cells + disk + rules.format(days))
+        assert batch.code == SoakExit.DISK_FULL and "keep_free_gb need" in batch.cause and full.attempts() == []
+        assert batch.pruned == pruned
+        full.save(batch.model_copy(update={"until": time.time()}))
     manifest = verify(folder.path / run)
     assert set(manifest.pruned) == {"screen.mp4"} and "screen.mp4" not in manifest.files
     assert not (folder.path / run / "screen.mp4").exists()

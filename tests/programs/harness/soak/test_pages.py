@@ -15,7 +15,7 @@ from tests.programs.harness.soak.soaks import soak
 
 @pytest.mark.lab
 def test_the_pages_of_a_batch(soak_place: Path, request: pytest.FixtureRequest) -> None:
-    night, _ = soak(soak_place, "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n", "rounds = 1\nretries = 0\n")
+    batch, _ = soak(soak_place, "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n", "rounds = 1\nretries = 0\n")
     chromium = request.getfixturevalue("chromium")  # a soak ends what it finds running at its end
-    with StatusPage(night, Address("127.0.0.1", 0)) as status:
-        judge(chromium, {"batch": write_summary(night), "status": f"http://127.0.0.1:{status.at.port}/"})
+    with StatusPage(batch, Address("127.0.0.1", 0)) as status:
+        judge(chromium, {"batch": write_summary(batch), "status": f"http://127.0.0.1:{status.at.port}/"})

@@ -21,7 +21,7 @@ from sojourn.harness.cli import app
 from sojourn.harness.soak import loop, run_plan
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.serve import Address, AddressError, StatusPage, address
-from sojourn.harness.soak.state import Night, NightDirectory, held, nights
+from sojourn.harness.soak.state import Batch, BatchDirectory, batches, held
 from sojourn.harness.soak.status import memory, print_status, status
 from sojourn.harness.soak.summary import COMPARISON, JUNIT, write_summary
 from tests.programs.harness.soak.soaks import CHILD, HEAD, in_this_process, soak
@@ -31,7 +31,7 @@ CELLS = "[cells.good]\nbuffer = 2\n[cells.void]\nbuffer = 3\n"
 TOP = "rounds = 1\nretries = 0\nquarantine = 1\n"
 
 
-def told(folder: NightDirectory, width: int = 240) -> str:
+def told(folder: BatchDirectory, width: int = 240) -> str:
     with (console := Console(width=width)).capture() as printed:
         print_status(status(folder), console)
     return printed.get()
@@ -45,12 +45,12 @@ def test_a_night_is_told_in_the_terminal(soak_place: Path) -> None:
     assert "Beside cubic the picture keeps 720p." in text
     running = folder.attempts()[-1].model_copy(update={"number": 3, "outcome": "running", "ended": None, "run": None})
     folder.record(running)
-    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    folder.save(folder.batch.model_copy(update={"ended": None, "code": None}))
     assert "no soak is running here; it was killed, and can be resumed" in told(folder)
     for place in (folder.path, folder.path.parent):  # a night, or the folder of the nights
         assert CliRunner().invoke(app, ["soak", "status", str(place)]).exit_code == 0
-    night = json.loads(CliRunner().invoke(app, ["soak", "status", str(folder.path), "--json"]).stdout)
-    assert {"phase", "cells", "left_s"} <= set(night)
+    batch = json.loads(CliRunner().invoke(app, ["soak", "status", str(folder.path), "--json"]).stdout)
+    assert {"phase", "cells", "left_s"} <= set(batch)
     result = CliRunner().invoke(app, ["soak", "status", str(soak_place)])
     assert result.exit_code == 1 and "neither a batch nor a folder of batches" in result.stderr
 
@@ -120,11 +120,11 @@ def test_the_morning_tells_the_night_and_what_changed(soak_place: Path) -> None:
     assert not (first.path / COMPARISON).exists() and (first.path / "index.html").exists()
 
     cells = CELLS.replace("[cells.void]\nbuffer = 3", "[cells.other]\nbuffer = 2\nrate = '5mbit'")
-    first.save(first.night.model_copy(update={"begun": 0.0}))
+    first.save(first.batch.model_copy(update={"begun": 0.0}))
     first.path.rename(first.path.with_name("20200101-000000Z"))
-    second, night = soak(soak_place, cells, TOP)
+    second, batch = soak(soak_place, cells, TOP)
     page = write_summary(second).read_text()
-    assert night.code == SoakExit.ALL_VALID and "every cell has valid runs" in page
+    assert batch.code == SoakExit.ALL_VALID and "every cell has valid runs" in page
     assert "Compared with the batch 20200101-000000Z." in page
     assert "other: a new cell." in page and "void: no longer in the plan." in page
     assert "Valid runs: 1 in A, 1 in B." in page and (second.path / COMPARISON).exists()
@@ -137,7 +137,7 @@ def test_a_last_night_whose_files_cannot_be_read_costs_its_comparison_only(soak_
     (old / "plan.toml").write_text("cells = 1\n")
     page = write_summary(second).read_text()
     assert "Its cells were not compared: " in page and "Valid runs: 1 in A, 1 in B." in page
-    NightDirectory(old).file(1, ".json").write_text("{")
+    BatchDirectory(old).file(1, ".json").write_text("{")
     page = write_summary(second).read_text()
     assert "attempts/0001.json: it: " in page and "Valid runs: 1 in A, 1 in B." in page
 
@@ -147,7 +147,7 @@ def test_a_night_is_told_by_a_plan_that_could_not_be_begun_any_more(soak_place: 
     folder, _ = soak(soak_place, CELLS + f"kernel-source = '{source}'\n", TOP)
     running = folder.attempts()[0].model_copy(update={"number": 3, "outcome": "running", "ended": None, "run": None})
     folder.record(running)
-    folder.save(folder.night.model_copy(update={"ended": None, "code": None}))
+    folder.save(folder.batch.model_copy(update={"ended": None, "code": None}))
     with held(folder.path.parent):
         assert " s of about " in status(folder).phase
         source.unlink()
@@ -202,14 +202,14 @@ def test_a_soak_that_cannot_begin_ends_with_one_line(
 
 
 def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path) -> None:
-    folder, night = soak(soak_place, "[cells.good]\nbuffer = 2\n")
+    folder, batch = soak(soak_place, "[cells.good]\nbuffer = 2\n")
     (attempt,) = folder.attempts()
     folder.record(attempt.model_copy(update={"ended": None, "outcome": "running", "run": None}))
-    folder.save(night.model_copy(update={"ended": None, "code": None, "until": time.time()}))
+    folder.save(batch.model_copy(update={"ended": None, "code": None, "until": time.time()}))
     result = CliRunner().invoke(app, ["soak", str(soak_place / "plan.toml"), "--resume", "--status=off"])
     assert result.exit_code == 0 and str(folder.path / "report.html") in result.stdout, result.output
     assert [(it.outcome, it.run) for it in folder.attempts()] == [("valid", attempt.run)]
-    assert (folder.night.code, folder.night.cause) == (0, "the soak was killed, and its time was up")
+    assert (folder.batch.code, folder.batch.cause) == (0, "the soak was killed, and its time was up")
     page = (folder.path / "report.html").read_text()
     assert "all cells measured" not in page
     assert "every cell has valid runs: ended: the soak was killed, and its time was up" in page
@@ -225,18 +225,18 @@ def test_a_killed_night_whose_time_is_up_still_gets_its_summary(soak_place: Path
     ids=["its kernel is gone", "its plan is damaged", "an attempt is damaged"],
 )
 def test_a_killed_night_that_cannot_be_read_holds_up_no_later_one(
-    soak_place: Path, damage: Callable[[NightDirectory], object], code: int | None, cause: str
+    soak_place: Path, damage: Callable[[BatchDirectory], object], code: int | None, cause: str
 ) -> None:
     cells = "[cells.good]\nbuffer = 2\n"
     (source := soak_place / "linux-7.1.tar.xz").touch()
-    folder, night = soak(soak_place, cells + f"kernel-source = '{source}'\n")
-    folder.save(night.model_copy(update={"ended": None, "code": None, "until": time.time()}))
+    folder, batch = soak(soak_place, cells + f"kernel-source = '{source}'\n")
+    folder.save(batch.model_copy(update={"ended": None, "code": None, "until": time.time()}))
     damage(folder)
     (soak_place / "plan.toml").write_text(cells)
     result = CliRunner().invoke(app, ["soak", str(soak_place / "plan.toml"), "--resume", "--status=off"])
     assert result.exit_code == 0 and "no interrupted batch" in result.stdout, result.output
-    assert folder.night.code == code and cause in folder.night.cause
-    assert folder.night.ended or "remains without an end" in result.stdout
+    assert folder.batch.code == code and cause in folder.batch.cause
+    assert folder.batch.ended or "remains without an end" in result.stdout
     assert soak(soak_place, cells)[1].code == SoakExit.ALL_VALID
 
 
@@ -259,8 +259,8 @@ def test_what_nobody_thought_of_ends_the_night_in_order(
     with in_this_process():
         assert run_plan.run_plan(plan, 1) == code
     assert (cached / ".doubt").exists()  # what it takes from the cache is compared before its runs
-    (folder,) = nights(soak_place / "soak")
-    assert folder.night.ended and folder.night.code == code and type(wrong).__name__ in folder.night.cause
+    (folder,) = batches(soak_place / "soak")
+    assert folder.batch.ended and folder.batch.code == code and type(wrong).__name__ in folder.batch.cause
     assert [it.outcome for it in folder.attempts()] == ["valid"] and (folder.path / "report.html").exists()
 
     monkeypatch.setattr(run_plan, "begin", fail)
@@ -271,11 +271,11 @@ def test_a_batch_that_is_stopped_says_that_the_same_command_resumes_it(
     soak_place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Stopped:
-        def __init__(self, _plan: object, folder: NightDirectory, *_: object) -> None:
+        def __init__(self, _plan: object, folder: BatchDirectory, *_: object) -> None:
             self.folder = folder
 
-        def run(self) -> Night:
-            return self.folder.night.model_copy(update={"code": 130, "cause": "stopped by SIGINT"})
+        def run(self) -> Batch:
+            return self.folder.batch.model_copy(update={"code": 130, "cause": "stopped by SIGINT"})
 
     (plan := soak_place / "plan.toml").write_text(HEAD + "[cells.good]\nbuffer = 2\n")
     monkeypatch.setenv("SOJOURN_CACHE", str(soak_place / "cache"))

@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.harness.options.rules import parse_options
 from sojourn.harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
-from sojourn.harness.soak.rounds import expected_s, next_batch, next_run, order, quarantined
+from sojourn.harness.soak.rounds import expected_s, next_run, next_runs, order, quarantined
 from sojourn.harness.soak.state import Attempt, Outcome
 from sojourn.harness.store.reasons import Reason
 from tests.refusals import refusal
@@ -197,9 +197,9 @@ def test_only_runs_in_simulated_time_for_one_engine_go_side_by_side(tmp_path: Pa
     made: list[Attempt] = []
     batches: list[list[str]] = []
     while len(made) < 50:
-        batch = next_batch(plan, 7, made, lambda _: 3)
-        batches.append([job.cell.name for job in batch])
-        for job in batch:
+        runs = next_runs(plan, 7, made, lambda _: 3)
+        batches.append([job.cell.name for job in runs])
+        for job in runs:
             made.append(
                 Attempt(number=len(made) + 1, round=job.round, cell=job.cell.name, seed=1, begun=0, outcome="valid")
             )
@@ -212,9 +212,9 @@ def test_only_runs_in_simulated_time_for_one_engine_go_side_by_side(tmp_path: Pa
 
 def test_a_batch_ends_with_the_last_round(tmp_path: Path) -> None:
     plan = read(tmp_path, "rounds = 3\n[cells.a]\n")
-    assert [job.round for job in next_batch(plan, 1, [], lambda _: 8)] == [1, 2, 3]
-    assert [job.round for job in next_batch(plan, 1, history(plan, {"a": "void"}, 1), lambda _: 8)] == [1, 2, 3]
-    assert next_batch(plan, 1, history(plan, {}, 3), lambda _: 8) == []
+    assert [job.round for job in next_runs(plan, 1, [], lambda _: 8)] == [1, 2, 3]
+    assert [job.round for job in next_runs(plan, 1, history(plan, {"a": "void"}, 1), lambda _: 8)] == [1, 2, 3]
+    assert next_runs(plan, 1, history(plan, {}, 3), lambda _: 8) == []
 
 
 def test_how_long_a_run_takes_is_known_from_the_ended_ones(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.harness.soak.state import RUN, Attempt, NightDirectory, settled
+from sojourn.harness.soak.state import RUN, Attempt, BatchDirectory, settled
 from sojourn.harness.store.reasons import Reason
 
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_killed_run_ended_with_its_last_sign_of_life(tmp_path: Path, recorded: bool) -> None:
     begun = time.time() - 40_000
-    folder = NightDirectory(tmp_path)
+    folder = BatchDirectory(tmp_path)
     (tmp_path / "attempts").mkdir()
     attempt = Attempt(number=1, round=1, cell="a", seed=1, begun=begun)
     if recorded:
