@@ -8,8 +8,9 @@ from math import inf, isinf
 from statistics import median, median_high
 
 from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.grids import height_text, interval, number
+from sojourn.harness.report.grids import height_text
 from sojourn.harness.report.markdown import markdown_table
+from sojourn.harness.report.number_text import interval, number
 from sojourn.scoring.long_table import ALONE, label_of
 from sojourn.scoring.recovery import unseen_s
 from sojourn.scoring.schema.scores import LayerStep, Scores

@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sojourn.harness.report.experiments import Experiment, ExperimentFigure, by_options, by_rig
-from sojourn.harness.report.grids import (
-    DEMAND_MET,
-    figure_text,
-    interval,
-    labelled,
-)
+from sojourn.harness.report.grids import DEMAND_MET, labelled
 from sojourn.harness.report.index import Left, duplicates, invalid_runs, read_folder
+from sojourn.harness.report.number_text import figure_text, interval
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import LoadedRun, load_run

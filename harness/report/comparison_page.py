@@ -15,9 +15,10 @@ from sojourn.harness.report import palette
 from sojourn.harness.report.compare import OF_OPTIONS, Compared, Comparison, Pair, Shift, families
 from sojourn.harness.report.experiments import Experiment, distinct_names
 from sojourn.harness.report.filmstrip import worst_moment
-from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, difference_text, number, p_text, two_decimals
+from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row
 from sojourn.harness.report.headline import Badge, badges
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.number_text import difference_text, number, p_text, two_decimals
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import versions_of
 from sojourn.harness.report.svg import Dots, dot_plot

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.report.grids import interval, labelled, number, pictures_of, queue
+from sojourn.harness.report.grids import labelled, pictures_of, queue
 from sojourn.harness.report.headline import (
     VictimOutcome,
     average_headline,
@@ -23,6 +23,7 @@ from sojourn.harness.report.headline import (
     outcomes,
     sureness,
 )
+from sojourn.harness.report.number_text import interval, number
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.store.loaded import CellRun, LoadedRun, VictimRun, load_run

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
-from sojourn.harness.report.grids import by_numbers
+from sojourn.harness.report.number_text import by_numbers
 from sojourn.harness.report.palette import LOOKS, looks, who
 from sojourn.harness.report.picture import PAGE, Style, standalone, write_picture
 from sojourn.harness.report.run_page import ReportError

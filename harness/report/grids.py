@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf, isfinite, isinf
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from sojourn.bottleneck.qdiscs import QdiscError, parse_qdisc
+from sojourn.harness.report.number_text import infinite_text, mbit, number, percent, two_decimals, value_text
 from sojourn.scoring.long_table import ALONE, label_of
 from sojourn.scoring.picture.judged import by_phase
 from sojourn.scoring.recovery import REGAINED_S, unseen_s
@@ -19,7 +19,7 @@ from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import HARMED, Harm, PartyScores, PhaseScores, Scores, rate_steps
 from sojourn.scoring.sound import judged_speech
 from sojourn.scoring.statistics.harm import SEVERE, SOME, Severity, severity
-from sojourn.scoring.statistics.numbers import LOST, NOT_REACHED, UNFINISHED, formatted, never_came
+from sojourn.scoring.statistics.numbers import NOT_REACHED
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
 from sojourn.scoring.time_series import probe_names
 from sojourn.traffic.load import CALL, GAME, VIDEO, WEB
@@ -28,8 +28,6 @@ from sojourn.traffic.probes import PROBES
 if TYPE_CHECKING:
     import polars as pl
 
-    from sojourn.scoring.statistics.intervals import Estimate
-    from sojourn.scoring.statistics.summary import ExperimentSummary, Figure
 
 #: A baseline shorter than this, s, is noted next to the harm.
 _LONG_ALONE_S = 60.0
@@ -517,7 +515,7 @@ def sojourn_table(scores: Scores) -> Grid:
         negative = f"{row.negative}, to {number(row.least_ms)} ms" if row.negative else number(row.negative)
         counts += [number(row.late), number(row.alike), negative]
         gone = None if row.lost is None else row.lost / row.packets
-        times = [_infinite(gone) if ms == inf else number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms)]
+        times = [infinite_text(gone) if ms == inf else number(ms) for ms in (row.p50_ms, row.p90_ms, row.p99_ms)]
         times.append(number(row.max_ms))
         grid.rows.append(Row([row.phase, of, row.queue, *counts, *times], row.phase in contended))
     return grid
@@ -617,138 +615,3 @@ def _box_rows(lab: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
         rows.append(("minimum time through it (the path's delay)", text))
     return rows
-
-
-def mbit(bps: float | None) -> str:
-    """Return a rate as a table shows it; a dash for None."""
-    return "–" if bps is None else f"{round(bps / 1e6, 2):g} Mbit/s"
-
-
-def interval(figure: Estimate | None, never: str = LOST) -> str:
-    """Return a figure with its interval in brackets, as text; `never` is the text for infinity."""
-    if figure is None:
-        return "–"
-    if figure.low is None or figure.high is None or figure.low == figure.high == figure.value:
-        return number(figure.value, never)
-    return f"{number(figure.value, never)} ({number(figure.low, never)} to {number(figure.high, never)})"
-
-
-def between(figure: Estimate | None) -> str:
-    """Return the interval of a harm; empty without one."""
-    if figure is None or figure.low is None or figure.high is None:
-        return ""
-    return f"{two_decimals(figure.low)} to {two_decimals(figure.high)}"
-
-
-def figure_text(figure: Figure, summary: ExperimentSummary, contender: str | None = None) -> str:
-    """Return a measured figure with its interval, alone or with a contender; in words if it is infinite."""
-
-    def estimate(metric: str) -> Estimate | None:
-        known = figure if metric == figure.metric else summary.figure(metric)
-        if known is None:
-            return None
-        return known.of(contender)
-
-    def of(metric: str) -> float | None:
-        figure_estimate = estimate(metric)
-        return None if figure_estimate is None else figure_estimate.value
-
-    shown = estimate(figure.metric)
-    if shown is None or isfinite(shown.value):
-        return interval(shown, never_came(figure.metric))
-    return value_text(figure.metric, of)
-
-
-#: For a percentile that may be infinite, by the prefix of its name: the share that never arrived, the word for it, and
-#: the P99 of what arrived, and its label.
-_NEVER = {
-    "rtt": ("probe_loss", "lost", "rtt_answered_p99_ms", "of the answered"),
-    "ect1_rtt": ("ect1_probe_loss", "lost", "ect1_rtt_answered_p99_ms", "of the answered"),
-    "frame": ("frame_loss", "never shown", "frame_shown_p99_ms", "of those shown"),
-    "ear": ("ear_loss", "never heard", "", ""),
-    "call_down": ("call_down_loss", "lost", "", ""),
-    "call_up": ("call_up_loss", "lost", "", ""),
-    "game_down": ("game_down_loss", "lost", "", ""),
-    "game_up": ("game_up_loss", "lost", "", ""),
-    "tick": ("tick_loss", "lost", "", ""),
-    "input": ("input_loss", "lost", "", ""),
-}
-_WEB = "web_fct"
-
-
-def value_text(metric: str, of: Callable[[str], float | None]) -> str:
-    """Return a metric's displayed value; `of` returns any metric of the same phase.
-
-    A percentile that falls on lost probes is `∞ (2.1 % lost; 21.7 ms of the answered)`; on an unfinished flow it is
-    `> 8.3 s (4 of 13 unfinished)`.
-    """
-    value = of(metric)
-    if value is None or isfinite(value):
-        return number(value)
-    if metric.startswith(_WEB):
-        least, unfinished, flows = of(f"{metric.removesuffix('_s')}_least_s"), of("web_unfinished"), of("web_flows")
-        counted = UNFINISHED if not unfinished or not flows else f"{unfinished:.0f} of {flows:.0f} unfinished"
-        return counted if least is None else f"> {_short(least)} s ({counted})"
-    known = next((names for begins, names in _NEVER.items() if metric.startswith(begins)), None)
-    if known is None:
-        return number(value, never_came(metric))
-    loss, became, came, of_what = known
-    rest = of(came) if came and "p99" in metric else None
-    return _infinite(of(loss), became, "" if rest is None else f"; {_short(rest)} ms {of_what}")
-
-
-def milliseconds(value: float) -> str:
-    """Return a delay for a sentence or an overview, without its unit: one decimal below 10 ms."""
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def _infinite(share: float | None, became: str = "lost", rest: str = "") -> str:
-    return f"∞ ({'' if share is None else f'{percent(share)} '}{became}{rest})"
-
-
-def _short(value: float) -> str:
-    """Format a figure in brackets: one decimal if it is small."""
-    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, with enough decimals that only exactly 0 and 1 show as 0 % and 100 %.
-
-    It is rounded as `two_decimals` rounds: 0.905 must not be 0.91 in a table and 90 % in a sentence.
-    """
-    for decimals in (0 if share >= 0.1 else 1, 1, 2):
-        text = f"{100 * float(f'{share:.{decimals + 2}f}'):.{decimals}f}"
-        if share in (0, 1) or float(text) not in (0, 100):
-            break
-    return f"{float(text):g} %"
-
-
-def by_numbers(text: str) -> list[tuple[int, str]]:
-    """Return the key that sorts `pfifo limit 67` before `pfifo limit 1000`."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
-
-
-def number(value: float | int | None, never: str = LOST) -> str:
-    """Return a figure as shown in a table; a dash for None, `never` for infinity, signed only if lost."""
-    if value is None:
-        return "–"
-    if isinf(value):
-        return formatted(value, "", never) if never == LOST else never
-    if isinstance(value, int) or float(value).is_integer():
-        return f"{value:.0f}"
-    return two_decimals(value) if abs(value) < 100 else f"{value:.0f}"
-
-
-def difference_text(value: float | None) -> str:
-    """Return a difference of figures as shown in a table; an infinite one is not what an infinite figure means."""
-    return "−∞" if value == -inf else number(value, "∞")
-
-
-def p_text(p: float | None, without: str = "–") -> str:
-    """Return a p as shown in a table, never as 0; `without` for None."""
-    return without if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def two_decimals(value: float) -> str:
-    """Return a finite figure with two decimals, such as a harm; a rounded zero has no sign."""
-    return f"{value:z.2f}"

@@ -8,9 +8,9 @@ from itertools import islice
 
 from sojourn.hardware.machine.files import CHECKOUT
 from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.grids import interval
 from sojourn.harness.report.heat_map import HarmField, HeatTable, heat_maps
 from sojourn.harness.report.markdown import markdown_table
+from sojourn.harness.report.number_text import interval
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.stamps import PaperError
 from sojourn.scoring.long_table import label_of

@@ -10,7 +10,8 @@ from math import isinf
 from typing import Any
 
 from sojourn.harness.report.experiments import Experiment, differing
-from sojourn.harness.report.grids import DEMAND_MET, between, by_numbers, figure_text, labelled, queue, two_decimals
+from sojourn.harness.report.grids import DEMAND_MET, labelled, queue
+from sojourn.harness.report.number_text import between, by_numbers, figure_text, two_decimals
 from sojourn.harness.report.option_words import option_words
 from sojourn.scoring.long_table import named
 from sojourn.scoring.schema.scores import HARMED

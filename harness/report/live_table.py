@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from sojourn.harness.report.experiments import Experiment
-from sojourn.harness.report.grids import interval
 from sojourn.harness.report.markdown import markdown_table
+from sojourn.harness.report.number_text import interval
 from sojourn.scoring.long_table import label_of
 
 FIGURES = (

@@ -11,9 +11,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sojourn.harness.report.filmstrip import picture_of
-from sojourn.harness.report.grids import between, figure_text, labelled, milliseconds, number, two_decimals
+from sojourn.harness.report.grids import labelled
 from sojourn.harness.report.headline import Badge, VictimOutcome, average_outcomes, harm_badge, measurement, seen
 from sojourn.harness.report.heat_map import HarmField, Placed
+from sojourn.harness.report.number_text import between, figure_text, milliseconds, number, two_decimals
 from sojourn.harness.store.manifest import REPORT
 from sojourn.scoring.long_table import label_of
 from sojourn.scoring.statistics.harm import PRIMARY

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from sojourn.harness.report.grids import Grid, Row, interval, number, rate_and_queue
+from sojourn.harness.report.grids import Grid, Row, rate_and_queue
 from sojourn.harness.report.headline import outcomes, phrase
+from sojourn.harness.report.number_text import interval, number
 from sojourn.scoring.reference import published
 from sojourn.scoring.schema.scores import Scores
 

@@ -23,20 +23,11 @@ from markupsafe import Markup
 from sojourn.bottleneck.rig import coverage
 from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, answers, cell_headline
-from sojourn.harness.report.grids import (
-    DEMAND_MET,
-    PRIMARY,
-    Grid,
-    Row,
-    alone_for,
-    figure_text,
-    interval,
-    number,
-    p_text,
-)
+from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, alone_for
 from sojourn.harness.report.headline import CUT_OFFS, badges, headline, outcomes
 from sojourn.harness.report.heat_map import HarmField, heat_maps
 from sojourn.harness.report.html import write_page
+from sojourn.harness.report.number_text import figure_text, interval, number, p_text
 from sojourn.harness.report.overview import overview
 from sojourn.harness.report.palette import who
 from sojourn.harness.report.published_tables import services_table

@@ -16,8 +16,9 @@ from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
 from sojourn.harness.report.experiments import grouped
-from sojourn.harness.report.grids import bottleneck, two_decimals
+from sojourn.harness.report.grids import bottleneck
 from sojourn.harness.report.headline import outcomes
+from sojourn.harness.report.number_text import two_decimals
 from sojourn.harness.report.option_words import option_words
 from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run

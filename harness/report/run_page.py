@@ -23,8 +23,6 @@ from sojourn.harness.report.grids import (
     lab_table,
     layer_steps_table,
     loads_table,
-    mbit,
-    number,
     other_contenders_table,
     phase_table,
     pictures_of,
@@ -49,6 +47,7 @@ from sojourn.harness.report.headline import (
     title,
 )
 from sojourn.harness.report.html import render
+from sojourn.harness.report.number_text import mbit, number
 from sojourn.harness.report.palette import looks, who
 from sojourn.harness.report.published_tables import published_table
 from sojourn.harness.report.svg import Points, ccdf_plot

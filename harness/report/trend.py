@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup
 
 from sojourn.harness.report.experiments import Experiment, by_options, by_rig, two_scorers
-from sojourn.harness.report.grids import Grid, Row, by_numbers, difference_text, number
+from sojourn.harness.report.grids import Grid, Row
 from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import Left, duplicates, invalid_runs, read_folder
+from sojourn.harness.report.number_text import by_numbers, difference_text, number
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
 from sojourn.harness.store.manifest import run_folders

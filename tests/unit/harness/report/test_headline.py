@@ -16,7 +16,7 @@ from rich.console import Console
 
 from sojourn.harness.report import film, timeline
 from sojourn.harness.report.experiments import experiments, find_runs
-from sojourn.harness.report.grids import harm_table, percent, two_decimals, value_text
+from sojourn.harness.report.grids import harm_table
 from sojourn.harness.report.headline import (
     Harmed,
     VictimOutcome,
@@ -30,6 +30,7 @@ from sojourn.harness.report.headline import (
     sentence,
     title,
 )
+from sojourn.harness.report.number_text import percent, two_decimals, value_text
 from sojourn.harness.report.repetitions import write_summary
 from sojourn.harness.report.run_page import write_report
 from sojourn.harness.report.terminal import print_scores
