@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of one-line errors: suggestions, the first error of a model, printable foreign text."""
+"""Parts of messages: suggestions, the first error of a model, printable foreign text, numbers of things."""
 
 from __future__ import annotations
 
@@ -30,3 +30,8 @@ def printable(text: str) -> str:
     direction overrides) are shown as escapes in Python's notation.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def count_of(count: float, what: str) -> str:
+    """Return a number of things, or its mean, in words: `1 run`, `2.5 stalls`."""
+    return f"{round(count, 1):g} {what}{'' if count == 1 else 's'}"

@@ -87,8 +87,8 @@ def make_map(
 
 def _make(sweep: Sweep, terminal: TextIO) -> ExitCode:
     """Make the runs, renew the page after each round of seeds, and return the exit code."""
+    from sojourn.hardware.machine.messages import count_of
     from sojourn.harness.report.index import write_index
-    from sojourn.harness.store.disk_usage import count_of
 
     made: list[SeriesOfRuns] = []
     console = console_of(terminal)

@@ -171,7 +171,7 @@ def flent(
     to: Annotated[Path, typer.Option(help="Output folder.")] = Path("flent"),
 ) -> None:
     """Export runs of cells as flent's data files (.flent.gz)."""
+    from sojourn.hardware.machine.messages import count_of
     from sojourn.harness.matrix.pages.flent import export
-    from sojourn.harness.store.disk_usage import count_of
 
     print(f"{count_of(len(export(results, to)), 'file')} in {to}")

@@ -83,8 +83,9 @@ def remove_runs(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete runs and series, after a question. Nothing is deleted if one of them is neither, or is in use."""
+    from sojourn.hardware.machine.messages import count_of
     from sojourn.harness.report.html import is_page
-    from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
+    from sojourn.harness.store.disk_usage import size_words, tree_bytes
     from sojourn.harness.store.manifest import REPORT
     from sojourn.harness.store.removal import pages_of_matrix, removable, remove
 

@@ -158,12 +158,12 @@ def summary(
     as_json: AsJson = False,
 ) -> None:
     """Summarise finished runs: figures with intervals over the runs, as tables, page, CSV and JSON."""
+    from sojourn.hardware.machine.messages import count_of
     from sojourn.harness.report.experiments import experiments, find_runs, is_summary
     from sojourn.harness.report.openmetrics import write_openmetrics
     from sojourn.harness.report.repetitions import records, write_summary
     from sojourn.harness.report.terminal import print_summary
     from sojourn.harness.report.verdict import left_out
-    from sojourn.harness.store.disk_usage import count_of
     from sojourn.harness.store.manifest import is_run
 
     if openmetrics and not openmetrics.parent.is_dir():

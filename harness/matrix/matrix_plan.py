@@ -24,6 +24,7 @@ from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.kernel_source import short_name
 from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFileError, read_lab_file
+from sojourn.hardware.machine.messages import count_of
 from sojourn.hardware.simulation import memory_bytes
 from sojourn.harness.engine.job import Engine, EngineError
 from sojourn.harness.engine.local import LocalEngine
@@ -46,7 +47,6 @@ from sojourn.harness.matrix.progress import MatrixProgress
 from sojourn.harness.options.model import BY_NAME, default_of
 from sojourn.harness.options.own_names import own_names
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.terminal import complain, console_of, named, steps
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.program_check import require_runnable

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.machine.messages import count_of
 from sojourn.harness.matrix.cells.cell_run import CellJob, cache_state
 from sojourn.harness.matrix.matrix import Matrix, figure
 from sojourn.scoring.reference.published import AGREEING_SIZE, PublishedComparison, PublishedPair, compare, pair
@@ -129,7 +130,7 @@ class Results:
         return [self._published_line(one) for one in self.comparisons() if one.pairs]
 
     def _published_line(self, one: PublishedComparison) -> str:
-        parts = [f"{len(one.pairs)} cell{'s' * (len(one.pairs) > 1)}{left_out_text(one)}"]
+        parts = [f"{count_of(len(one.pairs), 'cell')}{left_out_text(one)}"]
         if one.tolerance:
             parts.append(f"{one.agreeing} within {one.tolerance} of the published")
         parts += [

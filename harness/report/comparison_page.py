@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from sojourn.hardware.machine.messages import count_of
 from sojourn.harness.report import palette
 from sojourn.harness.report.compare import OF_OPTIONS, Compared, Comparison, Pair, Shift, families
 from sojourn.harness.report.experiments import Experiment, distinct_names
@@ -86,7 +87,7 @@ def verdict(pair: Pair) -> str:
         first, rest = decided[0], len(decided) - 1
         clear = first.primary or len({metric.shown for metric in decided} - {"differs"}) == 1
         word = first.shown if clear and first.shown != "differs" else "different"
-        more = f"; {rest} further metric{'s' * (rest > 1)} differ{'s' * (rest == 1)}" if rest else ""
+        more = f"; {count_of(rest, 'further metric')} differ{'s' * (rest == 1)}" if rest else ""
         return f"B is {word}: {_both(pair, first)}{more}."
     ours, theirs = ({*one.summary.contenders} for one in (pair.a, pair.b))
     if ours | theirs and not ours & theirs:
@@ -97,9 +98,7 @@ def verdict(pair: Pair) -> str:
         return f"No difference shown in {len(pair.compared)} metrics, with {counts[0]} and {counts[1]} runs."
     primary = [metric for metric in pair.compared if metric.primary and metric.family == "measured"]
     seen = "; ".join(_both(pair, metric) for metric in primary if not metric.alike)
-    undecided = (
-        f"not decided: {counts[0]} run{'s' * (counts[0] != 1)} in A, {counts[1]} in B, {ENOUGH} each are needed."
-    )
+    undecided = f"not decided: {count_of(counts[0], 'run')} in A, {counts[1]} in B, {ENOUGH} each are needed."
     if seen:
         return f"{seen[0].upper()}{seen[1:]}; {undecided}"
     return f"The viewer got the same in A and B; {undecided}" if primary else f"Not{undecided[3:]}"

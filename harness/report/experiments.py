@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, get_args
 
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import count_of, printable
 from sojourn.harness.report.grids import labelled, pictures_of, queue
 from sojourn.harness.report.headline import (
     VictimOutcome,
@@ -376,7 +376,7 @@ def answers(groups: Sequence[Experiment]) -> list[str]:
     said = [f"With {name}: {_in_all(had) if len(had) > 1 else _in_one(had[0][1])}." for name, had in every.items()]
     fewest = min((len(one.summary.valid) for one in groups if one.summary.valid), default=ENOUGH)
     if said and fewest < ENOUGH:
-        said.append(f"Not a result yet: {fewest} run{'s' * (fewest != 1)} of an experiment, {ENOUGH} are needed.")
+        said.append(f"Not a result yet: {count_of(fewest, 'run')} of an experiment, {ENOUGH} are needed.")
     return said
 
 

@@ -11,7 +11,7 @@ from html import unescape
 from pathlib import Path
 from typing import Literal, get_args
 
-from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.messages import count_of, did_you_mean
 from sojourn.harness.report import timeline
 from sojourn.harness.report.experiments import Experiment, experiments, find_runs
 from sojourn.harness.report.number_text import by_numbers
@@ -175,7 +175,7 @@ def _over_runs(place: Path, boxes: bool, column: bool, metric: str) -> str:
 def _heading(one: Experiment, none: bool) -> str:
     """Return experiment and number of runs; empty if `none`, as a paper's caption names them."""
     count = len(one.summary.valid)
-    return "" if none else f"{one.title.partition(': ')[2] or one.title}, {count} run{'s' * (count != 1)}"
+    return "" if none else f"{one.title.partition(': ')[2] or one.title}, {count_of(count, 'run')}"
 
 
 def _elided(text: str, width: float) -> str:

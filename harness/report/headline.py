@@ -12,9 +12,9 @@ from math import isfinite
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sojourn.hardware.machine.messages import count_of
 from sojourn.harness.report.grids import MEMBERS, alone_for, mean_of, pictures_of, relevant_severity
 from sojourn.harness.report.number_text import interval, milliseconds, number, percent, value_text
-from sojourn.harness.store.disk_usage import count_of
 from sojourn.scoring.schema.metric import unit_of
 from sojourn.scoring.schema.scores import METRICS, HomeFigure, Scores
 from sojourn.scoring.statistics.harm import PRIMARY, SEVERE, SOME, Severity, severity

@@ -22,6 +22,7 @@ from markupsafe import Markup
 
 from sojourn.bottleneck.rig import coverage
 from sojourn.hardware.machine.files import replace_file
+from sojourn.hardware.machine.messages import count_of
 from sojourn.harness.report.experiments import SUMMARY, Experiment, ExperimentFigure, answers, cell_headline
 from sojourn.harness.report.grids import DEMAND_MET, PRIMARY, Grid, Row, alone_for
 from sojourn.harness.report.headline import CUT_OFFS, badges, headline, outcomes
@@ -33,7 +34,6 @@ from sojourn.harness.report.palette import who
 from sojourn.harness.report.published_tables import services_table
 from sojourn.harness.report.run_page import ReportError
 from sojourn.harness.report.svg import Dots, dot_plot
-from sojourn.harness.store.disk_usage import count_of
 from sojourn.harness.store.loaded import VictimRun
 from sojourn.harness.store.manifest import REPORT, is_run, run_folders
 from sojourn.scoring.long_table import named
@@ -185,7 +185,8 @@ def lines(one: Experiment) -> list[str]:
     """Return what the runs of an experiment show, and how reliable it is, one line each."""
     summary, n = one.summary, len(one.summary.valid)
     sentences = [
-        f"{n} of {len(one.runs)} runs are valid" + ("; figures exclude the invalid ones." if summary.void else ".")
+        f"{n} of {count_of(runs := len(one.runs), 'run')} {'is' if 1 in (n, runs) else 'are'} valid"
+        + ("; figures exclude the invalid ones." if summary.void else ".")
     ]
     sentences += [f"{it.name}: {it.reason}." for it in one.duplicates]
     if 0 < n < ENOUGH:

@@ -14,13 +14,13 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.text import Text
 
-from sojourn.hardware.machine.messages import printable
+from sojourn.hardware.machine.messages import count_of, printable
 from sojourn.harness.report.experiments import grouped
 from sojourn.harness.report.grids import bottleneck
 from sojourn.harness.report.headline import outcomes
 from sojourn.harness.report.number_text import two_decimals
 from sojourn.harness.report.option_words import option_words
-from sojourn.harness.store.disk_usage import count_of, size_words, tree_bytes
+from sojourn.harness.store.disk_usage import size_words, tree_bytes
 from sojourn.harness.store.loaded import LoadedRun, VictimRun, load_run
 from sojourn.harness.store.manifest import (
     PARTIAL,

@@ -22,7 +22,7 @@ from sojourn.apps import SERVICES
 from sojourn.hardware.machine import cache, toml_file
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import CHECKOUT
-from sojourn.hardware.machine.messages import first_wrong
+from sojourn.hardware.machine.messages import count_of, first_wrong
 from sojourn.hardware.machine.programs import FLAGS
 from sojourn.hardware.simulation import HOSTS_PROCESSOR
 from sojourn.harness.lab.machine import SHOWN_PROCESSOR
@@ -198,7 +198,7 @@ class Stamp:
     def markdown(self, table: PaperTable, runs: int) -> str:
         """Return the lines under a table."""
         file = os.path.relpath(table.runs_file, Path(table.page).parent)
-        made = f"[{runs} run{'s' * (runs != 1)}]({file}); commit {self.commit}, {self.kernel}"
+        made = f"[{count_of(runs, 'run')}]({file}); commit {self.commit}, {self.kernel}"
         made += "".join(f", processor {it}" for it in self.processors) + f", scores {SCORER}"
         return _lines(table, f"{made}; `sojourn paper {table.name}` repeats it at its commit.", self.parts)
 

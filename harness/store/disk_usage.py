@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much space a folder of runs takes, and numbers in words."""
+"""How much space a folder of runs takes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,3 @@ def size_words(count: int) -> str:
     if count >= 1e9:
         return f"{count / 1e9:.1f} GB"
     return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
-
-
-def count_of(count: float, what: str) -> str:
-    """Return a number of things, or its mean, in words: `1 run`, `2.5 stalls`."""
-    return f"{round(count, 1):g} {what}{'' if count == 1 else 's'}"

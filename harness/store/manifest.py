@@ -15,8 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import FRESH, flush, lock, opened, plain, replace_file
-from sojourn.hardware.machine.messages import first_wrong, printable
-from sojourn.harness.store.disk_usage import count_of
+from sojourn.hardware.machine.messages import count_of, first_wrong, printable
 from sojourn.harness.store.reasons import Reason, Text
 
 SCHEMA_VERSION: Literal[1] = 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sojourn.hardware.machine.messages import did_you_mean
+from sojourn.hardware.machine.messages import count_of, did_you_mean
 from sojourn.scoring.long_table import METRICS
 from sojourn.scoring.schema.cell_scores import declared
 from sojourn.scoring.schema.metric import HARM
@@ -89,7 +89,7 @@ class Judgement:
         if not self.sure or self.figure is None:
             return ""
         if (n := self.figure.n) < ENOUGH:
-            return f"{n} run{'s' * (n > 1)}, {ENOUGH} needed"
+            return f"{count_of(n, 'run')}, {ENOUGH} needed"
         low, high = (self.figure.value if end is None else end for end in (self.figure.low, self.figure.high))
         return "the interval includes the limit" if self.threshold.meets_all(low, high) is None else ""
 

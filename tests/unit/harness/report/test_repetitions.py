@@ -321,7 +321,7 @@ def test_runs_of_one_seed_with_the_same_bytes_count_once(series: Series, tmp_pat
     assert [run.path for run in one.runs] == same[:1] and [it.run.path for it in one.duplicates] == same[1:]
     assert one.summary.valid == [same[0].name]
     assert lines(one)[:2] == [
-        "1 of 1 runs are valid.",
+        "1 of 1 run is valid.",
         f"{same[1].name}: same seed and bytes as {same[0].name}; the two count as one run.",
     ]
     page = write_index(results).read_text()
