@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sojourn.hardware.build_tool import call, compiler, ended
-from sojourn.hardware.images.tc_objects import objects_folder
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 
@@ -94,6 +93,15 @@ def _sources(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(place, name) for name in sorted(names) if not re.search(r"\.(o|a|so|d|orig|rej)$", name))
+
+
+def objects_folder(root: Path) -> Path:
+    """Return the folder of `root` in which its tc looks for objects. Raises BuildError without one."""
+    if folder := next(root.glob("usr/lib/*/tc"), None):
+        return folder
+    raise BuildError(
+        f"{root}: no usr/lib/*/tc: iproute2 is missing, or its objects are in another folder", code="missing"
+    )
 
 
 def _compile(path: Path, target: Path) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sojourn.hardware.build_tool import call, compiler
+from sojourn.hardware.images.own_tc import objects_folder
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
-from sojourn.hardware.machine.cache import BuildError
 
 KINDS = ("cake", "cnq_cobalt", "cnq_codel_af", "deltic", "lfq_cobalt", "twin_codel_af")
 _SOURCES = ("tc_sce.c", "sce.h")
@@ -29,12 +29,3 @@ def install(root: Path) -> None:
     call([*_COMPILE, "-o", str(folder / "sojourn.so"), str(FRAGMENTS / "tc_sce.c")])
     for kind in KINDS:
         (folder / f"q_{kind}.so").symlink_to("sojourn.so")
-
-
-def objects_folder(root: Path) -> Path:
-    """Return the folder of `root` in which its tc looks for objects. Raises BuildError without one."""
-    if folder := next(root.glob("usr/lib/*/tc"), None):
-        return folder
-    raise BuildError(
-        f"{root}: no usr/lib/*/tc: iproute2 is missing, or its objects are in another folder", code="missing"
-    )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.rig import EXACT, Rig
@@ -42,7 +42,9 @@ from sojourn.traffic import user_program
 from sojourn.traffic.program import FOREIGN
 from sojourn.traffic.user_program import UserProgram
 
-Endpoints = Literal["bulk", "iperf3"]
+if TYPE_CHECKING:
+    from sojourn.harness.matrix.cells.simulated import Endpoints
+
 #: What runs a cell in simulated time; in real time.
 _SIMULATED = ("sojourn.harness.matrix.cells.simulated", "sojourn.bottleneck.rig")
 _REAL_TIME = (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -14,12 +15,15 @@ from sojourn.hardware.kernel_build.sources import Sources
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.experiment.rerun import IN_REAL_TIME, FileComparison, RerunError, commits, compared, repeatable
-from sojourn.harness.matrix.cells.cell_run import CellJob, Endpoints, SimulatedInputs, perform, rig_of
+from sojourn.harness.matrix.cells.cell_run import CellJob, SimulatedInputs, perform, rig_of
 from sojourn.harness.store.claim import claim
 from sojourn.harness.store.loaded import cell_of
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.harness.store.runs import run_name
 from sojourn.traffic.user_program import UserProgram, require_cached
+
+if TYPE_CHECKING:
+    from sojourn.harness.matrix.cells.simulated import Endpoints
 
 
 def rerun_cell(run: Path, results: Path | None, yours: Mapping[str, Path]) -> tuple[Path, FileComparison, list[str]]:

@@ -8,6 +8,7 @@ import json
 import shutil
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from sojourn.bottleneck import delivery_trace
 from sojourn.bottleneck.cell import Cell
@@ -20,7 +21,6 @@ from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.simulation import SimulationError
-from sojourn.harness.matrix.cells.cell_run import Endpoints
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.guest import measured, plan, queues, script
 from sojourn.harness.matrix.cells.guest.network import hop_name
@@ -30,6 +30,7 @@ from sojourn.traffic.contender import CONTENDERS
 from sojourn.traffic.endpoints import ensure_endpoints
 from sojourn.traffic.program import PROGRAMS
 
+Endpoints = Literal["bulk", "iperf3"]
 MEMORY_BYTES = 400 << 20
 """What a machine of 256 MB and its worker take at most."""
 CAPTURES = ("client.pcapng.zst", "server.pcapng.zst")
