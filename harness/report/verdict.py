@@ -245,6 +245,11 @@ def junit(given: Sequence[Verdict]) -> bytes:
             why = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in verdict.void.items())
             case = ElementTree.SubElement(suite, "testcase", classname="runs", name="valid runs")
             ElementTree.SubElement(case, "error", message=printable(f"invalid: {why}"))
+    return xml_text(root)
+
+
+def xml_text(root: ElementTree.Element) -> bytes:
+    """Return an XML document as the bytes of its file."""
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"

@@ -22,6 +22,7 @@ from sojourn.harness.report.html import write_page
 from sojourn.harness.report.index import read_folder, write_index_of
 from sojourn.harness.report.repetitions import INDEX, grids, verdict_view
 from sojourn.harness.report.run_page import ReportError
+from sojourn.harness.report.verdict import xml_text
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.plan import PlanError
 from sojourn.harness.soak.state import Attempt, BatchDirectory, StateError, batches
@@ -148,6 +149,4 @@ def junit(batch: Status, attempts: Sequence[Attempt], cause: str) -> bytes:
     suite.attrib |= {"failures": str(failures), "skipped": str(skipped)}
     root = ElementTree.Element("testsuites")
     root.append(suite)
-    ElementTree.indent(root)
-    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text + b"\n"
+    return xml_text(root)
