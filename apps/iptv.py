@@ -5,139 +5,41 @@ from __future__ import annotations
 
 import shutil
 import time
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
 from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.account import AccountError
 from sojourn.apps.browsers.browser import Browser, BrowserError, Driver
+from sojourn.apps.chosen_player import ChosenPlayer
 from sojourn.apps.credentials import Credentials, read_credentials
 from sojourn.apps.options import ServiceOptions
-from sojourn.apps.page_service import PageService, states
+from sojourn.apps.page_service import states
 from sojourn.apps.sites import TelevisionPage, read_site
-from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
+from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.hls import window_segments, write_playlists
 from sojourn.apps.standins.ladder import DEFAULT
 from sojourn.apps.standins.origin import (
     HERE,
-    HOST,
     PLAYERS,
-    OriginError,
     Site,
-    ensure_certificate,
     ensure_player,
     player_version,
-    url_at,
 )
 from sojourn.apps.standins.own_folder import OwnFolder
 from sojourn.hardware.machine.scratch import scratch_folder
 from sojourn.hardware.machine.viewer import for_viewer
 from sojourn.traffic import ports
 
-if TYPE_CHECKING:
-    from sojourn.apps.players import PlayedFilm
-
 STATE = Path(__file__).with_name("iptv.js").read_text()
 PLAY = "() => document.querySelectorAll('video').forEach((video) => video.play().catch(() => {}))"
 _PAGE = HERE / "iptv"
-#: Behind the live edge, HTTP Live Streaming's least distance (RFC 8216bis, 4.4.3.8), in segments.
-_LEAST_BEHIND = 3
 #: A site that has not answered a login within this time has refused it.
 _LOGIN_S = 15.0
 #: Without a sample for this time, the page no longer shows a video.
 _SILENT_S = 3.0
-
-
-class ChosenPlayer(PageService):
-    """A stand-in whose film another player can play (apps/players), which is loaded for such a run only."""
-
-    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {**PageService.takes, "player": ("stand-in",)}
-    #: Whether the film is a broadcast.
-    live_film: ClassVar[bool]
-
-    def __init__(self, *, player: str | None = None, target_latency: float | None = None, **of_page: Any) -> None:
-        """`player`: a name in `sojourn.apps.options.PLAYERS`; None: the service's own.
-
-        `target_latency`: s that the player aims to be behind a broadcast in chunks; None: a broadcast in segments.
-
-        For `of_page` see PageService. Raises ServiceError for options that do not fit.
-        """
-        super().__init__(**of_page)
-        self.chosen, self.target_latency = player, target_latency
-        self._played: PlayedFilm | None = None
-        least = _LEAST_BEHIND * SEGMENT_SECONDS
-        if target_latency is not None:
-            self.buffer = target_latency
-        if player == "video.js" and self.live_film and self.buffer < least:
-            raise ServiceError(
-                f"--buffer={self.buffer:g}: video.js stays at least {least} s behind a broadcast; give "
-                f"--buffer={least} or more, or another --player",
-                code="out-of-range",
-            )
-
-    def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        super().prepare(progress)
-        if not self.chosen:
-            return
-        from sojourn.apps.players import ensure_players
-
-        try:
-            ensure_players()
-        except OriginError as error:
-            raise ServiceError(str(error), code=error.code) from error
-
-    def chosen_site(self, player: str, run: Path, clip: Clip, offered: Sequence[int]) -> tuple[Site, str]:
-        """Return what the origin serves for the chosen player, and its page's path; writes manifests to `run`/live.
-
-        `offered` are indices into the clip's ladder.
-        """
-        from sojourn.apps.players import played_film
-
-        settings = {"live": self.live_film, "buffer": self.buffer, "target_latency": self.target_latency}
-        self._played = played_film(player, run, clip, offered, **settings)  # type: ignore[arg-type]
-        return self._played.site, self._played.path
-
-    def serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
-        if self.target_latency is None:
-            return super().serve(stage)
-        from sojourn.apps.players import start_broadcast
-
-        if not self._ready:
-            self.prepare()
-        assert self._clip
-        site, path = self.site(stage, self._clip)
-        assert self._played and self._played.broadcast
-        self.set_congestion_control(stage)
-        self._origin = start_broadcast(stage, site, self._played.broadcast)
-        return url_at(stage.port) + path, {"hosts": {HOST: stage.address}, "spki": ensure_certificate().spki}
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        broadcast = self._played.broadcast if self._played else None
-        return super().facts | ({"broadcast": {"start": broadcast.start}} if broadcast else {})
-
-    def origin_version(self, stage: Stage) -> dict[str, str]:
-        if self.target_latency is None:
-            return super().origin_version(stage)
-        from importlib.metadata import version
-
-        return {"origin": f"aiohttp {version('aiohttp')}"}
-
-    @property
-    def player(self) -> str:
-        if not self.chosen:
-            return self.own_player
-        from sojourn.apps.players import BY_NAME
-
-        return BY_NAME[self.chosen].version
-
-    @property
-    @abstractmethod
-    def own_player(self) -> str:
-        """Name and version of the service's own player."""
 
 
 class Iptv(ChosenPlayer):

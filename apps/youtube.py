@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.browsers.account import StorageState
 from sojourn.apps.browsers.browser import Browser, Driver
+from sojourn.apps.chosen_player import ChosenPlayer
 from sojourn.apps.credentials import read_credentials
-from sojourn.apps.iptv import ChosenPlayer
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import states
 from sojourn.apps.sites import WatchPage, read_site

@@ -16,7 +16,8 @@ from pydantic import TypeAdapter
 
 from sojourn.apps.base import ServiceError, Stage
 from sojourn.apps.browsers.browser import CHROMIUM
-from sojourn.apps.iptv import ChosenPlayer, Iptv
+from sojourn.apps.chosen_player import ChosenPlayer
+from sojourn.apps.iptv import Iptv
 from sojourn.apps.options import PLAYERS
 from sojourn.apps.players import BY_NAME, SCRIPTS, ensure_players, pinned_players
 from sojourn.apps.players.manifests import live_mpd
