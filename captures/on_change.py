@@ -36,7 +36,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-Picture = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 SETTLE_S = 1e-4
 """Time for a program to finish drawing: in simulated time, all that it draws at once takes less."""
@@ -77,7 +77,7 @@ class WatchedScreen:
         self._send(self._damage, _CREATE, struct.pack("<IIB3x", self._ids + 1, self._root, _RAW_RECTANGLES))
         pixels = np.frombuffer(mmap.mmap(memory, 0), np.uint8)
         os.close(memory)
-        self.pixels: Picture = pixels.reshape(size[1], size[0], _BYTES_A_PIXEL)
+        self.pixels: Pixels = pixels.reshape(size[1], size[0], _BYTES_A_PIXEL)
 
     def fileno(self) -> int:
         """Return the descriptor that is readable once something changed."""

@@ -24,7 +24,7 @@ from sojourn.hardware.images.lock import locked_lines
 from sojourn.hardware.images.sharing import share, share_with_others
 from sojourn.hardware.images.slim import remove, slim
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.cache import BuildError, BuildProgress
 from sojourn.hardware.machine.files import CHECKOUT, LOCK
 from sojourn.hardware.machine.plugins import packages
 
@@ -77,7 +77,7 @@ class Desktop:
     """The same for the project's sources."""
 
 
-def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None) -> Desktop:
+def ensure_desktop(extras: Iterable[str] = (), progress: BuildProgress | None = None) -> Desktop:
     """Return the userland, assembled now if it is not in the cache. Works as root and as a plain user.
 
     Args:
@@ -110,7 +110,7 @@ def ensure_desktop(extras: Iterable[str] = (), progress: Progress | None = None)
     return Desktop(entry / "root", sources, made["versions"], made["content"], name)
 
 
-def _build(scratch: Path, packages: Sequence[str], lock: str, extras: Sequence[str], report: Progress) -> None:
+def _build(scratch: Path, packages: Sequence[str], lock: str, extras: Sequence[str], report: BuildProgress) -> None:
     root = scratch / "root"
     versions = extract(root, packages, report)
     report("fetching its Python distributions", 0.6)

@@ -16,7 +16,7 @@ from sojourn.hardware.images.archive import SUITE, current
 from sojourn.hardware.images.sharing import share_with_others
 from sojourn.hardware.images.slim import remove
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.cache import BuildError, BuildProgress
 from sojourn.hardware.machine.place import ENVIRONMENT
 
 INIT = Path(__file__).parents[1] / "userland" / "init"
@@ -74,7 +74,7 @@ class Guest:
     digest: str
 
 
-def ensure_guest(progress: Progress | None = None) -> Guest:
+def ensure_guest(progress: BuildProgress | None = None) -> Guest:
     """Return the userland, assembled now if it is not in the cache. Works as root and as a plain user.
 
     Raises:
@@ -90,7 +90,7 @@ def ensure_guest(progress: Progress | None = None) -> Guest:
     return Guest(entry / "root", entry / _KEY, entry / "known_hosts", versions, digest)
 
 
-def _build(scratch: Path, report: Progress) -> None:
+def _build(scratch: Path, report: BuildProgress) -> None:
     if not shutil.which("ssh-keygen"):
         raise BuildError(f"not installed: ssh-keygen; as root: {APT_LINE}", code="missing-program")
     root = scratch / "root"
@@ -104,7 +104,7 @@ def _build(scratch: Path, report: Progress) -> None:
     report("guest ready", 1.0)
 
 
-def extract(root: Path, packages: Sequence[str], report: Progress) -> dict[str, str]:
+def extract(root: Path, packages: Sequence[str], report: BuildProgress) -> dict[str, str]:
     """Unpack `packages` of SUITE and their dependencies to `root`; return all versions by name.
 
     Works as root and as a plain user. Raises BuildError.

@@ -17,7 +17,7 @@ from sojourn.hardware.images import disk, tc_objects
 from sojourn.hardware.images.archive import SUITE, Archive
 from sojourn.hardware.kernel_build.board import Board, BoardKernel, ensure_board_kernel
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.cache import BuildError, BuildProgress
 from sojourn.hardware.machine.place import ENVIRONMENT
 
 USERLAND = Path(__file__).parents[1] / "userland"
@@ -52,7 +52,10 @@ class Image:
 
 
 def ensure_image(
-    board: Board, source: Path | None = None, progress: Progress | None = None, kernel_progress: Progress | None = None
+    board: Board,
+    source: Path | None = None,
+    progress: BuildProgress | None = None,
+    kernel_progress: BuildProgress | None = None,
 ) -> Image:
     """Return the image of a board without keys, built now if it is not in the cache.
 
@@ -85,8 +88,8 @@ def make_image(
     output: Path,
     keys: Sequence[Path] = (),
     source: Path | None = None,
-    progress: Progress | None = None,
-    kernel_progress: Progress | None = None,
+    progress: BuildProgress | None = None,
+    kernel_progress: BuildProgress | None = None,
 ) -> Image:
     """Write the image of a board to `output`; root can log in with any of the public keys.
 
@@ -146,7 +149,7 @@ def authorized_keys(files: Sequence[Path]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report: Progress) -> None:
+def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report: BuildProgress) -> None:
     signature = int(digest[:8], 16)
     words = f"root=PARTUUID={disk.part_uuid(signature)} rootwait ro console={board.console}"
     tar = scratch / "root.tar"

@@ -12,7 +12,7 @@ from sojourn.hardware.kernel_build import kbuild, kconfig
 from sojourn.hardware.kernel_build.kbuild import Recipe
 from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.cache import BuildError, BuildProgress
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def named(name: str) -> Board:
     return BOARDS[name]
 
 
-def ensure_board_kernel(board: Board, source: Path | None = None, progress: Progress | None = None) -> BoardKernel:
+def ensure_board_kernel(board: Board, source: Path | None = None, progress: BuildProgress | None = None) -> BoardKernel:
     """Return a board's kernel with TCP Prague as a module, built now if it is not in the cache.
 
     Args:
@@ -78,7 +78,7 @@ def ensure_board_kernel(board: Board, source: Path | None = None, progress: Prog
     return BoardKernel(entry / "vmlinuz", entry / "modules", made["version"], made["source"], digest)
 
 
-def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path, report: Progress) -> None:
+def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path, report: BuildProgress) -> None:
     log = folder / f"{scratch.name.strip('.')}.log"
     tree = kbuild.compile_kernel(board.recipe, scratch, given, log, report)
     report("compiling the modules", 0.98)

@@ -19,7 +19,7 @@ from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
 from sojourn.hardware.kernel_build.self_check import self_check
 from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import Progress
+from sojourn.hardware.machine.cache import BuildProgress
 
 RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
 SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), trained_by="")
@@ -28,7 +28,7 @@ SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), 
 
 def ensure_kernel(
     sources: Sources = OURS,
-    progress: Progress | None = None,
+    progress: BuildProgress | None = None,
     recipe: Recipe = RECIPE,
 ) -> Kernel:
     """Return the kernel of a recipe, built now if it is not in the cache.
@@ -57,7 +57,7 @@ def ensure_kernel(
     return kernel
 
 
-def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, report: Progress) -> None:
+def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, report: BuildProgress) -> None:
     log = cache.root() / "kernel" / f"{digest}.log"
 
     def train(linux: Path, profile: Path) -> None:

@@ -19,7 +19,7 @@ from sojourn.hardware.images.archive import current
 from sojourn.hardware.kernel_build import kconfig
 from sojourn.hardware.kernel_build.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.cache import BuildError, BuildProgress
 from sojourn.hardware.patches import apply_all, series
 
 ADDED = {
@@ -127,7 +127,7 @@ def compile_kernel(
     scratch: Path,
     given: KernelSource | None,
     log: Path,
-    report: Progress,
+    report: BuildProgress,
     train: Callable[[Path, Path], None] | None = None,
     before_compiling: Callable[[], object] = lambda: None,
 ) -> Tree:
@@ -176,7 +176,7 @@ def prepared_in(recipe: Recipe, scratch: Path, name: str) -> Prepared:
     return Prepared(tree, objects, name, tuple(make))
 
 
-def prepare(recipe: Recipe, scratch: Path, given: KernelSource | None, log: Path, report: Progress) -> Prepared:
+def prepare(recipe: Recipe, scratch: Path, given: KernelSource | None, log: Path, report: BuildProgress) -> Prepared:
     """Unpack, patch and configure a kernel source in `scratch`; the tools' output is appended to `log`.
 
     Raises BuildError as `compile_kernel` does.
@@ -220,7 +220,7 @@ def compile_prepared(
     recipe: Recipe,
     prepared: Prepared,
     out: IO[bytes],
-    report: Progress,
+    report: BuildProgress,
     train: Callable[[Path, Path], None] | None = None,
 ) -> None:
     """Compile a prepared tree; see `compile_kernel`."""
@@ -250,7 +250,7 @@ def _parallel() -> str:
     return f"-j{len(os.sched_getaffinity(0))}"
 
 
-def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: Progress, profile: str = "") -> None:
+def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: BuildProgress, profile: str = "") -> None:
     compiled, log = 0, Path(out.name)
     with started(jobs, stderr=subprocess.STDOUT, env=_environment(profile)) as build:
         assert build.stdout is not None
@@ -265,7 +265,7 @@ def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: Progress, 
 
 
 def _compile_again(
-    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], report: Progress, profile: str = ""
+    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], report: BuildProgress, profile: str = ""
 ) -> None:
     """Recompile the hot files, with or without a profile, and link."""
     what = f"compiling the packet path {'with its profile' if profile else 'without a profile'}"
@@ -287,7 +287,7 @@ def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list
 
 
 @contextmanager
-def _tarball(given: KernelSource | None, scratch: Path, report: Progress) -> Iterator[tuple[Path, str]]:
+def _tarball(given: KernelSource | None, scratch: Path, report: BuildProgress) -> Iterator[tuple[Path, str]]:
     """Yield the kernel source and its name for the evidence; remove a download or a copy afterwards."""
     if given and given.path.is_dir():
         report("copying the kernel source", 0.0)

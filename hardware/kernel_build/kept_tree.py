@@ -12,7 +12,7 @@ from sojourn.hardware.kernel_build import kbuild, own_files
 from sojourn.hardware.kernel_build.kbuild import Prepared, Recipe, Tree
 from sojourn.hardware.kernel_build.own_files import OwnFiles, Placement
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, Progress
+from sojourn.hardware.machine.cache import BuildError, BuildProgress
 
 FOLDER = "kernel-tree"
 """Its place in the cache: 3 GB for each kernel of Sojourn's that is extended."""
@@ -24,7 +24,7 @@ _COMPILING = "compiling"
 
 @contextmanager
 def compiled_with(
-    recipe: Recipe, own: OwnFiles, log: Path, report: Progress, train: Callable[[Path, Path], None]
+    recipe: Recipe, own: OwnFiles, log: Path, report: BuildProgress, train: Callable[[Path, Path], None]
 ) -> Iterator[Tree]:
     """Yield the tree of Sojourn's kernel, compiled with a user's own files, which stays locked until the block ends.
 
@@ -81,7 +81,7 @@ def _time_of(path: Path) -> int:
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
-def _prepared(recipe: Recipe, folder: Path, log: Path, report: Progress) -> Prepared:
+def _prepared(recipe: Recipe, folder: Path, log: Path, report: BuildProgress) -> Prepared:
     if (mark := folder / _PREPARED).is_file():
         return kbuild.prepared_in(recipe, folder, mark.read_text())
     cache.remove_tree(folder)

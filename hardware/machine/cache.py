@@ -21,7 +21,7 @@ from sojourn.hardware.machine import files
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import flush, lock, replace_file, sync_folder, unlock
 
-Progress = Callable[[str, float], None]
+BuildProgress = Callable[[str, float], None]
 """Called with what is being done and the fraction done so far, 0 to 1."""
 
 

@@ -91,7 +91,7 @@ def queue_and_rate(lab: Mapping[str, Any]) -> str:
     return queue(lab) + (f", {rate / 1e6:g} Mbit/s" if rate else "")
 
 
-def bottleneck(lab: Mapping[str, Any]) -> str:
+def bottleneck_text(lab: Mapping[str, Any]) -> str:
     """Return rate, queue and round-trip time of a run as text."""
     return rate_and_queue(lab) + ("" if "box" in lab else f", RTT {lab.get('rtt_ms') or 0:g} ms")
 

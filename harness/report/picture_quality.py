@@ -19,7 +19,7 @@ from sojourn.hardware.machine.programs import find
 from sojourn.harness.store.loaded import load_victim_run, stored_object, valid
 from sojourn.harness.store.manifest import read_manifest
 from sojourn.scoring.picture import frames, judged, quality
-from sojourn.scoring.picture.quality import Picture, QualityError
+from sojourn.scoring.picture.quality import Pixels, QualityError
 from sojourn.scoring.picture.recording import picture_size
 from sojourn.scoring.picture.strip import Box
 from sojourn.scoring.schema.files import OPTIONS
@@ -84,7 +84,7 @@ def summary(scores: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
+def _film(run: Path, lab: dict[str, Any]) -> Iterator[Pixels]:
     """Yield the pictures of a run's film in order; in a call, those of the cameras."""
     if call := lab.get("call"):
         return camera.pictures(call["width"], call["height"])
@@ -94,7 +94,7 @@ def _film(run: Path, lab: dict[str, Any]) -> Iterator[Picture]:
     return scenes.frames(clip["frames"] // clip["fps"], clip["fps"])
 
 
-def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Picture]:
+def _own_film(run: Path, digest: str, clip: dict[str, Any]) -> Iterator[Pixels]:
     """Yield the pictures of the user's film that a run showed, if it still exists. Raises QualityError."""
     clip_path = stored_object(run / OPTIONS).get("clip")
     if read_manifest(run).bundle:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sojourn.hardware.machine.messages import count_of, printable
 from sojourn.harness.report.experiments import grouped
-from sojourn.harness.report.grids import bottleneck
+from sojourn.harness.report.grids import bottleneck_text
 from sojourn.harness.report.headline import outcomes
 from sojourn.harness.report.number_text import two_decimals
 from sojourn.harness.report.option_words import option_words
@@ -115,7 +115,7 @@ def _words(run: LoadedRun) -> str:
     if not isinstance(run, VictimRun):
         return _name(run.manifest)
     options = {field: option_words(field, run.options[field])[1] for field in _PATH if run.options.get(field)}
-    path = [bottleneck(run.scores.lab)]
+    path = [bottleneck_text(run.scores.lab)]
     if len(options) == len(_PATH):
         path = [options["rate_down_bps"], options["qdisc_down"], f"RTT {options['rtt_us']}"]
     contenders = dict.fromkeys(phase.contender for phase in run.scores.phases if phase.contender)

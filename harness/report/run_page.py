@@ -15,7 +15,7 @@ from sojourn.hardware.machine.files import replace_file
 from sojourn.harness.report.filmstrip import moments, pictures
 from sojourn.harness.report.grids import (
     Grid,
-    bottleneck,
+    bottleneck_text,
     far_table,
     harm_table,
     height_text,
@@ -108,7 +108,7 @@ def _content(run: Path, scores: Scores, manifest: Manifest | None) -> dict[str, 
     strip, poster, poster_at = _strip(view, run / video, offset) if video else ([], "", "")
     return {
         "title": f"{watched(scores, run)}: {_harm_in_words(scores, had, status)}",
-        "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck(lab)}; run {manifest.run if manifest else run.name}",
+        "subtitle": f"{lab.get('name') or 'lab'}: {bottleneck_text(lab)}; run {manifest.run if manifest else run.name}",
         "status": status,
         "reasons": reasons,
         "measurement": measurement(status),

@@ -20,7 +20,7 @@ import polars as pl
 from sojourn.scoring.picture import strip
 from sojourn.scoring.picture.recording import QUIET, decode, picture_size
 
-Picture = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 _SSIM = re.compile(r"^n:\d+ Y:([\d.]+)", re.MULTILINE)
 #: A strip located in a recording may differ from the screen's edge by this much, px.
 _EDGE = 2
@@ -69,7 +69,7 @@ def compare(
     recording: Path,
     box: strip.Box,
     chosen: Sequence[Pick],
-    film: Iterator[Picture],
+    film: Iterator[Pixels],
     program: str,
     progress: Callable[[float], None],
 ) -> list[Quality]:
@@ -118,7 +118,7 @@ def _above(recording: Path, box: strip.Box) -> tuple[int, int]:
     return width, strip.Box.bottom(width, height).y // 2 * 2
 
 
-def _pictures(recording: Path, chosen: Sequence[Pick], size: tuple[int, int]) -> Iterator[tuple[Pick, Picture]]:
+def _pictures(recording: Path, chosen: Sequence[Pick], size: tuple[int, int]) -> Iterator[tuple[Pick, Pixels]]:
     """Yield the chosen pictures of a recording, in order: the luma above the strip."""
     width, height = size
     left = iter(chosen)
@@ -139,15 +139,15 @@ class _Reference:
         self,
         recording: Path,
         chosen: Sequence[Pick],
-        film: Iterator[Picture],
+        film: Iterator[Pixels],
         size: tuple[int, int],
         progress: Callable[[float], None],
     ) -> None:
         whole = picture_size(recording)
         wanted = {pick.frame for pick in chosen}
         last = max(wanted, default=-1)
-        self.of: dict[int, Picture] = {}
-        small: list[Picture] = []
+        self.of: dict[int, Pixels] = {}
+        small: list[Pixels] = []
         for number, picture in zip(range(last + 1), film, strict=False):
             scaled = cv2.resize(picture, whole, interpolation=cv2.INTER_AREA)
             luma = np.asarray(cv2.cvtColor(scaled, cv2.COLOR_RGB2YUV_I420)[: size[1]], np.uint8)
@@ -159,7 +159,7 @@ class _Reference:
             raise QualityError(f"frame {min(strange)} was shown, which the film has not")
         self._small = np.array(small)
 
-    def recognise(self, picture: Picture, own: int) -> int | None:
+    def recognise(self, picture: Pixels, own: int) -> int | None:
         """Return the frame that a picture shows: its own, unless another is clearly closer; None if it shows none."""
         apart = np.square(np.subtract(self._small, _small(picture), dtype=np.float32)).mean(axis=(1, 2))
         closest = int(apart.argmin())
@@ -168,7 +168,7 @@ class _Reference:
         return closest if apart[closest] < _CLOSER * apart[own] else own
 
 
-def _small(luma: Picture) -> Picture:
+def _small(luma: Pixels) -> Pixels:
     """Return a picture at the size at which frames are matched."""
     size = _SMALL, round(luma.shape[0] * _SMALL / luma.shape[1])
     return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.uint8)

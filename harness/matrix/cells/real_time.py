@@ -92,7 +92,7 @@ def run_cell(
         raise RealTimeError(f"cell {cell.name}: the {lab.name} lab has {missing or 'no router'}", code="unsupported")
     evidence = folder / EVIDENCE
     evidence.mkdir()
-    path = ManagedRouter(router, bottleneck(cell))
+    path = ManagedRouter(router, bottleneck_of(cell))
     with command_log(folder / "setup.log"), first_failure() as stack:
         stack.enter_context(tso_2020((lab.sender, lab.receiver), cell.tso_2020))
         path.apply()
@@ -122,7 +122,7 @@ def run_cell(
         raise RealTimeError(f"cell {cell.name}: invalid: {'; '.join(verdict.reasons)}", code="invalid-run")
 
 
-def bottleneck(cell: Cell) -> Bottleneck:
+def bottleneck_of(cell: Cell) -> Bottleneck:
     """Return the cell's only middlebox, with the RTT of its flows as delay of the path, half each way."""
     (hop,) = working_hops(cell)
     assert hop.down and hop.up
@@ -277,7 +277,7 @@ def _write(run: _Run, folder: Path, limits: Limits) -> list[Gate]:
     if run.call:
         ways = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])
         talks(ways, t0, cell.seconds).write_csv(folder / "talks.csv")
-        before, paths = of_call(run.call, run.lab, down=seen["server"], up=seen["client"]), bottleneck(cell)
+        before, paths = of_call(run.call, run.lab, down=seen["server"], up=seen["client"]), bottleneck_of(cell)
         paths_ms = paths.down.path.delay_us / 1e3, paths.up.path.delay_us / 1e3
         crossed(before, ways, paths_ms, t0, cell.seconds).write_csv(folder / "crossings.csv")
         pictures(logs_of(run.evidence), t0, cell.seconds).write_csv(folder / "pictures.csv")
@@ -313,7 +313,7 @@ def _probed(run: _Run) -> pl.DataFrame:
 
 def _intervals(run: _Run, seen: dict[Side, pl.DataFrame]) -> pl.DataFrame:
     """Return rate, marks and queue delay of each flow per 100 ms."""
-    ways = bottleneck(run.cell)
+    ways = bottleneck_of(run.cell)
     parts = []
     for n, (flow, requested) in enumerate(run.pairs):
         before, behind = (_of(flow, seen[side]) for side in _sides(requested))
@@ -331,7 +331,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
     cell = run.cell
     # While all flows run: starting and ending them takes the nodes' time too. Rates depend on the bulk of the
     # delays; where probes sample a queue, the tail matters as well.
-    ways = bottleneck(cell)
+    ways = bottleneck_of(cell)
     # The probes of the last round trip have no time to return.
     end = run.began + cell.seconds - path_rtt_ms(ways) / 1e3
     together = max((flow.start_s for flow in run.flows), default=run.began), end

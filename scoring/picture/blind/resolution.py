@@ -28,7 +28,7 @@ _NEAR = 0.85  # of the picture's lines: beyond, little is left above the mirror
 _LOSS, _MOST = 0.1, 0.5  # limits of one sample's evidence against and for a height
 _SWITCH = 0.2  # minimum gain in correlation of a change of rendition, summed over samples
 
-Picture = npt.NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 
 def video_lines(rows: int, columns: int) -> int:
@@ -42,7 +42,7 @@ def classes(ladder: Sequence[int], lines: int) -> list[int]:
     return below + sorted(h for h in set(ladder) if h >= _WHOLE * lines)[:1]
 
 
-def mirrors(picture: Picture, heights: Sequence[int]) -> npt.NDArray[np.float64]:
+def mirrors(picture: Pixels, heights: Sequence[int]) -> npt.NDArray[np.float64]:
     """Return the correlation around every height's mirror, -1 to 1; 0 for heights not below the video's.
 
     `picture` holds (rows, columns), `heights` rise. It is the mean of both directions,

@@ -13,7 +13,7 @@ from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.rig import draw
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import missing_capability
-from sojourn.harness.matrix.cells.real_time import bottleneck, path_rtt_ms
+from sojourn.harness.matrix.cells.real_time import bottleneck_of, path_rtt_ms
 from sojourn.traffic.spec import Call, RecordedCall
 
 
@@ -52,7 +52,7 @@ def test_senders_are_paced_otherwise_in_simulated_time_alone(lab: str) -> None:
 
 
 def test_the_delay_of_the_path_counts_with_the_flows_rtt() -> None:
-    assert path_rtt_ms(bottleneck(cell(Impairment(delay_us=3000)))) == 26
+    assert path_rtt_ms(bottleneck_of(cell(Impairment(delay_us=3000)))) == 26
 
 
 def test_a_users_program_runs_as_in_real_time_also_in_the_sim_lab() -> None:

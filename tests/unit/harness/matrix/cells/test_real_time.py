@@ -12,7 +12,7 @@ from sojourn.bottleneck.impairment import Impairment
 from sojourn.bottleneck.spec import Hop
 from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.capabilities import missing_capability
-from sojourn.harness.matrix.cells.real_time import bottleneck
+from sojourn.harness.matrix.cells.real_time import bottleneck_of
 from sojourn.traffic.spec import Flow, Probe, ShortFlows
 
 BOX = dumbbell.bottleneck(50, "dualpi2")
@@ -54,11 +54,11 @@ def test_simulated_time_lacks_nothing() -> None:
 
 
 def test_the_flows_rtt_is_the_paths_delay_in_halves() -> None:
-    made = bottleneck(cell(dumbbell.flows(["prague"], 33.333), hops=(Hop(), BOX)))
+    made = bottleneck_of(cell(dumbbell.flows(["prague"], 33.333), hops=(Hop(), BOX)))
     assert made.rtt_us == 33_333
     assert (made.down.rate_bps, str(made.up.qdisc)) == (50_000_000, "dualpi2")
 
 
 def test_a_paths_own_bursts_stay() -> None:
-    made = bottleneck(cell(hops=(dumbbell.bottleneck(50, "fq_codel", path=dumbbell.bursts(16)),)))
+    made = bottleneck_of(cell(hops=(dumbbell.bottleneck(50, "fq_codel", path=dumbbell.bursts(16)),)))
     assert made.down.path == Impairment(delay_us=10_200, slot_us=800, slot_max_us=5000, slot_packets=16, limit=10_000)
