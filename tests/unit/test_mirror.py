@@ -24,6 +24,7 @@ AS_PARTS = {
     "soaks": "test_soak",
     "plugin": "test_bad_input",
     "progress": "test_matrix",
+    "research_object": "test_archive",
     "runs": "test_cli",
     "sojourn": "test_wheel",
     "verdicts": "test_one_door",
