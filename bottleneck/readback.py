@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ QUEUE = "10:"
 """The handle of the queue under test."""
 SHAPED = "1:10"
 """The class whose rate is that of the bottleneck."""
+#: What tc has among its JSON for the options of a qdisc for which it has no code.
+_UNKNOWN_OPTIONS = re.compile(r"\[Unknown qdisc, optlen=\d+\] ?")
 
 
 class ReadbackError(RuntimeError):
@@ -88,8 +91,8 @@ def state(answers: str, *devices: str) -> State:
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Yield the concatenated JSON values of `text`."""
-    decoder, at = json.JSONDecoder(), 0
+    """Yield the concatenated JSON values of tc's answers; options of a qdisc that tc does not know are empty there."""
+    text, decoder, at = _UNKNOWN_OPTIONS.sub("", text), json.JSONDecoder(), 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
         value, at = decoder.raw_decode(text, at)

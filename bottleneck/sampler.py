@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sojourn.bottleneck.readback import json_values
 from sojourn.hardware.machine.periodic import PeriodicSampler
 from sojourn.hardware.machine.place import Place
 
@@ -26,13 +27,13 @@ class QdiscSampler(PeriodicSampler):
     def sample(self) -> Iterator[bytes]:
         # One query for all devices: every query costs a virtual router processor time, which probes would see.
         moment, answer = self.ask("qdisc show", last=b"]\n")
-        qdiscs = json.loads(answer)
+        (qdiscs,) = json_values(answer.decode())
         for dev in self.devices:
             here = [q for q in qdiscs if q.get("dev") == dev]
             line = {"t": round(moment, 6), "dev": dev, "qdiscs": here}
             if dev == self.devices[0] and any(map(_one_queue, here)):
                 _, answer = self.ask(f"class show dev {dev}", last=b"]\n")
-                line["classes"] = [shown for shown in json.loads(answer) if shown.get("class") == "fq_codel"]
+                line["classes"] = [shown for shown in next(json_values(answer.decode())) if shown.get("class") == "fq_codel"]
             yield json.dumps(line).encode() + b"\n"
 
 

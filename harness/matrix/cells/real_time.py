@@ -15,6 +15,7 @@ import polars as pl
 
 from sojourn.apps.call import BrowserCall as Browsers
 from sojourn.bottleneck.cell import Cell
+from sojourn.bottleneck.readback import json_values
 from sojourn.bottleneck.spec import Bottleneck, Direction
 from sojourn.captures.packets import Captured
 from sojourn.hardware.machine.clock import clock_offset, clock_offsets
@@ -187,7 +188,7 @@ class _Run:
             self.clocks, self.lost = self.path.tap_clocks(self.clocks), self.path.lost()
         self.counted = {name: nstat.counted(before[name], after) for name, after in self._counters().items()}
         router = self.router
-        qdiscs = json.loads(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
+        (qdiscs,) = json_values(router.place.run(["tc", "-s", "-j", "qdisc", "show"]))
         with (self.evidence / _QUEUES).open("a") as out:
             for dev in (router.lan, router.wan):
                 last = {"t": time.time(), "dev": dev, "qdiscs": [q for q in qdiscs if q.get("dev") == dev]}

@@ -33,6 +33,14 @@ def found() -> readback.State:
     return deepcopy(readback.state((DATA / "router.json").read_text(), "lan", "wan"))
 
 
+def test_options_of_a_qdisc_without_code_in_tc_are_empty() -> None:
+    shown = '[{"kind":"mine","handle":"10:","options":{[Unknown qdisc, optlen=16] },"bytes":1}]'
+    assert list(readback.json_values(f"{shown}\n[]")) == [
+        [{"kind": "mine", "handle": "10:", "options": {}, "bytes": 1}],
+        [],
+    ]
+
+
 @pytest.mark.parametrize("row", QDISCS, ids=lambda row: row["asked"])
 def test_real_output_agrees_with_what_was_asked(row: dict[str, Any]) -> None:
     qdisc = parse_qdisc(row["asked"])
