@@ -53,6 +53,8 @@ def checked(path: Path) -> Path:
             raise ValueError(f"{path} has no sch_*.c or tcp_*.c and is not a Linux tree (no {absent}); give {WANTED}")
     elif not path.is_file():
         raise ValueError(f"no such file or folder: {path}; give {WANTED}")
+    elif path.suffix in (".c", ".h"):
+        raise ValueError(f"{path} is a single file; give {WANTED}, such as {path.parent}")
     return path
 
 

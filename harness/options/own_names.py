@@ -13,6 +13,7 @@ from sojourn.bottleneck.qdiscs.own import PREFIX as QDISC
 from sojourn.bottleneck.qdiscs.own import OwnQdisc
 from sojourn.hardware.kernel_build import own_files
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
+from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.harness.options.timeline import TIMELINES
 from sojourn.traffic.contender import CONTENDERS, OPTIONAL
 from sojourn.traffic.contender import PREFIX as CONTENDER
@@ -48,6 +49,15 @@ class OwnNames:
         return _LOAD_WORD.sub(
             lambda word: f"{CONTENDER}{word[0]}" if _MODE.sub("", word[0]) in controls else word[0], text
         )
+
+    def misspelt(self, text: str) -> str:
+        """Return which word of a qdisc or a load is similar to one of this kernel's names only; empty without one."""
+        own = (*(self.qdiscs or ()), *(self.controls or ()))
+        for word in _LOAD_WORD.findall(text):
+            known = word in _TAKEN or word in CONTENDERS or word in KINDS or word.startswith((QDISC, CONTENDER))
+            if not known and not word[0].isdigit() and word != "up" and (hint := did_you_mean(word, own, alike=0.7)):
+                return f"unknown name {word!r}; {hint} {self.source} has: {', '.join(own)}"
+        return ""
 
     def unknown_qdisc(self, qdisc: Qdisc | None) -> str:
         """Return why this kernel does not have a qdisc; empty if it has."""

@@ -472,6 +472,9 @@ def _spell_own_names(raw: RawOptions) -> OwnNames:
         for name in names:
             if text := raw.raw[name]:
                 changed = spelled(str(text))
+                words = changed.split()[:1] if spelled == own.spelled_qdisc else [PROGRAM.sub("", changed)]
+                if wrong := own.misspelt("".join(words)):
+                    raise OptionsError(f"--{name}: {wrong}", option=name)
                 raw.raw[name] = FromFile(changed, text.source) if isinstance(text, FromFile) else changed
     return own
 

@@ -84,6 +84,28 @@ def test_a_router_may_have_any(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "text", "meant"),
+    [
+        ("qdisc", "stepp limit 100", "step"),
+        ("contenders", "cubic,gentl*2", "gentle"),
+        ("timeline", "solo:20,gentle-ecn:20", "gentle"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_those_of_the_own_kernel(option: str, text: str, meant: str) -> None:
+    with refusal(OptionsError, "invalid-value", f"--{option}: unknown name", f"did you mean {meant}?", "step, gentle"):
+        parsed({"kernel-source": str(EXAMPLE), option: text})
+
+
+def test_words_of_a_load_are_no_misspelt_names() -> None:
+    assert not own_names(EXAMPLE).misspelt("solo:20,cubic@up*2+tcp_gentle-noecn:30,video+call+game+rpm+web:10")
+
+
+def test_a_single_file_is_no_kernel_source() -> None:
+    with refusal(OptionsError, "invalid-value", "--kernel-source: ", "is a single file; give ", str(EXAMPLE)):
+        parsed({"kernel-source": str(EXAMPLE / "sch_step.c"), "timeline": "solo:20,cubic:20"})
+
+
+@pytest.mark.parametrize(
     "text", ["step", "sch_step; reboot", "sch_", "sch_Step", "sch_step " + "x " * 65, "sch_x $HOME"]
 )
 def test_other_words_are_refused(text: str) -> None:
