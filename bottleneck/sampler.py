@@ -33,9 +33,8 @@ class QdiscSampler(PeriodicSampler):
             line = {"t": round(moment, 6), "dev": dev, "qdiscs": here}
             if dev == self.devices[0] and any(map(_one_queue, here)):
                 _, answer = self.ask(f"class show dev {dev}", last=b"]\n")
-                line["classes"] = [
-                    shown for shown in next(json_values(answer.decode())) if shown.get("class") == "fq_codel"
-                ]
+                (classes,) = json_values(answer.decode())
+                line["classes"] = [shown for shown in classes if shown.get("class") == "fq_codel"]
             yield json.dumps(line).encode() + b"\n"
 
 

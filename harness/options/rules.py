@@ -46,6 +46,7 @@ WITH_COMMAS = ("ladder", "timeline")
 """Options of which any value may have commas."""
 WITH_STEPS = ("rate", "rate-up")
 """Options whose values may be schedules, which have commas."""
+_PARAMETERS = re.compile(r"\s.*")
 PROGRAM = re.compile(rf"(?<![\w.-]){OPTION}([^,+*@:\s]+)")
 """A program of the user's in a load: its file, or the name of a built-in program."""
 
@@ -465,15 +466,14 @@ def _spell_own_names(raw: RawOptions) -> OwnNames:
     if not raw.raw["kernel-source"] or raw.lab in PHYSICAL:
         return OwnNames()
     own = raw.parsed("kernel-source", lambda text: own_names(BY_NAME["kernel-source"].parse(text)))
-    for spelled, names in (
-        (own.spelled_qdisc, ("qdisc", "qdisc-up")),
-        (own.spelled_load, ("contenders", "timeline")),
+    for spelled, names, others in (
+        (own.spelled_qdisc, ("qdisc", "qdisc-up"), _PARAMETERS),
+        (own.spelled_load, ("contenders", "timeline"), PROGRAM),
     ):
         for name in names:
             if text := raw.raw[name]:
                 changed = spelled(str(text))
-                words = changed.split()[:1] if spelled == own.spelled_qdisc else [PROGRAM.sub("", changed)]
-                if wrong := own.misspelt("".join(words)):
+                if wrong := own.misspelt(others.sub("", changed)):
                     raise OptionsError(f"--{name}: {wrong}", option=name)
                 raw.raw[name] = FromFile(changed, text.source) if isinstance(text, FromFile) else changed
     return own
