@@ -133,7 +133,8 @@ def read_user_program(text: str) -> UserProgram:
     except OSError as missing:
         names = ", ".join(PROGRAMS)
         raise UserProgramError(
-            f"{text}: {missing.strerror}; give a TOML file (docs/your-sender.md), or one of {names}",
+            f"{text}: {missing.strerror}; give a TOML file without a blank and ,+*@: in its name "
+            f"(docs/your-sender.md), or one of {names}",
             code="unreadable-file",
         ) from missing
     except toml_file.TomlError as broken:

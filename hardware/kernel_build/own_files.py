@@ -24,7 +24,8 @@ PLACE = "net/sojourn"
 _HOMES = {"sch": "net/sched", "tcp": "net/ipv4"}
 #: The structure that a file registers, and its field with the name, by the file's prefix.
 _OPERATIONS = {"sch": ("Qdisc_ops", "id"), "tcp": ("tcp_congestion_ops", "name")}
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+#: A comment, or in group 1 a text, in which there is none.
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*")|/\*.*?\*/|//[^\n]*""", re.DOTALL)
 #: As tc and iperf3 take them in Sojourn's texts; the kernel's limit is 15 characters.
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_-]{0,14}")
 _MAKEFILE = "ccflags-y += -I$(srctree)/net/sched -I$(srctree)/net/ipv4\nobj-y := {objects}\n"
@@ -108,10 +109,9 @@ def names_in(source: str, prefix: str) -> Iterator[str]:
     """Yield the names of the qdiscs (`sch`) or congestion controls (`tcp`) that a C source defines."""
     structure, field = _OPERATIONS[prefix]
     for body in re.findall(
-        rf"struct\s+{structure}\s+\w+[^=;{{]*=\s*{{(.*?)}}\s*;", _COMMENT.sub("", source), re.DOTALL
+        rf"struct\s+{structure}\s+\w+[^=;{{]*=\s*{{(.*?)}}\s*;", _COMMENT.sub(r"\1", source), re.DOTALL
     ):
-        if name := re.search(rf'\.{field}\s*=\s*"([^"]*)"', body):
-            yield name[1]
+        yield from re.findall(rf'\.{field}\s*=\s*"([^"]*)"', body)
 
 
 def place(own: OwnFiles | None, tree: Path) -> Placement:

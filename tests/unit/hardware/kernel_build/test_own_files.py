@@ -65,6 +65,14 @@ def test_the_source_is_named_by_its_folder_and_content(folder: Path) -> None:
     assert identify(folder).key != before.key
 
 
+def test_names_are_found_after_addresses_in_texts_and_in_arrays(folder: Path) -> None:
+    (folder / "sch_two.c").write_text(
+        'static const char page[] = "http://example.org/*"; static struct Qdisc_ops ops[] = '
+        '{ { .id = "one" }, /* { .id = "none" }, */ { .id = "two" } };\n'
+    )
+    assert dict(own_files.read(folder).qdiscs) == {"mine": "sch_mine.c", "one": "sch_two.c", "two": "sch_two.c"}
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
