@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from sojourn.hardware.kernel_check import require_sound_kernel
 from sojourn.harness.experiment.recording import run_experiment
 from sojourn.harness.experiment.run_lab import with_parts
 from sojourn.harness.lab.guest_job import EVIDENCE, NEWS, VERSIONS, begin, read_job, work
@@ -62,6 +63,7 @@ def experiment(job: Path) -> None:
     lab = with_parts(SimLab(options.ip_version or 4, options.rig.bunching_us), options, EVIDENCE)
     with (job / NEWS).open("w") as news:
         run_experiment(options, _GuestRun(job / VERSIONS), lab, service, _News(news))
+    require_sound_kernel(EVIDENCE)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.bottleneck.cell import Cell
+from sojourn.hardware.kernel_check import require_sound_kernel
 from sojourn.harness.lab.contract import WithPrograms
 from sojourn.harness.lab.guest_job import EVIDENCE, begin, read, work, write
 from sojourn.harness.lab.simulated import SimLab
@@ -41,6 +42,7 @@ def cell(job: Path) -> None:
     begin(seed)
     with WithPrograms(SimLab(cell.ip_version, cell.bunching_us), programs) as lab:
         run_cell(lab, cell, EVIDENCE, seed=seed, limits=SIMULATED)
+    require_sound_kernel(EVIDENCE)
 
 
 if __name__ == "__main__":

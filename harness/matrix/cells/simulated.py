@@ -20,6 +20,7 @@ from sojourn.hardware.images.guest import Guest, ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.kernel_build.sources import OURS, Sources
+from sojourn.hardware.kernel_check import CHECK
 from sojourn.hardware.simulation import SimulationError
 from sojourn.harness.matrix.cells.counters import COUNTERS
 from sojourn.harness.matrix.cells.guest import measured, plan, queues, script
@@ -103,7 +104,7 @@ def run_cell(
     if endpoints == "iperf3" and (why := not_for_iperf3(cell)):
         raise SimulationError(f"cell {cell.name}: --endpoints=iperf3: {why}", code="unsupported")
     kernel, guest, program = parts(sources)
-    job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap)
+    job = script.script(cell, seed, iperf3=endpoints == "iperf3", pcap=pcap) + CHECK
     (folder / "run").write_text(job)
     (folder / "run").chmod(0o755)
     brought = _bring(cell, folder)
