@@ -449,8 +449,8 @@ except OSError:
 def test_the_state_can_be_written_when_the_disk_is_full(tmp_path: Path) -> None:
     """On a tmpfs that is filled to the last byte the night's records go where its ballast was."""
     then = """
-folder.save(folder.night.model_copy(update={"cause": "full " * 5000}))
-print(len(folder.night.cause))
+folder.save(folder.batch.model_copy(update={"cause": "full " * 5000}))
+print(len(folder.batch.cause))
 """
     done = on_a_full_disk(tmp_path, "", then)
     assert done.stdout.strip() == "25000", done.stderr
