@@ -50,12 +50,16 @@ class OwnNames:
             lambda word: f"{CONTENDER}{word[0]}" if _MODE.sub("", word[0]) in controls else word[0], text
         )
 
-    def misspelt(self, text: str) -> str:
-        """Return which word of a qdisc or a load is similar to one of this kernel's names only; empty without one."""
-        own = (*(self.qdiscs or ()), *(self.controls or ()))
+    def misspelt(self, text: str, own: Collection[str]) -> str:
+        """Return which word of a qdisc or a load is unknown, and similar to one of `own`; empty without one.
+
+        `own` are this kernel's `qdiscs` or `controls`.
+        """
         for word in _LOAD_WORD.findall(text):
             known = word in _TAKEN or word in CONTENDERS or word in KINDS or word.startswith((QDISC, CONTENDER))
-            if not known and not word[0].isdigit() and word != "up" and (hint := did_you_mean(word, own, alike=0.7)):
+            if known or word == "up" or word[0].isdigit():
+                continue
+            if hint := did_you_mean(word, own, alike=0.7):
                 return f"unknown name {word!r}; {hint} {self.source} has: {', '.join(own)}"
         return ""
 

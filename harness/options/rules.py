@@ -466,14 +466,14 @@ def _spell_own_names(raw: RawOptions) -> OwnNames:
     if not raw.raw["kernel-source"] or raw.lab in PHYSICAL:
         return OwnNames()
     own = raw.parsed("kernel-source", lambda text: own_names(BY_NAME["kernel-source"].parse(text)))
-    for spelled, names, others in (
-        (own.spelled_qdisc, ("qdisc", "qdisc-up"), _PARAMETERS),
-        (own.spelled_load, ("contenders", "timeline"), PROGRAM),
+    for spelled, known, names, others in (
+        (own.spelled_qdisc, own.qdiscs, ("qdisc", "qdisc-up"), _PARAMETERS),
+        (own.spelled_load, own.controls, ("contenders", "timeline"), PROGRAM),
     ):
         for name in names:
             if text := raw.raw[name]:
                 changed = spelled(str(text))
-                if wrong := own.misspelt(others.sub("", changed)):
+                if wrong := own.misspelt(others.sub("", changed), known or ()):
                     raise OptionsError(f"--{name}: {wrong}", option=name)
                 raw.raw[name] = FromFile(changed, text.source) if isinstance(text, FromFile) else changed
     return own
