@@ -129,33 +129,22 @@ def _next(ear: Samples, at: int, lead: int | None) -> tuple[int, int | None]:
 def _lead(window: Samples, start: int, near: int | None, within_ms: int) -> int | None:
     """Return the lead of a window that starts at sample `start`, at most `within_ms` from `near` (samples) if given."""
     if near is None:
-        rough = _COARSE * int(_in_loop(window[::_COARSE]).argmax())
+        first, count = 0, len(code.waveform())
     else:
-        first = start + near - within_ms * MS
-        stretch = _speaker(first, 2 * within_ms * MS + len(window))
-        rough = first + _COARSE * int(_correlated(stretch[::_COARSE], window[::_COARSE]).argmax())
+        first, count = start + near - within_ms * MS, 2 * within_ms * MS
+    stretch = _speaker(first, count + len(window))
+    rough = first + _COARSE * int(_correlated(stretch[::_COARSE], window[::_COARSE]).argmax())
     fine = np.correlate(_speaker(rough - _COARSE, len(window) + 2 * _COARSE), window, "valid")
     place = rough - _COARSE + int(fine.argmax())
     own = _speaker(place, len(window))
     return place - start if float(own @ window) >= _PLACED * _norm(own) * _norm(window) else None
 
 
-@cache
-def _spectrum() -> NDArray[np.complex128]:
-    return np.fft.rfft(code.waveform()[::_COARSE])
-
-
-def _in_loop(window: Samples) -> NDArray[np.float64]:
-    """Return the products of a thinned window with the thinned loop at each of its places."""
-    length = len(code.waveform()) // _COARSE
-    return np.fft.irfft(_spectrum() * np.conj(np.fft.rfft(window, length)), length)
-
-
-def _correlated(long: Samples, short: Samples) -> NDArray[np.float32]:
+def _correlated(long: Samples, short: Samples) -> Samples:
     """Return the products of `short` with each stretch of `long` of its length."""
-    size = 1 << (len(long) - 1).bit_length()
-    product = np.fft.irfft(np.fft.rfft(long, size) * np.conj(np.fft.rfft(short, size)), size)
-    return product[: len(long) - len(short) + 1].astype(np.float32)
+    import cv2  # a quarter of the time of NumPy's transforms
+
+    return np.asarray(cv2.matchTemplate(long[None], short[None], cv2.TM_CCORR)[0], np.float32)
 
 
 def _proven(ear: Samples, start: int, end: int, lead: int) -> NDArray[np.bool_]:
