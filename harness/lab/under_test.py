@@ -16,6 +16,7 @@ from sojourn.bottleneck.router import Router, RouterError
 from sojourn.bottleneck.sampler import QdiscSampler
 from sojourn.bottleneck.shaper import RateStep
 from sojourn.bottleneck.spec import Bottleneck
+from sojourn.hardware.kernel_check import last_warning, warnings
 from sojourn.hardware.machine.clock import Offset, clock_offset
 from sojourn.hardware.machine.network_cards import CardCounters, read_counters
 from sojourn.hardware.machine.offloads import offloads_on
@@ -85,6 +86,7 @@ class ManagedRouter(PathUnderTest):
         super().__init__()
         self.router, self._requested, self.places = router, requested, (router.place,)
         self._counted: CardCounters | None = None
+        self._warnings: tuple[int, ...] | None = None
 
     def apply(self) -> None:
         self.router.apply(self._requested)
@@ -115,7 +117,12 @@ class ManagedRouter(PathUnderTest):
         }
 
     def count(self) -> None:
-        """Begin to count what network cards lose; keep their pause frames and power saving in the log."""
+        """Begin to count what network cards lose and how often another machine's kernel warns of itself.
+
+        The log gets the cards' pause frames and power saving.
+        """
+        if self.router.place.remote:
+            self._warnings = warnings(self.router.place)
         if not self.router.cards:
             return
         place, devices = self.router.place, (self.router.lan, self.router.wan)
@@ -125,15 +132,22 @@ class ManagedRouter(PathUnderTest):
         self._counted = read_counters(place, *devices)
 
     def lost(self) -> dict[str, Any]:
-        """Return the packets lost outside the queue since `count`, and the busiest processor's share; for cards only.
+        """Return what `count` counted, for lab.json.
+
+        Of network cards, the packets lost outside the queue and the busiest processor's share; of another machine's
+        kernel, true, or its last warning of itself.
 
         Raises `CommandError`.
         """
+        sound: dict[str, bool | str] = {}
+        if self._warnings is not None:
+            unchanged = warnings(self.router.place) == self._warnings
+            sound = {"router_kernel": unchanged or last_warning(self.router.place)}
         if not self._counted:
-            return {}
+            return sound
         now = read_counters(self.router.place, self.router.lan, self.router.wan)
         busy = round(now.busiest_since(self._counted), 3)
-        return {"router_drops": now.lost_since(self._counted), "router_busy": busy}
+        return sound | {"router_drops": now.lost_since(self._counted), "router_busy": busy}
 
     def versions(self) -> dict[str, str]:
         return {f"router {name}": text for name, text in self.router.versions().items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SIZES = ("flows", "limit")
 
 
-@gate_of_runs("qdisc-samples-complete", "qdisc-read-back", "router-read-back-at-end", "router-drops")
+@gate_of_runs("qdisc-samples-complete", "qdisc-read-back", "router-read-back-at-end", "router-kernel", "router-drops")
 def queues(run: RunEvidence) -> Iterable[Gate]:
     """Judge the queues of a router; the queues of a black box are unknown."""
     if run.setting.box:
@@ -32,8 +32,7 @@ def queues(run: RunEvidence) -> Iterable[Gate]:
         yield read_back(device, queue, (s["qdiscs"] for s in seen if start <= s["t"] <= end))
     if "verified_at_end" in lab:
         yield verified_at_end(lab["verified_at_end"])
-    if "router_drops" in lab:
-        yield no_drops(lab["router_drops"])
+    yield from on_router(lab)
 
 
 def read_back(dev: str, requested: str, samples: Iterable[Sequence[Mapping[str, Any]]]) -> Gate:
@@ -61,6 +60,20 @@ def verified_at_end(verdict: bool | str) -> Gate:
     measured = verdict if isinstance(verdict, str) else "equal" if verdict else "different"
     code, name = "router-read-back-at-end", "router read back at the end"
     return gate(code, name, verdict is True, measured, "as it was set up")
+
+
+def on_router(lab: Mapping[str, Any]) -> Iterable[Gate]:
+    """What a router on another machine counted, where it could: `router_kernel` and `router_drops` of lab.json."""
+    if "router_kernel" in lab:
+        yield sound_kernel(lab["router_kernel"])
+    if "router_drops" in lab:
+        yield no_drops(lab["router_drops"])
+
+
+def sound_kernel(verdict: bool | str) -> Gate:
+    """The router's kernel did not warn of itself during the run: true, or its last warning."""
+    measured = "none" if verdict is True else str(verdict)
+    return gate("router-kernel", "warnings of the router's kernel", verdict is True, measured, "none")
 
 
 def no_drops(lost: Mapping[str, int]) -> Gate:

@@ -185,6 +185,7 @@ class LabRecord(_Record):
     clock_error_s: NotRequired[dict[str, Annotated[float, Field(ge=0, le=4e9)]]]
     tap_clocks: NotRequired[list[TapClocks]]
     verified_at_end: NotRequired[bool | str]
+    router_kernel: NotRequired[bool | str]
     router_drops: NotRequired[dict[str, int]]
     real_time: NotRequired[bool]
     screening: NotRequired[bool]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel that warned of itself fails the job of its machine, and its log is kept."""
+"""A kernel that warned of itself: its machine's job fails, or the run is invalid; and its log is kept."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware import simulation
 from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_check import CHECK, LOG
 from sojourn.hardware.simulation import SimulationError
+from sojourn.harness.lab.under_test import ManagedRouter
+from sojourn.scoring.gates.router import on_router
+from tests.lab.virtual import virtual_lab
 from tests.refusals import refusal
 
 pytestmark = pytest.mark.lab
@@ -35,3 +39,13 @@ def test_a_warning_fails_the_job_and_the_log_is_kept(tmp_path: Path) -> None:
 def test_a_sound_kernel_leaves_no_log(tmp_path: Path) -> None:
     run(tmp_path, "")
     assert not (tmp_path / LOG).exists()
+
+
+def test_a_warning_of_another_machines_router_makes_a_run_invalid(tmp_path: Path) -> None:
+    with virtual_lab(tmp_path, one_core=True) as lab:
+        path = ManagedRouter(lab.router, Bottleneck.symmetric(10_000_000, "pfifo"))
+        for commands, measured in (("", "none"), (WARNED, "sch_mine.c:42 at mine_init")):
+            path.count()
+            lab.router.place.run(["sh", "-c", commands])
+            (gate,) = on_router(path.lost())
+            assert gate.code == "router-kernel" and gate.ok is not bool(commands) and measured in gate.measured

@@ -45,7 +45,7 @@ from sojourn.scoring.gates.base import covers
 from sojourn.scoring.gates.capture_clocks import probe_clock, tap_clocks
 from sojourn.scoring.gates.captures import capture_drops, offloads
 from sojourn.scoring.gates.contenders import contender_proven, program_proven
-from sojourn.scoring.gates.router import no_drops
+from sojourn.scoring.gates.router import on_router
 from sojourn.scoring.gates.unshaped import jitter
 from sojourn.scoring.packets import latency, pcapng, per_flow, samples
 from sojourn.scoring.packets.intervals import flow_intervals
@@ -348,8 +348,7 @@ def _gates(run: _Run, seen: dict[Side, pl.DataFrame], limits: Limits) -> list[Ga
         gates.append(tap_clocks(run.clocks["tap_clocks"], limits))
     if cell.probes and run.probe_clocks:
         gates.append(probe_clock([asdict(offset) for offset in run.probe_clocks], limits))
-    if run.lost:
-        gates.append(no_drops(run.lost["router_drops"]))
+    gates += on_router(run.lost)
     gates.append(jitter(f"jitter (P{percent})", added, limits.varying(run.lab.varies_ms)))
     if run.call and cell.call:
         ways_seen = of_call(run.call, run.lab, down=seen["client"], up=seen["server"])

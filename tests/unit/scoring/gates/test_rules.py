@@ -18,7 +18,7 @@ from sojourn.scoring.gates.contenders import (
 )
 from sojourn.scoring.gates.host import host_awake, host_stalls, with_cause
 from sojourn.scoring.gates.picture import every_frame, recorder
-from sojourn.scoring.gates.router import read_back, verified_at_end
+from sojourn.scoring.gates.router import on_router, read_back, verified_at_end
 from sojourn.scoring.gates.simulated_time import forwards
 from sojourn.scoring.gates.unshaped import jitter
 from sojourn.scoring.validity import SIMULATED, Limits, Validity
@@ -155,6 +155,15 @@ def test_a_contender_lasts_its_phase() -> None:
 @pytest.mark.parametrize(("found", "ok"), [(True, True), (False, False), ("limit 10 instead of 20", False)])
 def test_the_router_is_read_back_at_the_end(found: bool | str, ok: bool) -> None:
     assert verified_at_end(found).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("found", "ok"), [(True, True), ("WARNING: sch_mine.c:42", False), ("its log has no warning", False)]
+)
+def test_a_routers_kernel_does_not_warn_of_itself(found: bool | str, ok: bool) -> None:
+    (judged,) = on_router({"router_kernel": found})
+    assert (judged.code, judged.ok, judged.measured) == ("router-kernel", ok, "none" if ok else found)
+    assert not list(on_router({}))
 
 
 @pytest.mark.parametrize(
