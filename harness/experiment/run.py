@@ -46,7 +46,7 @@ from sojourn.harness.store.manifest import MANIFEST, REPORT, SIGNATURE, StoreErr
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
-from sojourn.harness.terminal import ProgressCallback, console_of, steps
+from sojourn.harness.terminal import ProgressCallback, console_of, named, steps
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -232,9 +232,9 @@ def _recorder(
                 simulated.record(options, service, run, progress, clock, machine)
 
         return simulate
-    make_lab = _lab_maker(options, described, step, console)
     if options.programs:
-        require_runnable(options.programs, ensure_guest().root)
+        require_runnable(options.programs, ensure_guest(progress=named(step("guest root"))).root)
+    make_lab = _lab_maker(options, described, step, console)
     service.prepare(step("film"))
     if options.second_video:
         second_service(options).prepare(step("second film"))

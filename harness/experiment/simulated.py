@@ -24,7 +24,6 @@ from sojourn.hardware.confine.confinement import ConfinementError, confinement
 from sojourn.hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
 from sojourn.hardware.images.guest import in_root
 from sojourn.hardware.kernel_build.build import ensure_kernel
-from sojourn.hardware.kernel_build.kernel import Kernel
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
 from sojourn.hardware.machine.files import CHECKOUT, log_file
@@ -59,7 +58,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
     shown = {"film": service, **({"second film": second_service(options)} if options.second_video else {})}
 
     def desktop_and_films() -> Desktop:
-        desktop = ensure_desktop(_extras(options), named(step("guest with browser")))
+        desktop = _desktop(options, step)
         for film, its_service in shown.items():
             its_service.encoder = encoder(desktop)
             its_service.prepare(step(film))
@@ -70,7 +69,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         desktop_and_films,
         *([ensure_certificate] if options.responsiveness else []),
     )
-    return _machine(kernel, desktop, options)
+    return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
 def encoder(desktop: Desktop) -> Encoder:
@@ -79,10 +78,11 @@ def encoder(desktop: Desktop) -> Encoder:
     return Encoder(tuple(in_root(desktop.root, "usr/bin/ffmpeg")), version)
 
 
-def _machine(kernel: Kernel, desktop: Desktop, options: Options) -> Machine:
+def _desktop(options: Options, step: Callable[[str], ProgressCallback] | None) -> Desktop:
+    desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
     if options.programs:
         require_runnable(options.programs, desktop.root)
-    return Machine(kernel, desktop, untrusted=untrusted(options))
+    return desktop
 
 
 def untrusted(options: Options) -> bool:
@@ -92,9 +92,9 @@ def untrusted(options: Options) -> bool:
 
 def machine_of(options: Options, step: Callable[[str], ProgressCallback] | None = None) -> Machine:
     """Return what such a run needs except its film, built if necessary. Raises BuildError, UserProgramError."""
+    desktop = _desktop(options, step)
     kernel = ensure_kernel(options.sources, step and named(step("kernel")))
-    desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
-    return _machine(kernel, desktop, options)
+    return Machine(kernel, desktop, untrusted=untrusted(options))
 
 
 def check(options: Options, step: Callable[[str], ProgressCallback]) -> None:

@@ -20,6 +20,7 @@ from sojourn.bottleneck.cell import Cell
 from sojourn.bottleneck.rig import EXACT, Rig, draw
 from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.images import own_tc
+from sojourn.hardware.images.desktop import ensure_desktop
 from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.kernel_source import short_name
 from sojourn.hardware.kernel_build.sources import Sources
@@ -280,9 +281,10 @@ def _in_simulated_lab(plan: MatrixPlan, cells: Sequence[Cell], console: Console 
     """In simulated time by the code of the real-time labs: calls between browsers, programs of the user's."""
     from sojourn.harness.matrix.cells import simulated_call
 
-    _build(plan, console)
     if plan.programs:
-        require_runnable(plan.programs, simulated_call.machine(plan.sources).desktop.root)
+        with steps(console) as step:
+            require_runnable(plan.programs, ensure_desktop(progress=named(step("guest with browser"))).root)
+    _build(plan, console)
     digest = partial(simulated_call.inputs, plan.sources)
     inputs = digest()
     fields = {"inputs": inputs, "endpoints": "iperf3", "run": simulated_call.run_cell}
@@ -299,9 +301,10 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
         if any(cell.call for cell in cells):
             described.require_stand_ins(plan.machines_file)
     if plan.lab == "virtual":
-        _build(plan, console)
         if plan.programs:
-            require_runnable(plan.programs, ensure_guest().root)
+            with steps(console) as step:
+                require_runnable(plan.programs, ensure_guest(progress=named(step("guest root"))).root)
+        _build(plan, console)
     inputs = real_time_inputs_digest(plan.machines_file, limits, plan.sources)
     for cell in cells:
         if cell.call:

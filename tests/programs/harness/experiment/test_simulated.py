@@ -23,7 +23,9 @@ from sojourn.harness.experiment.simulated import all_at_once
 from sojourn.harness.lab import guest_job, machine
 from sojourn.harness.lab.machine import SimulatedError
 from sojourn.harness.store.runs import RunStore
+from sojourn.traffic.user_program import UserProgramError, read_user_program
 from tests.processes import of_command
+from tests.refusals import refusal
 
 
 @pytest.mark.parametrize("name", [guest_job.ERROR, guest_job.VERSIONS, "err", "status"])
@@ -122,3 +124,16 @@ def test_what_a_user_brings_is_trusted_nowhere(given: str, monkeypatch: pytest.M
     service: Any = SimpleNamespace(prepare=lambda _: None)
     machines = [simulated.machine_of(options), simulated.prepare(options, service, lambda _: lambda *_: None)]
     assert [machine.untrusted for machine in machines] == [bool(given)] * 2
+
+
+def test_a_program_that_cannot_run_is_refused_before_a_kernel_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated, "ensure_desktop", lambda *_: SimpleNamespace(root=tmp_path))
+    monkeypatch.setattr(simulated, "ensure_kernel", lambda *_: pytest.fail("a kernel is built"))
+    (tmp_path / "it.toml").write_text("server = 'missing {port}'\nclient = 'missing {port}'\nsender = 'client'\n")
+    program = read_user_program(str(tmp_path / "it.toml"))
+    asked = {"url": "", "script": None, "clip": None, "second_video": False, "recorder": "", "driver": ""}
+    options: Any = SimpleNamespace(sources=OURS, programs=(program,), **asked)
+    with refusal(UserProgramError, "missing-program", "it: server: missing: the machine does not have it"):
+        simulated.machine_of(options)
