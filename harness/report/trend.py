@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import comb, isfinite
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
@@ -25,7 +25,7 @@ from sojourn.scoring.statistics.harm import Better
 from sojourn.scoring.statistics.intervals import LEVEL, Estimate, EstimatedDifference
 from sojourn.scoring.statistics.numbers import LOST
 from sojourn.scoring.statistics.relevance import DEFAULT, Relevance
-from sojourn.scoring.statistics.trend import FEWEST, changes
+from sojourn.scoring.statistics.trend import FEWEST, can_show, changes
 
 #: Looks of rows of a dot plot before and after a change.
 _COLOURS = ("who-other-1", "who-other-2 hollow")
@@ -92,11 +92,8 @@ class Trend:
     control: str
     """The folder of a version that is in the series already; empty without one."""
     series: tuple[Series, ...]
-
-    @property
-    def can_tell(self) -> bool:
-        """Whether there are enough versions for a change, and enough runs by the ways to divide them in two."""
-        return len(self.versions) >= FEWEST and 2 / comb(self.runs, self.runs // 2) <= 1 - LEVEL
+    can_tell: bool
+    """Whether there are enough versions and runs for a change of one of so many figures to be significant."""
 
     @property
     def worse(self) -> bool:
@@ -295,8 +292,9 @@ def _trend(every: dict[str, Experiment], relevance: Relevance, same: tuple[str, 
             if abs(it.step.value) >= relevance.least(key.metric, it.before) and not abs(it.step.value) <= (apart or 0)
         )
         series.append(Series(key.label, key.where, given, tuple(steps)))
-    runs = sum(len(one.summary.valid) for one in of.values())
-    return Trend(next(iter(of.values())).title, tuple(of), runs, control, tuple(series))
+    runs = [len(one.summary.valid) for one in of.values()]
+    able = can_show(runs, len(found))
+    return Trend(next(iter(of.values())).title, tuple(of), sum(runs), control, tuple(series), able)
 
 
 def _values(figures: Sequence[tuple[Experiment, Estimate]]) -> list[tuple[float, ...]]:

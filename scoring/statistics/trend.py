@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
-from math import isfinite
+from functools import cache, partial
+from itertools import accumulate, pairwise
+from math import ceil, comb, isfinite
 from statistics import fmean, median
 from typing import TypeVar
 
@@ -22,8 +22,10 @@ FEWEST = 3
 """Least number of versions: between two, a step cannot be told from what differs from version to version."""
 #: How the error is shared between steps, and steps there and back.
 _WEIGHTS = (0.8, 0.2)
-#: Series of normal values that a series of versions is compared with.
-_SERIES = 20_000
+#: Draws that would be above the smallest p that counts, were they all: many series must not put it out of reach.
+_ABOVE = 4
+#: Draws at a time: the spans of 50 versions are a thousand.
+_CHUNK = 4096
 #: Shares of the sum of squares, and values, closer together than this are the same.
 _ALIKE = 1e-9
 
@@ -60,7 +62,25 @@ def changes(series: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, list[C
     series and series of fewer than `FEWEST` versions are skipped.
     """
     varying = {key: groups for key, groups in series.items() if len({value for group in groups for value in group}) > 1}
-    return {key: list(_split(varying[key], (1 - LEVEL) / len(varying))) for key in varying}
+    return {key: list(_split(varying[key], _alpha(len(varying)))) for key in varying}
+
+
+def can_show(runs: Sequence[int], series: int) -> bool:
+    """Return whether the clearest step would count, given the runs of every version and the series that vary.
+
+    Of the ways to arrange n runs, of which r are on one side of the step, 1 in C(n, r) has them all there, and as many
+    as there are other places with r runs on either side.
+    """
+    ends = list(accumulate(it for it in runs if it))
+    if len(ends) < FEWEST:
+        return False
+    *places, count = ends
+    least = min(sum((end == at) + (count - end == at) for end in places) / comb(count, at) for at in places)
+    return least / _WEIGHTS[0] < _alpha(series)
+
+
+def _alpha(series: int) -> float:
+    return (1 - LEVEL) / max(series, 1)
 
 
 def _split(groups: Sequence[Sequence[float]], alpha: float) -> Iterator[Change]:
@@ -98,14 +118,14 @@ def _best(groups: Sequence[Sequence[float]], alpha: float) -> tuple[tuple[int, .
     if np.ptp(means) < _ALIKE:
         return None
     found = []
-    for spans, by_chance, weight in zip(_spans(len(means)), _by_chance(len(means)), _WEIGHTS, strict=True):
+    draws = max(RESAMPLES, ceil(_ABOVE / (alpha * min(_WEIGHTS))))
+    for spans, by_chance, weight in zip(_spans(len(means)), _by_chance(len(means), draws), _WEIGHTS, strict=True):
         seen = _explained(means, spans)
         p = _share_above(by_chance, seen.max(initial=0)) / weight
         if p < alpha:
             # One wild run is no change of its version.
-            rows = np.random.default_rng(SEED).permuted(np.tile(values, (RESAMPLES, 1)), axis=1)
-            of_runs = ends[spans]
-            of_rows = _explained(rows, of_runs).max(axis=1)
+            permuted, of_runs = partial(_permuted, np.random.default_rng(SEED), values), ends[spans]
+            of_rows = _largest(permuted, draws, of_runs)
             p = max(p, _share_above(of_rows, _explained(values, of_runs).max()) / weight)
         if p < alpha:
             found.append((p, tuple(known[n] for n in spans[seen.argmax()] if 0 < n < len(known))))
@@ -132,11 +152,26 @@ def _explained(values: npt.NDArray[np.float64], spans: npt.NDArray[np.int_]) -> 
     return np.asarray(between * n / (inside * (n - inside) * total))
 
 
+def _largest(
+    rows: Callable[[int], npt.NDArray[np.float64]], draws: int, spans: npt.NDArray[np.int_]
+) -> npt.NDArray[np.float64]:
+    """Return the largest share that a span explains in each of so many `rows`."""
+    sizes = (min(_CHUNK, draws - begun) for begun in range(0, draws, _CHUNK))
+    return np.concatenate([_explained(rows(size), spans).max(axis=1, initial=0) for size in sizes])
+
+
+def _permuted(rng: np.random.Generator, values: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.float64]:
+    return rng.permuted(np.tile(values, (size, 1)), axis=1)
+
+
 @cache
-def _by_chance(versions: int) -> tuple[npt.NDArray[np.float64], ...]:
+def _by_chance(versions: int, draws: int) -> tuple[npt.NDArray[np.float64], ...]:
     """Return the largest share that a span of each kind explains in series of normal values, of any SD."""
-    series = np.random.default_rng(SEED).normal(size=(_SERIES, versions))
-    return tuple(_explained(series, spans).max(axis=1, initial=0) for spans in _spans(versions))
+    return tuple(_largest(partial(_normal, np.random.default_rng(SEED), versions), draws, s) for s in _spans(versions))
+
+
+def _normal(rng: np.random.Generator, versions: int, size: int) -> npt.NDArray[np.float64]:
+    return rng.normal(size=(size, versions))
 
 
 def _share_above(by_chance: npt.NDArray[np.float64], seen: float) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sojourn.scoring.statistics.intervals import LEVEL
-from sojourn.scoring.statistics.trend import changes
+from sojourn.scoring.statistics.trend import can_show, changes
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
@@ -72,3 +72,31 @@ def test_few_runs_show_nothing_and_versions_without_runs_are_passed_over() -> No
     values: list[list[float]] = [high, [], high[::-1], [], low, []]
     (change,) = changes({"goodput": values})["goodput"]
     assert change.version == 4
+
+
+@pytest.mark.parametrize(
+    ("runs", "series", "able"),
+    [
+        ([5, 5, 5], 94, False),
+        ([5, 5, 5], 40, True),
+        ([6, 6, 6], 94, True),
+        ([9, 9], 1, False),
+        ([5, 0, 5, 5], 94, False),
+    ],
+)
+def test_whether_the_clearest_step_would_count_is_known(runs: list[int], series: int, able: bool) -> None:
+    assert can_show(runs, series) is able
+    draw = np.random.default_rng(3)
+    values = [list(1 + draw.normal(0, 1e-3, size) + (version == len(runs) - 1)) for version, size in enumerate(runs)]
+    rest = {n: [list(draw.normal(size=size)) for size in runs] for n in range(series - 1)}
+    assert bool(changes({"step": values, **rest})["step"]) is able
+
+
+@pytest.mark.parametrize("last", [VERSIONS, 8])
+def test_a_clear_step_is_found_among_hundreds_of_series(last: int) -> None:
+    """A step to the end, and one there and back."""
+    values = noise(3, spread=0.01)["figure 0"]
+    values[4:last] += 0.3
+    draw = np.random.default_rng(4)
+    rest = {n: draw.normal(size=(VERSIONS, RUNS)) for n in range(420)}
+    assert [it.version for it in changes({"goodput": values, **rest})["goodput"]] == [4, 8][: 1 + (last == 8)]
