@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from sojourn.hardware.lab.lab_file import ACTION, MachineEntry
+from sojourn.hardware.lab.labgrid_target import LabgridError, LabgridTarget
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.place import LOCAL, CommandError
 
@@ -21,8 +22,6 @@ def switch(name: str, machine: MachineEntry, action: str) -> str:
     if action not in ACTIONS:
         raise PowerError(f"{name}: power: unknown {action!r}; known: {', '.join(ACTIONS)}", code="unknown-value")
     if machine.labgrid:
-        from sojourn.hardware.lab.labgrid_target import LabgridError, LabgridTarget
-
         try:
             with LabgridTarget(machine.labgrid) as target:
                 return target.switch(action)

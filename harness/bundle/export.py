@@ -27,6 +27,7 @@ from sojourn.harness.store.integrity import Checked
 from sojourn.harness.store.manifest import (
     CRATE,
     MANIFEST,
+    REPORT,
     SIGNATURE,
     Bundled,
     FileEntry,
@@ -220,7 +221,6 @@ def _emptied(folder: Path) -> Iterator[None]:
 def _without_pictures(manifest: Manifest, files: dict[str, Path], scratch: Path) -> None:
     """Replace the report by one without pictures of the recording."""
     from sojourn.harness.report.filmstrip import without_recording
-    from sojourn.harness.store.manifest import REPORT
 
     if REPORT in files:
         page = without_recording(files[REPORT].read_text(errors="replace"))

@@ -40,7 +40,7 @@ from sojourn.harness.options.sources import (
     user_defaults,
     with_scenarios,
 )
-from sojourn.harness.store.loaded import VictimRun, load_run, stored_object
+from sojourn.harness.store.loaded import WITHOUT_EFFECT, VictimRun, load_run, stored_object
 from sojourn.harness.store.manifest import StoreError
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.terminal import console_of, steps
@@ -48,8 +48,6 @@ from sojourn.scoring.schema.files import OPTIONS
 
 RESULTS = "results"
 """A sweep's runs are by default in a folder of it: `map`, or the scenario's name."""
-#: Options that do not change a run's evidence.
-_APART = ("results", "repeat", "engine", "asked_lab")
 #: In a manifest's versions: runs of other builds are other measurements.
 _BUILD = ("kernel source", "kernel build", "guest", "sources")
 
@@ -173,7 +171,7 @@ def only_sweep_in(folder: Path) -> Iterator[None]:
 
 def _key(record: Mapping[str, Any]) -> str:
     """Return what a run's options are, whatever the order of its contenders: an experiment has one run per seed."""
-    kept = {name: value for name, value in record.items() if name not in _APART}
+    kept = {name: value for name, value in record.items() if name not in WITHOUT_EFFECT}
     phases = [{name: value for name, value in phase.items() if name != "name"} for phase in kept.get("phases", [])]
     kept["phases"] = sorted(json.dumps(phase, sort_keys=True) for phase in phases)
     return json.dumps(kept, sort_keys=True)

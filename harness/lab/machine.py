@@ -26,11 +26,8 @@ SYSTEM_CALLS, SHOWN_PROCESSOR = "system calls", "guest processor"
 MEMORY = "4G"
 #: Characters of what the inside says stopped it.
 _LONGEST_ERROR = 2000
-#: Cache folders that machines do not see.
-_OURS = {
-    *("apt", "board-kernel", "bulk", "confine", "desktop", "guest", "image", "image-apt", "kernel", "sources"),
-    *("iperf2", "kernel-tree", "tc", "venv", user_program.CACHE),
-}
+#: Cache folders that machines see: films, cameras, voices, pages, players, certificates, servers and senders.
+_LENT = "camera", "clip", "livekit", "livekit-client", "own", "pages", "rust", "speech", "tls", "voice", "web"
 #: busybox is not setuid: a setuid mount of a root whose owner has no number here would be nobody's.
 #: A recorder's buffers are given back and taken again for each frame where malloc has its way.
 _PREPARED = f"""#!/bin/sh
@@ -142,8 +139,6 @@ def start(
 
 
 def _lent(programs: Iterable[UserProgram]) -> dict[str, Path]:
-    """Return the parts of the cache that a machine sees: films, players, certificates, these of the user's programs."""
-    folders = (path for path in cache.root().iterdir() if path.is_dir() and path.name not in _OURS)
-    folders = (path for path in folders if "=" not in path.name)  # at which the launcher parts NAME=PATH; none of ours
+    """Return the parts of the cache that a machine sees, and these of the user's programs."""
     own = {f"cache/{user_program.CACHE}/{program.digest}": program.folder for program in programs}
-    return {f"cache/{path.name}": path for path in sorted(folders)} | own
+    return {f"cache/{name}": path for name in _LENT if (path := cache.root() / name).is_dir()} | own

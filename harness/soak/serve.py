@@ -88,9 +88,13 @@ class StatusPage:
         self._thread = threading.Thread(target=self._serve, name="status page", daemon=True)
 
     def __enter__(self) -> StatusPage:
-        """Start serving. Raises AddressError if the port is in use."""
+        """Start serving. Raises AddressError if the port is in use, or the page is not there in time."""
         self._thread.start()
-        self.at = self._ready.result(_START_S)
+        try:
+            self.at = self._ready.result(_START_S)
+        except TimeoutError:  # an OSError, which would end a batch
+            self._loop.call_soon_threadsafe(self._ended.set)
+            raise AddressError(f"--status: {self.at}: not served within {_START_S} s", code="failed") from None
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -23,8 +23,10 @@ from sojourn.scoring.validity import Gate, Validity
 if TYPE_CHECKING:
     from sojourn.scoring.long_table import LongRow  # with polars, which few need
 
-#: Options that do not change the experiment.
-_APART = ("seed", "repeat", "results", "asked_lab", "engine", "phases")
+WITHOUT_EFFECT = "results", "repeat", "engine", "asked_lab"
+"""Options that do not change a run's evidence."""
+#: Options that do not change the experiment; its phases are those of the timeline.
+_APART = (*WITHOUT_EFFECT, "seed", "phases")
 
 #: Bytes of a JSON file.
 _LARGEST = 64 << 20

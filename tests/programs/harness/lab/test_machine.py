@@ -68,3 +68,15 @@ def test_a_process_has_no_more_machines_at_once_than_memory_holds(
 
     all_at_once(run, run, run)
     assert (running, most) == ([0], [at_once])
+
+
+def test_a_machine_sees_no_more_of_the_cache_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path))
+    for name in ("clip", "tls", "scores", "kernel", "mine"):
+        (tmp_path / name).mkdir()
+    program = SimpleNamespace(digest="0123", folder=tmp_path / "programs" / "0123")
+    assert machine._lent([program]) == {  # type: ignore[list-item]
+        "cache/clip": tmp_path / "clip",
+        "cache/tls": tmp_path / "tls",
+        "cache/programs/0123": program.folder,
+    }

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.cli import app
-from sojourn.harness.soak import loop, run_plan
+from sojourn.harness.soak import loop, run_plan, serve
 from sojourn.harness.soak.loop import SoakExit
 from sojourn.harness.soak.serve import Address, AddressError, StatusPage, address
 from sojourn.harness.soak.state import Batch, BatchDirectory, batches, held
@@ -88,6 +88,17 @@ def test_the_page_answers_this_machine_only(soak_place: Path) -> None:
         assert get("/soak.json")[0] == 404
         with refusal(AddressError, "in-use", f"--status: {page.at}: "), StatusPage(folder, page.at):
             pass
+
+
+def test_a_page_that_does_not_start_in_time_is_an_address_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch continues then."""
+    monkeypatch.setattr(serve, "_START_S", 0.01)
+    monkeypatch.setattr(StatusPage, "_serve", lambda _: None)
+    page = StatusPage(BatchDirectory(tmp_path), Address("127.0.0.1", 0))
+    with refusal(AddressError, "failed", "--status: 127.0.0.1:0: not served within 0.01 s"), page:
+        pass
 
 
 @pytest.mark.parametrize(
