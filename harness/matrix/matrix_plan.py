@@ -194,9 +194,10 @@ def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[Cell
     require_programs_of_cells(plan.lab, calls=calls or as_in_labs)
     if plan.lab not in PHYSICAL and plan.engine == LOCAL:
         confinement()
-    plan = replace(plan, programs=defined((flow.contender for cell in cells for flow in cell.flows), plan.programs))
+    programs = defined((flow.contender for cell in cells for flow in cell.flows), plan.programs)
+    plan = replace(plan, cells=tuple(cells), programs=programs)
     way = _in_real_time if plan.lab != "sim" else _in_simulated_lab if as_in_labs else _simulated
-    fields, engine = way(plan, cells, console)
+    fields, engine = way(plan, console)
     plan.folder.mkdir(parents=True, exist_ok=True)
     fields |= {"pcap": plan.pcap, "sources": plan.sources, "matrix": matrix.name, "programs": plan.programs}
     fields["command_line"] = tuple(plan.command_line)
@@ -267,7 +268,7 @@ _Way = tuple[dict[str, Any], Callable[[], Engine]]
 """How cells are run: the fields of their jobs, and a function that returns the engine."""
 
 
-def _simulated(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
+def _simulated(plan: MatrixPlan, console: Console | None) -> _Way:
     from sojourn.harness.matrix.cells.simulated import MEMORY_BYTES
 
     _build(plan, console)
@@ -277,7 +278,7 @@ def _simulated(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None)
     return {"inputs": inputs, "endpoints": endpoints}, partial(_engine, plan, inputs, digest, MEMORY_BYTES)
 
 
-def _in_simulated_lab(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
+def _in_simulated_lab(plan: MatrixPlan, console: Console | None) -> _Way:
     """In simulated time by the code of the real-time labs: calls between browsers, programs of the user's."""
     from sojourn.harness.matrix.cells import simulated_call
 
@@ -291,14 +292,14 @@ def _in_simulated_lab(plan: MatrixPlan, cells: Sequence[Cell], console: Console 
     return fields, partial(_engine, plan, inputs, digest, memory_bytes(MEMORY))
 
 
-def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | None) -> _Way:
+def _in_real_time(plan: MatrixPlan, console: Console | None) -> _Way:
     from sojourn.harness.engine.lab import LabEngine
     from sojourn.harness.matrix.cells.real_call import browsers
 
     limits = plan.limits or Limits()
     if plan.machines_file:  # before a film is made
         described = read_lab_file(plan.machines_file, plan.lab)
-        if any(cell.call for cell in cells):
+        if any(cell.call for cell in plan.cells):
             described.require_stand_ins(plan.machines_file)
     if plan.lab == "virtual":
         if plan.programs:
@@ -306,7 +307,7 @@ def _in_real_time(plan: MatrixPlan, cells: Sequence[Cell], console: Console | No
                 require_runnable(plan.programs, ensure_guest(progress=named(step("guest root"))).root)
         _build(plan, console)
     inputs = real_time_inputs_digest(plan.machines_file, limits, plan.sources)
-    for cell in cells:
+    for cell in plan.cells:
         if cell.call:
             browsers(cell.call)  # renders the cameras' film if it is missing
     return {"inputs": inputs, "endpoints": "iperf3"}, lambda: LabEngine(_lab(plan), partial(_run_in, limits))

@@ -9,6 +9,7 @@ import pytest
 from sojourn.bottleneck.cell import Cell
 from sojourn.hardware.lab.lab_file import LabFileError
 from sojourn.harness.engine.job import EngineError
+from sojourn.harness.lab import make
 from sojourn.harness.matrix import dumbbell, matrix_plan
 from sojourn.harness.matrix.matrix import Matrix, MatrixError
 from sojourn.harness.matrix.matrix_plan import MatrixPlan, prepare
@@ -123,3 +124,20 @@ def test_a_call_is_refused_for_a_server_on_another_machine(tmp_path: Path, monke
 )
 def test_runs_of_a_kernel_that_was_given_are_kept_apart(lab: str, source: str, name: str, tmp_path: Path) -> None:
     assert plan(tmp_path, lab, source).folder == tmp_path / name
+
+
+def test_a_lab_is_made_for_the_cells_that_run_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_build", "confinement", "require_programs_of_cells", "real_time_inputs_digest"):
+        monkeypatch.setattr(matrix_plan, name, lambda *_, **__: "")
+    made: list[Any] = []
+    monkeypatch.setattr(
+        make, "lab_maker", lambda _machines, rates, *_, **what: made.append((max(rates), what["version"]))
+    )
+    fields: dict[str, Any] = {"seconds": 10}
+    runs = Cell(name="runs", hops=(dumbbell.bottleneck(10, "fq_codel"),), **FLOWS, **fields)
+    hop = dumbbell.bottleneck(100, "fq_codel")
+    skipped = Cell(name="skipped", hops=(hop,), short_flows=ShortFlows(rtt_us=20_000), ip_version=6, **fields)
+    cells = runs, skipped
+    plan = MatrixPlan(Matrix(name="m", title="m", cells=cells), cells, (1,), tmp_path, lab="virtual")
+    jobs, _ = prepare(plan)
+    assert [job.cell.name for job in jobs] == ["runs"] and made == [(10_000_000, 4)]
