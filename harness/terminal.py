@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from sojourn.hardware.machine.cache import ProgressCallback
 from sojourn.hardware.machine.messages import printable
 
 #: Interval of lines with the time left, without a terminal, s.
@@ -105,17 +106,6 @@ def _narrowed(widths: dict[int, int], least: Sequence[int], spare: int) -> dict[
         widest = max((number for number in widths if widths[number] > least[number]), key=lambda number: widths[number])
         widths[widest] -= 1
     return widths
-
-
-class ProgressCallback(Protocol):
-    """Receives the share done of a step, 0 to 1, and the current activity."""
-
-    def __call__(self, share: float, what: str = "") -> None: ...
-
-
-def named(update: ProgressCallback) -> Callable[[str, float], None]:
-    """Return `update` for builders that pass the activity before the share done."""
-    return lambda what, share: update(share, what)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from sojourn.hardware.images.lock import locked_lines
 from sojourn.hardware.images.sharing import share, share_with_others
 from sojourn.hardware.images.slim import remove, slim
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, BuildProgress
+from sojourn.hardware.machine.cache import BuildError, ProgressCallback, unreported
 from sojourn.hardware.machine.files import CHECKOUT, LOCK
 from sojourn.hardware.machine.plugins import packages
 
@@ -77,7 +77,7 @@ class Desktop:
     """The same for the project's sources."""
 
 
-def ensure_desktop(extras: Iterable[str] = (), progress: BuildProgress | None = None) -> Desktop:
+def ensure_desktop(extras: Iterable[str] = (), progress: ProgressCallback | None = None) -> Desktop:
     """Return the userland, assembled now if it is not in the cache. Works as root and as a plain user.
 
     Args:
@@ -87,7 +87,7 @@ def ensure_desktop(extras: Iterable[str] = (), progress: BuildProgress | None = 
     Raises:
         BuildError: a tool is missing, or packages or distributions are not available.
     """
-    report = progress or (lambda _what, _fraction: None)
+    report = progress or unreported
     extras = sorted(extras)
     packages = (*PACKAGES, *SHOWN, *(name for extra in extras for name in EXTRAS[extra]))
     try:
@@ -110,23 +110,23 @@ def ensure_desktop(extras: Iterable[str] = (), progress: BuildProgress | None = 
     return Desktop(entry / "root", sources, made["versions"], made["content"], name)
 
 
-def _build(scratch: Path, packages: Sequence[str], lock: str, extras: Sequence[str], report: BuildProgress) -> None:
+def _build(scratch: Path, packages: Sequence[str], lock: str, extras: Sequence[str], report: ProgressCallback) -> None:
     root = scratch / "root"
     versions = extract(root, packages, report)
-    report("fetching its Python distributions", 0.6)
+    report(0.6, "fetching its Python distributions")
     prepare(root)
     versions |= _install(root, lock, scratch / "lock.txt")
     slim(root / _PACKAGES)
     remove(root, _UNREAD if "obs" in extras else (*_UNREAD, *_RENDERING))
     share(root / _PACKAGES, Path(sysconfig.get_path("purelib")))
     share_with_others(root)
-    report("compiling its Python modules", 0.8)
+    report(0.8, "compiling its Python modules")
     _compile(root, root, root / "usr/lib/python3", root / _python(root).replace("bin", "lib"))
-    report("hashing the guest", 0.95)
+    report(0.95, "hashing the guest")
     cache.normalise_mtimes(root)
     made = {"versions": versions, "content": tree_digest(root)}
     (scratch / "made.json").write_text(json.dumps(made, indent=1) + "\n")
-    report("guest ready", 1.0)
+    report(1.0, "guest ready")
 
 
 def _python(root: Path) -> str:

@@ -16,7 +16,7 @@ from sojourn.hardware.images.archive import SUITE, current
 from sojourn.hardware.images.sharing import share_with_others
 from sojourn.hardware.images.slim import remove
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, BuildProgress
+from sojourn.hardware.machine.cache import BuildError, ProgressCallback, unreported
 from sojourn.hardware.machine.place import ENVIRONMENT
 
 INIT = Path(__file__).parents[1] / "userland" / "init"
@@ -74,7 +74,7 @@ class Guest:
     digest: str
 
 
-def ensure_guest(progress: BuildProgress | None = None) -> Guest:
+def ensure_guest(progress: ProgressCallback | None = None) -> Guest:
     """Return the userland, assembled now if it is not in the cache. Works as root and as a plain user.
 
     Raises:
@@ -84,36 +84,36 @@ def ensure_guest(progress: BuildProgress | None = None) -> Guest:
     parts += [("etc", repr((ETC, POWEROFF)).encode()), *tc_objects.inputs()]
     parts.append(("made", MADE.encode()))
     digest = cache.digest(parts)
-    report = progress or (lambda _what, _fraction: None)
+    report = progress or unreported
     entry = cache.build_once(cache.root() / "guest" / digest, lambda scratch: _build(scratch, report), secret=[_KEY])
     versions = json.loads((entry / "versions.json").read_text())
     return Guest(entry / "root", entry / _KEY, entry / "known_hosts", versions, digest)
 
 
-def _build(scratch: Path, report: BuildProgress) -> None:
+def _build(scratch: Path, report: ProgressCallback) -> None:
     if not shutil.which("ssh-keygen"):
         raise BuildError(f"not installed: ssh-keygen; as root: {APT_LINE}", code="missing-program")
     root = scratch / "root"
     versions = extract(root, PACKAGES, report)
-    report("preparing the guest", 0.9)
+    report(0.9, "preparing the guest")
     prepare(root)
     _keys(scratch, root)
     share_with_others(root)
     cache.normalise_mtimes(root)  # as a userland with a screen, which shares files
     (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
-    report("guest ready", 1.0)
+    report(1.0, "guest ready")
 
 
-def extract(root: Path, packages: Sequence[str], report: BuildProgress) -> dict[str, str]:
+def extract(root: Path, packages: Sequence[str], report: ProgressCallback) -> dict[str, str]:
     """Unpack `packages` of SUITE and their dependencies to `root`; return all versions by name.
 
     Works as root and as a plain user. Raises BuildError.
     """
     if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
         raise BuildError(f"not installed: {', '.join(missing)}; as root: {APT_LINE}", code="missing-program")
-    report("reading the package lists", 0.0)
+    report(0.0, "reading the package lists")
     archive = current((SUITE,))
-    report("fetching the guest's packages", 0.2)
+    report(0.2, "fetching the guest's packages")
     # Extraction runs no maintainer scripts, so chrootless is safe, and needs neither subuids nor root.
     call([
         "mmdebstrap", "--variant=extract", "--mode=chrootless", "--format=directory", "--quiet",

@@ -17,7 +17,7 @@ from sojourn.hardware.images import disk, tc_objects
 from sojourn.hardware.images.archive import SUITE, Archive
 from sojourn.hardware.kernel_build.board import Board, BoardKernel, ensure_board_kernel
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, BuildProgress
+from sojourn.hardware.machine.cache import BuildError, ProgressCallback, unreported
 from sojourn.hardware.machine.place import ENVIRONMENT
 
 USERLAND = Path(__file__).parents[1] / "userland"
@@ -54,8 +54,8 @@ class Image:
 def ensure_image(
     board: Board,
     source: Path | None = None,
-    progress: BuildProgress | None = None,
-    kernel_progress: BuildProgress | None = None,
+    progress: ProgressCallback | None = None,
+    kernel_progress: ProgressCallback | None = None,
 ) -> Image:
     """Return the image of a board without keys, built now if it is not in the cache.
 
@@ -75,7 +75,7 @@ def ensure_image(
     parts = [(str(file.relative_to(USERLAND)), file.read_bytes()) for file in files]
     inputs = (SUITE, PACKAGES, SIZE, board.name, board.console, kernel.digest)
     digest = cache.digest([*parts, *tc_objects.inputs(), ("asked", repr(inputs).encode())])
-    report = progress or (lambda _what, _fraction: None)
+    report = progress or unreported
     entry = cache.build_once(
         cache.root() / "image" / digest, lambda scratch: _build(scratch, board, kernel, digest, report)
     )
@@ -88,8 +88,8 @@ def make_image(
     output: Path,
     keys: Sequence[Path] = (),
     source: Path | None = None,
-    progress: BuildProgress | None = None,
-    kernel_progress: BuildProgress | None = None,
+    progress: ProgressCallback | None = None,
+    kernel_progress: ProgressCallback | None = None,
 ) -> Image:
     """Write the image of a board to `output`; root can log in with any of the public keys.
 
@@ -149,12 +149,12 @@ def authorized_keys(files: Sequence[Path]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report: BuildProgress) -> None:
+def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report: ProgressCallback) -> None:
     signature = int(digest[:8], 16)
     words = f"root=PARTUUID={disk.part_uuid(signature)} rootwait ro console={board.console}"
     tar = scratch / "root.tar"
     files = _own_files(scratch, kernel)
-    report("fetching the image's packages", 0.05)
+    report(0.05, "fetching the image's packages")
     archive = Archive(cache.root() / "image-apt", (SUITE,))
     with archive.locked():
         archive.update()
@@ -171,7 +171,7 @@ def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report
             f"--customize-hook=download {VERSIONS} {shlex.quote(str(scratch))}/versions",
             SUITE, str(tar), str(archive.sources),
         ])  # fmt: skip
-    report("making the filesystem", 0.9)
+    report(0.9, "making the filesystem")
     image = scratch / "disk.img"
     with image.open("wb") as file:
         file.truncate(SIZE)
@@ -181,7 +181,7 @@ def _build(scratch: Path, board: Board, kernel: BoardKernel, digest: str, report
     (scratch / "versions.json").write_text(json.dumps(versions, indent=1) + "\n")
     for leftover in (tar, files, *(scratch / name for name in ("boot.img", "core.img", "versions"))):
         leftover.unlink()
-    report("image ready", 1.0)
+    report(1.0, "image ready")
 
 
 def _own_files(scratch: Path, kernel: BoardKernel) -> Path:

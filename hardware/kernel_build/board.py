@@ -12,7 +12,7 @@ from sojourn.hardware.kernel_build import kbuild, kconfig
 from sojourn.hardware.kernel_build.kbuild import Recipe
 from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, BuildProgress
+from sojourn.hardware.machine.cache import BuildError, ProgressCallback, unreported
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ def named(name: str) -> Board:
     return BOARDS[name]
 
 
-def ensure_board_kernel(board: Board, source: Path | None = None, progress: BuildProgress | None = None) -> BoardKernel:
+def ensure_board_kernel(
+    board: Board, source: Path | None = None, progress: ProgressCallback | None = None
+) -> BoardKernel:
     """Return a board's kernel with TCP Prague as a module, built now if it is not in the cache.
 
     Args:
@@ -71,17 +73,17 @@ def ensure_board_kernel(board: Board, source: Path | None = None, progress: Buil
     if given and given.own:
         raise BuildError(f"--kernel-source: {source}: an image needs a whole Linux; give its tree", code="unsupported")
     digest = kbuild.digest_with_modules(board.recipe, given)
-    report = progress or (lambda _what, _fraction: None)
+    report = progress or unreported
     folder = cache.root() / "board-kernel"
     entry = cache.build_once(folder / digest, lambda scratch: _build(board, scratch, given, folder, report))
     made = json.loads((entry / "kernel.json").read_text())
     return BoardKernel(entry / "vmlinuz", entry / "modules", made["version"], made["source"], digest)
 
 
-def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path, report: BuildProgress) -> None:
+def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path, report: ProgressCallback) -> None:
     log = folder / f"{scratch.name.strip('.')}.log"
     tree = kbuild.compile_kernel(board.recipe, scratch, given, log, report)
-    report("compiling the modules", 0.98)
+    report(0.98, "compiling the modules")
     *_, prague = kbuild.compile_modules(board.recipe, tree, scratch / "made", log)
     kbuild.call(["strip", "--strip-debug", str(prague)], log)
     (updates := scratch / "modules/lib/modules" / tree.version / "updates").mkdir(parents=True)
@@ -92,4 +94,4 @@ def _build(board: Board, scratch: Path, given: KernelSource | None, folder: Path
     cache.remove_tree(scratch / "made")
     tree.remove()
     log.unlink()
-    report("kernel ready", 1.0)
+    report(1.0, "kernel ready")

@@ -19,7 +19,7 @@ from sojourn.hardware.kernel_build.kernel_source import KernelSource, identify
 from sojourn.hardware.kernel_build.self_check import self_check
 from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildProgress
+from sojourn.hardware.machine.cache import ProgressCallback, unreported
 
 RECIPE = Recipe("um", kconfig.VIRTUAL, files=1000, headers_once=True, hot=training.HOT, trained_by=training.job())
 SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), trained_by="")
@@ -28,7 +28,7 @@ SANITIZED = replace(RECIPE, fragments=(*kconfig.VIRTUAL, "sanitizers"), hot=(), 
 
 def ensure_kernel(
     sources: Sources = OURS,
-    progress: BuildProgress | None = None,
+    progress: ProgressCallback | None = None,
     recipe: Recipe = RECIPE,
 ) -> Kernel:
     """Return the kernel of a recipe, built now if it is not in the cache.
@@ -44,7 +44,7 @@ def ensure_kernel(
     """
     given = identify(sources.kernel) if sources.kernel else None
     digest = kbuild.digest(recipe, given)
-    report = progress or (lambda _what, _fraction: None)
+    report = progress or unreported
     entry = cache.build_once(
         cache.root() / "kernel" / digest, lambda scratch: _build(recipe, scratch, given, digest, report)
     )
@@ -57,7 +57,7 @@ def ensure_kernel(
     return kernel
 
 
-def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, report: BuildProgress) -> None:
+def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: str, report: ProgressCallback) -> None:
     log = cache.root() / "kernel" / f"{digest}.log"
 
     def train(linux: Path, profile: Path) -> None:
@@ -77,7 +77,7 @@ def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: st
         except BaseException:
             tools.end()
             raise
-    report("trying the kernel", 0.98)
+    report(0.98, "trying the kernel")
     kbuild.call(["strip", "--strip-debug", str(scratch / "linux")], log)
     # Only a kernel that passes enters the cache, so a warm start needs no check.
     kernel = Kernel(scratch / "linux", scratch / "config", tree.version, tree.name, digest)
@@ -86,7 +86,7 @@ def _build(recipe: Recipe, scratch: Path, given: KernelSource | None, digest: st
     if not own:
         tree.remove()
     log.unlink()
-    report("kernel ready", 1.0)
+    report(1.0, "kernel ready")
 
 
 def _take(tree: Tree, scratch: Path) -> None:

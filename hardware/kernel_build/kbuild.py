@@ -19,7 +19,7 @@ from sojourn.hardware.images.archive import current
 from sojourn.hardware.kernel_build import kconfig
 from sojourn.hardware.kernel_build.kernel_source import UNUSED, KernelSource, identify, pack, was_built_in
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, BuildProgress
+from sojourn.hardware.machine.cache import BuildError, ProgressCallback, unreported
 from sojourn.hardware.patches import apply_all, series
 
 ADDED = {
@@ -127,7 +127,7 @@ def compile_kernel(
     scratch: Path,
     given: KernelSource | None,
     log: Path,
-    report: BuildProgress,
+    report: ProgressCallback,
     train: Callable[[Path, Path], None] | None = None,
     before_compiling: Callable[[], object] = lambda: None,
 ) -> Tree:
@@ -176,7 +176,7 @@ def prepared_in(recipe: Recipe, scratch: Path, name: str) -> Prepared:
     return Prepared(tree, objects, name, tuple(make))
 
 
-def prepare(recipe: Recipe, scratch: Path, given: KernelSource | None, log: Path, report: BuildProgress) -> Prepared:
+def prepare(recipe: Recipe, scratch: Path, given: KernelSource | None, log: Path, report: ProgressCallback) -> Prepared:
     """Unpack, patch and configure a kernel source in `scratch`; the tools' output is appended to `log`.
 
     Raises BuildError as `compile_kernel` does.
@@ -189,7 +189,7 @@ def prepare(recipe: Recipe, scratch: Path, given: KernelSource | None, log: Path
     with _tarball(given, scratch, report) as (tarball, name):
         prepared = prepared_in(recipe, scratch, name)
         tree, make = prepared.source, list(prepared.make)
-        report("unpacking the kernel source", 0.07)
+        report(0.07, "unpacking the kernel source")
         tree.mkdir()
         prepared.objects.mkdir()
         unpack = ["tar", "-C", str(tree), "--strip-components=1", *(f"--exclude={files}" for files in UNUSED)]
@@ -200,7 +200,7 @@ def prepare(recipe: Recipe, scratch: Path, given: KernelSource | None, log: Path
         for file, folder in ADDED.items():
             shutil.copy(kconfig.FRAGMENTS / file, tree / folder)
 
-        report("configuring the kernel", 0.12)
+        report(0.12, "configuring the kernel")
         wanted = scratch / "wanted.config"
         wanted.write_text(kconfig.fragment(recipe.fragments))
         if recipe.headers_once:
@@ -220,7 +220,7 @@ def compile_prepared(
     recipe: Recipe,
     prepared: Prepared,
     out: IO[bytes],
-    report: BuildProgress,
+    report: ProgressCallback,
     train: Callable[[Path, Path], None] | None = None,
 ) -> None:
     """Compile a prepared tree; see `compile_kernel`."""
@@ -232,7 +232,7 @@ def compile_prepared(
     (prepared.tools / "hot").write_text("".join(f"{file}.o\n" for file in recipe.hot))
     try:
         _compile(recipe, jobs, out, report, "generate")
-        report("training the compiler", 0.9)
+        report(0.9, "training the compiler")
         train(objects / "linux", prepared.tools / "profile")
         _compile_again(recipe, jobs, objects, out, report, "use")
     except BuildError as failed:
@@ -243,14 +243,14 @@ def compile_prepared(
 def make_again(recipe: Recipe, prepared: Prepared, out: IO[bytes], *goals: str) -> None:
     """Compile what has changed in a compiled tree, or only `goals`. Raises BuildError."""
     goals = goals or recipe.goals
-    _compile(recipe, [*prepared.make, _parallel(), *goals], out, lambda _what, _fraction: None, "use")
+    _compile(recipe, [*prepared.make, _parallel(), *goals], out, unreported, "use")
 
 
 def _parallel() -> str:
     return f"-j{len(os.sched_getaffinity(0))}"
 
 
-def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: BuildProgress, profile: str = "") -> None:
+def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: ProgressCallback, profile: str = "") -> None:
     compiled, log = 0, Path(out.name)
     with started(jobs, stderr=subprocess.STDOUT, env=_environment(profile)) as build:
         assert build.stdout is not None
@@ -258,20 +258,20 @@ def _compile(recipe: Recipe, jobs: list[str], out: IO[bytes], report: BuildProgr
             out.write(line.encode())
             if line.startswith("  CC "):
                 compiled += 1
-                report("compiling the kernel", 0.13 + 0.77 * min(1, compiled / recipe.files))
+                report(0.13 + 0.77 * min(1, compiled / recipe.files), "compiling the kernel")
     out.flush()
     if build.returncode:
         raise BuildError(f"the kernel does not compile (see {log}): {_last_error(log)}")
 
 
 def _compile_again(
-    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], report: BuildProgress, profile: str = ""
+    recipe: Recipe, jobs: list[str], objects: Path, out: IO[bytes], report: ProgressCallback, profile: str = ""
 ) -> None:
     """Recompile the hot files, with or without a profile, and link."""
-    what = f"compiling the packet path {'with its profile' if profile else 'without a profile'}"
+    again = f"compiling the packet path {'with its profile' if profile else 'without a profile'}"
     for file in recipe.hot:
         (objects / f"{file}.o").unlink(missing_ok=True)
-    _compile(recipe, jobs, out, lambda _what, _fraction: report(what, 0.93), profile)
+    _compile(recipe, jobs, out, lambda share, what="": report(0.93, again), profile)
 
 
 def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list[Path]:
@@ -287,10 +287,10 @@ def compile_modules(recipe: Recipe, tree: Tree, folder: Path, log: Path) -> list
 
 
 @contextmanager
-def _tarball(given: KernelSource | None, scratch: Path, report: BuildProgress) -> Iterator[tuple[Path, str]]:
+def _tarball(given: KernelSource | None, scratch: Path, report: ProgressCallback) -> Iterator[tuple[Path, str]]:
     """Yield the kernel source and its name for the evidence; remove a download or a copy afterwards."""
     if given and given.path.is_dir():
-        report("copying the kernel source", 0.0)
+        report(0.0, "copying the kernel source")
         copied = scratch / "source.tar"
         pack(given, copied)
         yield copied, given.name
@@ -299,14 +299,14 @@ def _tarball(given: KernelSource | None, scratch: Path, report: BuildProgress) -
     if given:
         yield given.path, given.name
         return
-    report("reading the package lists", 0.0)
+    report(0.0, "reading the package lists")
     archive = current()
     package = newest_source(archive.names(r"^linux-source-7\.[0-9]+$"))
     version = archive.version(package)
     deb = archive.download(
         package,
         scratch / "deb",
-        lambda done: report(f"downloading {package} {version}", 0.01 + 0.05 * done),
+        lambda done: report(0.01 + 0.05 * done, f"downloading {package} {version}"),
     )
     call(["dpkg-deb", "-x", str(deb), str(deb.parent)], scratch / "dpkg.log")
     tarball = next((deb.parent / "usr/src").glob("linux-source-*.tar.*"))

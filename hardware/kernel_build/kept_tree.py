@@ -12,7 +12,7 @@ from sojourn.hardware.kernel_build import kbuild, own_files
 from sojourn.hardware.kernel_build.kbuild import Prepared, Recipe, Tree
 from sojourn.hardware.kernel_build.own_files import OwnFiles, Placement
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError, BuildProgress
+from sojourn.hardware.machine.cache import BuildError, ProgressCallback
 
 FOLDER = "kernel-tree"
 """Its place in the cache: 3 GB for each kernel of Sojourn's that is extended."""
@@ -24,7 +24,7 @@ _COMPILING = "compiling"
 
 @contextmanager
 def compiled_with(
-    recipe: Recipe, own: OwnFiles, log: Path, report: BuildProgress, train: Callable[[Path, Path], None]
+    recipe: Recipe, own: OwnFiles, log: Path, report: ProgressCallback, train: Callable[[Path, Path], None]
 ) -> Iterator[Tree]:
     """Yield the tree of Sojourn's kernel, compiled with a user's own files, which stays locked until the block ends.
 
@@ -41,7 +41,7 @@ def compiled_with(
         for file in placed.replaced:
             print(f"{own.folder / Path(file).name} replaces the kernel's {file}", file=sys.stderr)
         _be_hot(recipe, prepared, placed)
-        report(f"compiling {own.names}", 0.13)
+        report(0.13, f"compiling {own.names}")
         objects = [f"{file[:-2]}.o" for file in (*placed.replaced, *placed.patched) if file.endswith(".c")]
         _make(recipe, prepared, own, log, placed.patched, f"{own_files.PLACE}/", *objects)
         _refuse_common_headers(prepared, own, placed.patched)
@@ -52,7 +52,7 @@ def compiled_with(
             (folder / _COMPILED).touch()
             own_files.place(own, prepared.source)
             _be_hot(recipe, prepared, placed)
-        report(f"linking {own.names}", 0.95)
+        report(0.95, f"linking {own.names}")
         _make(recipe, prepared, own, log, placed.patched)
         (folder / _COMPILING).unlink()
         version = (prepared.objects / "include/config/kernel.release").read_text().strip()
@@ -81,7 +81,7 @@ def _time_of(path: Path) -> int:
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
-def _prepared(recipe: Recipe, folder: Path, log: Path, report: BuildProgress) -> Prepared:
+def _prepared(recipe: Recipe, folder: Path, log: Path, report: ProgressCallback) -> Prepared:
     if (mark := folder / _PREPARED).is_file():
         return kbuild.prepared_in(recipe, folder, mark.read_text())
     cache.remove_tree(folder)

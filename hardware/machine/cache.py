@@ -15,14 +15,21 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sojourn.hardware.machine import files
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import flush, lock, replace_file, sync_folder, unlock
 
-BuildProgress = Callable[[str, float], None]
-"""Called with what is being done and the fraction done so far, 0 to 1."""
+
+class ProgressCallback(Protocol):
+    """Receives the share done of a step, 0 to 1, and the current activity."""
+
+    def __call__(self, share: float, what: str = "") -> None: ...
+
+
+def unreported(share: float, what: str = "") -> None:
+    """Receive the progress of a step that nobody watches."""
 
 
 #: Modification time of files that servers report, Unix s: its length affects packets.

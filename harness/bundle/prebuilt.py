@@ -26,12 +26,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sojourn.hardware import build_tool
 from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import ProgressCallback
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.files import replace_file
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.harness.bundle.archive import copied, opened_tar
 from sojourn.harness.store.signature import sign, signer
-from sojourn.harness.terminal import ProgressCallback
 
 KINDS = ("bulk", "clip", "confine", "desktop", "kernel", "web")
 """Folders of the cache whose entries may be in an archive: none has a secret or what a user wrote."""

@@ -77,7 +77,7 @@ def build(
     from sojourn.harness.bundle import prebuilt
     from sojourn.harness.experiment.simulated import all_at_once, encoder
     from sojourn.harness.lab.needs import require_npm
-    from sojourn.harness.terminal import named, steps
+    from sojourn.harness.terminal import steps
     from sojourn.traffic.endpoints import ensure_endpoints
 
     if taken and not (signers or sha256):
@@ -97,14 +97,14 @@ def build(
         require_npm()
         ensure_certificate()
         # A node's root has keys of its own, so it is not packed: only labs in real time need one.
-        rest = [] if taken or packed else [lambda: ensure_guest(progress=named(step("guest root")))]
+        rest = [] if taken or packed else [lambda: ensure_guest(progress=step("guest root"))]
 
         def desktop_and_film() -> tuple[Desktop, Clip]:
-            desktop = ensure_desktop(progress=named(step("guest with browser")))
+            desktop = ensure_desktop(progress=step("guest with browser"))
             return desktop, ensure_clip(step("film"), encoder=encoder(desktop))
 
         kernel, (desktop, clip), *players = all_at_once(
-            lambda: ensure_kernel(Sources(kernel_source, iproute2_source), progress=named(step("kernel"))),
+            lambda: ensure_kernel(Sources(kernel_source, iproute2_source), progress=step("kernel")),
             desktop_and_film,
             ensure_player,
             ensure_players,
@@ -244,14 +244,12 @@ def hardware_image(
     """Build a bootable Debian image of a router, for a USB stick or the board's disk (docs/hardware.md)."""
     from sojourn.hardware.images.image import make_image
     from sojourn.hardware.kernel_build.board import named as board_named
-    from sojourn.harness.terminal import named, steps
+    from sojourn.harness.terminal import steps
 
     chosen = board_named(board)
     file = output or Path(f"sojourn-{chosen.name}.img")
     with steps() as step:
-        image = make_image(
-            chosen, file, ssh_key or (), kernel_source, named(step("image")), named(step("board kernel"))
-        )
+        image = make_image(chosen, file, ssh_key or (), kernel_source, step("image"), step("board kernel"))
     print(f"{file}: {file.stat().st_size >> 20} MB, Linux {image.kernel.version}")
 
 

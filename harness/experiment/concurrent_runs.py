@@ -20,6 +20,7 @@ from sojourn.apps import SERVICES
 from sojourn.apps.base import Service
 from sojourn.hardware import simulation
 from sojourn.hardware.machine import cache
+from sojourn.hardware.machine.cache import ProgressCallback
 from sojourn.hardware.machine.signals import deferred_signals, ended_by_signals
 from sojourn.harness.engine.job import Channel, Engine, Job, failure
 from sojourn.harness.engine.local import LocalEngine, capacity
@@ -36,7 +37,7 @@ from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.store.loaded import load_scores
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunDirectory, check_space
-from sojourn.harness.terminal import QUIET_S, ProgressCallback, clock_text, console_of, steps
+from sojourn.harness.terminal import QUIET_S, clock_text, console_of, steps
 
 #: How long to wait at most for what runs report, s; a signal that comes just before the wait is seen after it.
 _LOOK_S = 0.5

@@ -23,6 +23,7 @@ from sojourn.hardware.confine.confinement import confinement
 from sojourn.hardware.confine.decoder import trusted_files
 from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.lab.lab_file import PHYSICAL, LabFile, LabFileError, read_lab_file
+from sojourn.hardware.machine.cache import ProgressCallback
 from sojourn.hardware.machine.files import is_locked, replace_file
 from sojourn.hardware.machine.programs import host_versions
 from sojourn.hardware.machine.signals import deferred_signals, ended_by_signals
@@ -46,7 +47,7 @@ from sojourn.harness.store.manifest import MANIFEST, REPORT, SIGNATURE, StoreErr
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
-from sojourn.harness.terminal import ProgressCallback, console_of, named, steps
+from sojourn.harness.terminal import console_of, steps
 from sojourn.scoring.evidence import Setting, needed
 from sojourn.scoring.schema.files import OPTIONS
 from sojourn.scoring.schema.scores import SCORES, Scores
@@ -233,7 +234,7 @@ def _recorder(
 
         return simulate
     if options.programs:
-        require_runnable(options.programs, ensure_guest(progress=named(step("guest root"))).root)
+        require_runnable(options.programs, ensure_guest(progress=step("guest root")).root)
     make_lab = _lab_maker(options, described, step, console)
     service.prepare(step("film"))
     if options.second_video:

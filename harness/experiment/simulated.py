@@ -25,7 +25,7 @@ from sojourn.hardware.images.desktop import EXTRAS, Desktop, ensure_desktop
 from sojourn.hardware.images.guest import in_root
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.machine import cache
-from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.cache import BuildError, ProgressCallback
 from sojourn.hardware.machine.files import CHECKOUT, log_file
 from sojourn.hardware.machine.messages import first_wrong
 from sojourn.hardware.machine.scratch import scratch_folder
@@ -34,7 +34,6 @@ from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.lab.guest_job import CACHE, EVIDENCE, NEWS, SOURCES, VERSIONS, write_job
 from sojourn.harness.lab.machine import Machine, SimulatedError, memory_slot, start
 from sojourn.harness.store.reasons import Text
-from sojourn.harness.terminal import ProgressCallback, named
 from sojourn.traffic import user_program
 from sojourn.traffic.program_check import require_runnable
 
@@ -65,7 +64,7 @@ def prepare(options: Options, service: Service, step: Callable[[str], ProgressCa
         return desktop
 
     kernel, desktop, *_ = all_at_once(
-        lambda: ensure_kernel(options.sources, named(step("kernel"))),
+        lambda: ensure_kernel(options.sources, step("kernel")),
         desktop_and_films,
         *([ensure_certificate] if options.responsiveness else []),
     )
@@ -79,7 +78,7 @@ def encoder(desktop: Desktop) -> Encoder:
 
 
 def _desktop(options: Options, step: Callable[[str], ProgressCallback] | None) -> Desktop:
-    desktop = ensure_desktop(_extras(options), step and named(step("guest with browser")))
+    desktop = ensure_desktop(_extras(options), step and step("guest with browser"))
     if options.programs:
         require_runnable(options.programs, desktop.root)
     return desktop
@@ -93,7 +92,7 @@ def untrusted(options: Options) -> bool:
 def machine_of(options: Options, step: Callable[[str], ProgressCallback] | None = None) -> Machine:
     """Return what such a run needs except its film, built if necessary. Raises BuildError, UserProgramError."""
     desktop = _desktop(options, step)
-    kernel = ensure_kernel(options.sources, step and named(step("kernel")))
+    kernel = ensure_kernel(options.sources, step and step("kernel"))
     return Machine(kernel, desktop, untrusted=untrusted(options))
 
 

@@ -10,12 +10,12 @@ from sojourn.hardware.images.guest import ensure_guest
 from sojourn.hardware.kernel_build.build import ensure_kernel
 from sojourn.hardware.kernel_build.sources import OURS, Sources
 from sojourn.hardware.lab.lab_file import LabFile
+from sojourn.hardware.machine.cache import ProgressCallback
 from sojourn.hardware.machine.ip import IpVersion
 from sojourn.harness.lab.contract import LabFactory
 from sojourn.harness.lab.physical import PhysicalLab
 from sojourn.harness.lab.uplink import check as check_uplink
 from sojourn.harness.lab.virtual import ONE_CORE_BPS, VirtualLab
-from sojourn.harness.terminal import ProgressCallback, named
 
 Step = Callable[[str], ProgressCallback]
 """Begins a step of a set-up, see `sojourn.harness.terminal.steps`."""
@@ -49,7 +49,7 @@ def lab_maker(
         return lambda folder: PhysicalLab(machines, folder, notify, steps_bps)
     if uplink:
         check_uplink()
-    guest = ensure_guest(named(step("guest root")))
-    kernel = ensure_kernel(sources, named(step("kernel")))
+    guest = ensure_guest(step("guest root"))
+    kernel = ensure_kernel(sources, step("kernel"))
     one_core = max(rates_bps, default=0) <= ONE_CORE_BPS
     return lambda folder: VirtualLab(kernel, guest, folder, one_core=one_core, version=version, uplink=uplink)

@@ -48,7 +48,7 @@ from sojourn.harness.matrix.progress import MatrixProgress
 from sojourn.harness.options.model import BY_NAME, default_of
 from sojourn.harness.options.own_names import own_names
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.terminal import complain, console_of, named, steps
+from sojourn.harness.terminal import complain, console_of, steps
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.program_check import require_runnable
 from sojourn.traffic.user_program import UserProgram, defined
@@ -284,7 +284,7 @@ def _in_simulated_lab(plan: MatrixPlan, console: Console | None) -> _Way:
 
     if plan.programs:
         with steps(console) as step:
-            require_runnable(plan.programs, ensure_desktop(progress=named(step("guest with browser"))).root)
+            require_runnable(plan.programs, ensure_desktop(progress=step("guest with browser")).root)
     _build(plan, console)
     digest = partial(simulated_call.inputs, plan.sources)
     inputs = digest()
@@ -304,7 +304,7 @@ def _in_real_time(plan: MatrixPlan, console: Console | None) -> _Way:
     if plan.lab == "virtual":
         if plan.programs:
             with steps(console) as step:
-                require_runnable(plan.programs, ensure_guest(progress=named(step("guest root"))).root)
+                require_runnable(plan.programs, ensure_guest(progress=step("guest root")).root)
         _build(plan, console)
     inputs = real_time_inputs_digest(plan.machines_file, limits, plan.sources)
     for cell in plan.cells:
@@ -361,8 +361,8 @@ def _build(plan: MatrixPlan, console: Console | None) -> None:
     from sojourn.hardware.kernel_build.build import ensure_kernel
 
     with steps(console) as step:
-        ensure_guest(progress=named(step("guest root")))
-        ensure_kernel(plan.sources, named(step("kernel")))
+        ensure_guest(progress=step("guest root"))
+        ensure_kernel(plan.sources, step("kernel"))
 
 
 def run_matrix(plan: MatrixPlan, console: Console | None = None) -> list[JobOutcome]:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Self
 
 from sojourn.hardware.confine.decoder import decoder
+from sojourn.hardware.machine.cache import ProgressCallback
 from sojourn.harness.report.grids import height_text, pictures_of, queue
 from sojourn.harness.report.headline import VictimOutcome, harm_badge, measurement, outcomes, phrase
 from sojourn.harness.report.picture import png
 from sojourn.harness.report.run_page import status_of
 from sojourn.harness.report.svg import BOTTOM, LEFT, RIGHT, TOP, start, text
 from sojourn.harness.report.timeline import film_plot, watched
-from sojourn.harness.terminal import ProgressCallback
 from sojourn.scoring.picture.recording import QUIET, frame_times, input_options
 from sojourn.scoring.schema import records
 from sojourn.scoring.schema.scores import Scores

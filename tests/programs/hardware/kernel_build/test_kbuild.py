@@ -14,7 +14,7 @@ from sojourn.hardware import build_tool
 from sojourn.hardware.kernel_build import build, kbuild, kconfig
 from sojourn.hardware.kernel_build.kbuild import Recipe, digest, newest_source
 from sojourn.hardware.kernel_build.kernel_source import identify
-from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.cache import BuildError, unreported
 from tests.refusals import refusal
 
 
@@ -65,7 +65,7 @@ def test_what_a_build_needs_and_lacks_is_named_with_the_fix(tmp_path: Path, monk
     monkeypatch.setattr(kbuild, "TOOLS", ("make", "no-such-tool"))
     recipe = dataclasses.replace(build.RECIPE, header=tmp_path / "libelf.h", apt_line="apt-get install libelf-dev")
     with refusal(BuildError, "missing-program", " no-such-tool, ", "libelf.h; ", "apt-get ", " libelf-dev"):
-        kbuild.compile_kernel(recipe, tmp_path, None, tmp_path / "log", lambda _what, _share: None)
+        kbuild.compile_kernel(recipe, tmp_path, None, tmp_path / "log", unreported)
 
 
 MAKEFILE = """
@@ -100,7 +100,7 @@ def compiled(
     source: Path, scratch: Path, train: Callable[[Path, Path], None] | None, steps: list[str] | None = None
 ) -> bytes:
     scratch.mkdir()
-    tell = (lambda what, _share: steps.append(what)) if steps is not None else (lambda _what, _share: None)
+    tell = (lambda _share, what: steps.append(what)) if steps is not None else unreported
     recipe = Recipe("um", kconfig.VIRTUAL, files=1, patches=(), hot=("hot",), headers_once=True)
     tree = kbuild.compile_kernel(recipe, scratch, identify(source), scratch / "log", tell, train)
     return (tree.objects / "linux").read_bytes()

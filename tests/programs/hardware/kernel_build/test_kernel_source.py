@@ -14,7 +14,7 @@ import pytest
 from sojourn.hardware.kernel_build import kbuild, kconfig, kernel_source
 from sojourn.hardware.kernel_build.kbuild import Recipe
 from sojourn.hardware.kernel_build.kernel_source import checked, files, identify, short_name
-from sojourn.hardware.machine.cache import BuildError
+from sojourn.hardware.machine.cache import BuildError, unreported
 from tests.refusals import refusal
 
 MAKEFILE = """
@@ -65,7 +65,7 @@ def built(source: Path, scratch: Path) -> tuple[str, str]:
     """What the kernel is made of, and its name for the evidence."""
     scratch.mkdir()
     recipe = Recipe("um", kconfig.VIRTUAL, files=1, patches=())
-    tree = kbuild.compile_kernel(recipe, scratch, identify(source), scratch / "log", lambda _what, _share: None)
+    tree = kbuild.compile_kernel(recipe, scratch, identify(source), scratch / "log", unreported)
     assert not (scratch / "source.tar").exists() and not (tree.source / "drivers/gpu/drm/card.c").exists()
     return (tree.objects / "linux").read_text(), tree.name
 
