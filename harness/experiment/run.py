@@ -185,7 +185,7 @@ def _commit(run: RunDirectory, scores: Scores, *, retain: bool = True) -> Result
     void = tuple(scores.validity.reasons)
     run.void(*of_gates(scores.validity))
     path = run.commit()
-    if not (retain or void):
+    if not (retain or void) and "screen.mp4" in run.manifest.files:
         prune(path, "screen.mp4")
     renew_report(path, scores)  # the page of a run that is killed before its end must not describe a finished one
     return Result(path, scores, void)

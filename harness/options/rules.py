@@ -424,6 +424,7 @@ def reset_inapplicable(raw: RawOptions) -> None:
         if name in raw.named:
             why = f"has no effect on --service={raw.service}, which shows no picture; omit it"
             raise OptionsError(f"{raw.where(name)}: {why}", code="no-effect", option=name)
+        raw.raw[name] = BY_NAME[name].default
 
 
 def apply_conditional_defaults(raw: RawOptions) -> None:
@@ -444,9 +445,20 @@ def apply_conditional_defaults(raw: RawOptions) -> None:
         raw.raw["qdisc-up"] = raw.raw["qdisc-up"] or raw.raw["qdisc"]
     if raw.lab not in PHYSICAL:
         raw.raw["ip-version"] = raw.raw["ip-version"] or "4"
-    if raw.raw["video"] == NO_VIDEO and "recorder" not in raw.named:
-        raw.raw["recorder"] = SCREENING
+    _choose_recording(raw)
     _choose_origin(raw)
+
+
+def _choose_recording(raw: RawOptions) -> None:
+    """Make the recorder and the recordings to keep agree, where the user does not name both."""
+    off = raw.raw["video"] == NO_VIDEO
+    if "recorder" not in raw.named:
+        if off:
+            raw.raw["recorder"] = SCREENING
+        elif "video" in raw.named and raw.raw["recorder"] == SCREENING:
+            raw.raw["recorder"] = BY_NAME["recorder"].default
+    if "video" not in raw.named and off != (raw.raw["recorder"] == SCREENING):
+        raw.raw["video"] = BY_NAME["video"].default
 
 
 def _choose_origin(raw: RawOptions) -> None:

@@ -13,8 +13,9 @@ from sojourn.harness.experiment.run import name_of_test, require_space
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
-from sojourn.harness.store.manifest import StoreError
+from sojourn.harness.store.manifest import StoreError, read_manifest
 from sojourn.harness.terminal import console_of
+from sojourn.scoring.schema.scores import Scores
 from tests.refusals import refusal
 
 
@@ -52,6 +53,18 @@ def test_a_series_says_how_much_space_it_needs_and_a_screening_one_needs_less(tm
 def test_a_screening_run_has_no_recording_to_keep(tmp_path: Path) -> None:
     with refusal(OptionsError, "conflict", "--video: a screening run has no recording"):
         asked(tmp_path, None, lab="sim", recorder="none", video="retain-on-failure")
+
+
+def test_a_valid_run_without_a_recording_has_none_to_delete(
+    tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "needed", Mock(return_value=()))
+    for name in ("Setting", "renew_report"):
+        monkeypatch.setattr(run, name, Mock())
+    options = asked(tmp_path, None, service="game", lab="sim").replace(video="retain-on-failure")
+    with run.new_run("video-harm", options, []) as made:
+        result = run.finish_run(made, options, scores)
+    assert read_manifest(result.path).pruned == {} and not result.void
 
 
 def test_a_lab_learns_the_rates_that_a_run_changes_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,14 @@ def test_a_video_is_screened_and_a_call_recorded_unless_the_user_says_otherwise(
     assert (first.repeat, first.results) == (1, Path(RESULTS, "map").resolve())
 
 
+def test_a_default_of_the_recordings_to_keep_is_ignored_by_screening_runs_and_a_named_one_records() -> None:
+    every: dict[str, Any] = {option.name: None for option in OPTIONS}
+    default = Sweep.from_command_line(["rtt=10ms,40ms"], every, Path(), {"SOJOURN_VIDEO": "retain-on-failure"}).first
+    assert (default.recorder, default.video) == ("none", "on")
+    named = sweep("rtt=10ms,40ms", video="retain-on-failure").first
+    assert (named.recorder, named.video) == ("ffmpeg", "retain-on-failure")
+
+
 def test_the_lists_of_a_scenario_are_swept_too() -> None:
     made = sweep(scenario="access-line")
     queues = ["pfifo limit 1000", "fq_codel", "cake", "dualpi2"]

@@ -55,6 +55,36 @@ def test_a_run_without_a_recording_may_be_asked_for_as_in_playwright() -> None:
         parse(video="only")
 
 
+@pytest.mark.parametrize(
+    ("given", "defaults", "recorder", "video"),
+    [
+        ({"service": "game"}, {"recorder": "none"}, "ffmpeg", "on"),
+        ({"service": "game"}, {"video": "off"}, "ffmpeg", "on"),
+        ({"service": "game"}, {"video": "retain-on-failure", "recorder": "obs"}, "ffmpeg", "on"),
+        ({"video": "on"}, {"recorder": "none"}, "ffmpeg", "on"),
+        ({"video": "retain-on-failure"}, {"recorder": "none"}, "ffmpeg", "retain-on-failure"),
+        ({"video": "retain-on-failure"}, {"recorder": "obs"}, "obs", "retain-on-failure"),
+        ({"video": "off"}, {"recorder": "obs"}, "none", "off"),
+        ({"recorder": "obs"}, {"video": "off"}, "obs", "on"),
+        ({"recorder": "obs"}, {"video": "retain-on-failure"}, "obs", "retain-on-failure"),
+        ({"recorder": "none"}, {"video": "retain-on-failure"}, "none", "on"),
+        ({"recorder": "none"}, {"video": "off"}, "none", "off"),
+        ({}, {"recorder": "none", "video": "retain-on-failure"}, "none", "on"),
+        ({}, {"recorder": "obs", "video": "off"}, "none", "off"),
+        ({"service": "call", "recorder": "obs"}, {"video": "off"}, "obs", "on"),
+    ],
+)
+def test_a_default_of_recordings_gives_way(
+    given: dict[str, str], defaults: dict[str, str], recorder: str, video: str
+) -> None:
+    options = parse_options(given, defaults)
+    assert (options.recorder, options.video) == (recorder, video)
+
+
+def test_a_default_driver_is_ignored_by_a_game_alone() -> None:
+    assert parse_options({"service": "game"}, {"driver": "selenium"}) == parse_options({"service": "game"})
+
+
 def test_a_preset_is_called_a_scenario() -> None:
     with refused("preset", "unknown-option", "--scenario=access-line"):
         parse(preset="access-line")
