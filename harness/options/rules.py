@@ -411,7 +411,7 @@ def reset_inapplicable(raw: RawOptions) -> None:
     """Reset options without effect on the victim to their defaults. Raises OptionsError if the user set one."""
     for name in sorted({name for service in SERVICES.values() for name in service.takes}):
         relayed = name == _RELAYED and raw.lab == "virtual" and raw.mode in ("stream", "live")
-        competes = name == "game-dscp" and re.search(rf"\b{GAME}\b", str(raw.raw[_of_loads(raw)]))
+        competes = name == "game-dscp" and _competes(GAME, raw)
         if raw.mode not in raw.takes.get(name, ()) and not relayed and not competes:
             if name in raw.named and raw.named[name] is not False:
                 why = _without_effect(name, raw)
@@ -419,8 +419,7 @@ def reset_inapplicable(raw: RawOptions) -> None:
             raw.raw[name] = BY_NAME[name].default
     if SERVICES[raw.service].screen:
         return
-    browsed = re.search(rf"\b{VIDEO}\b", str(raw.raw[_of_loads(raw)]))
-    for name in ("recorder", "video") if browsed else ("recorder", "video", "driver", "browser"):
+    for name in ("recorder", "video") if _competes(VIDEO, raw) else ("recorder", "video", "driver", "browser"):
         if name in raw.named:
             why = f"has no effect on --service={raw.service}, which shows no picture; omit it"
             raise OptionsError(f"{raw.where(name)}: {why}", code="no-effect", option=name)
@@ -493,6 +492,11 @@ def _spell_own_names(raw: RawOptions) -> OwnNames:
 
 def _of_loads(raw: RawOptions) -> str:
     return "timeline" if names_loads(raw.raw["timeline"]) else "contenders"
+
+
+def _competes(application: str, raw: RawOptions) -> bool:
+    """Whether an application is in the loads, rather than in the name of a program's file."""
+    return application in re.split(r"[,+*@:\s]+", PROGRAM.sub("", str(raw.raw[_of_loads(raw)])))
 
 
 def spelled_programs(text: str) -> tuple[str, tuple[UserProgram, ...]]:

@@ -517,3 +517,11 @@ def test_the_dscp_is_that_of_the_victim_or_of_a_competing_game(given: dict[str, 
     options = parse_options({**given, "game-dscp": "45"})
     assert options.game_dscp == 45 == options.record()["game_dscp"]
     assert "game_dscp" not in parse_options(given).record()
+
+
+@pytest.mark.parametrize("file", ["{}.toml", "my-{}.toml", "{}", "tools/{}/it.toml"])
+def test_a_program_with_the_name_of_an_application_is_none(file: str) -> None:
+    with refused("game-dscp", "no-effect", "only on game"):
+        parse(contenders=f"cubic+program:{file.format('game')}", game_dscp="45")
+    with refused("driver", "no-effect", "shows no picture"):
+        parse(service="game", timeline=f"solo:9,program:{file.format('video')}@up:9", driver="selenium")
