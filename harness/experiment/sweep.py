@@ -39,6 +39,7 @@ from sojourn.harness.options.sources import (
     lists_of,
     user_defaults,
     with_scenarios,
+    without_overridden,
 )
 from sojourn.harness.store.loaded import WITHOUT_EFFECT, VictimRun, load_run, stored_object
 from sojourn.harness.store.manifest import StoreError
@@ -86,16 +87,18 @@ class Sweep:
                 option=twice,
             )
         given, defaults = with_scenarios(given, folder), user_defaults(environment, folder)
-        swept: dict[str, Sequence[Any]] = {**lists_of(given), **axes}
+        lists = {**lists_of(given), **axes}
+        table = without_overridden({**lists, **given, **lists})  # the lists first, in the order of experiments' names
+        swept = lists_of(table)
         if not swept:
             raise OptionsError(
                 "a map needs an option with its values, without --, such as rtt=10ms,40ms, or a scenario with lists",
                 code="missing",
             )
         experiments = {}
-        for chosen, table in combined({**swept, **{name: value for name, value in given.items() if name not in swept}}):
+        for chosen, single in combined(table):
             name = ", ".join(f"{option} {value}" for option, value in zip(swept, chosen, strict=True))
-            experiments[name] = _options(table, defaults, recorder)
+            experiments[name] = _options(without_overridden(single), defaults, recorder)
         _refuse_equal(experiments)
         services = dict.fromkeys(options.service for options in experiments.values())
         lines = list(dict.fromkeys(line for name in services for line in defaults.lines(name)))

@@ -88,9 +88,21 @@ def _with_scenarios(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
                            option="scenario")  # fmt: skip
     values = read_scenario(file)
     own = {name: value for name, value in given.items() if value is not None}
-    if names_loads(own.get("timeline", "short")):
-        values.pop("contenders", None)
-    return {**given, **values, **own}
+    return without_overridden({**given, **values, **own})
+
+
+def without_overridden(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table without a scenario's contenders if its timelines are from elsewhere and name their own loads."""
+    files = {it.source for it in _values(table, "contenders") if isinstance(it, FromFile)}
+    timelines = _values(table, "timeline")
+    theirs = any(isinstance(it, FromFile) and it.source in files for it in timelines)
+    overridden = files and timelines and not theirs and all(map(names_loads, timelines))
+    return {name: value for name, value in table.items() if not (overridden and name == "contenders")}
+
+
+def _values(table: Mapping[str, Any], name: str) -> list[Any]:
+    value = table.get(name)
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def lists_of(table: Mapping[str, Any]) -> dict[str, list[Value]]:

@@ -59,6 +59,22 @@ def test_a_default_of_the_recordings_to_keep_is_ignored_by_screening_runs_and_a_
     assert (named.recorder, named.video) == ("ffmpeg", "retain-on-failure")
 
 
+@pytest.mark.parametrize("contenders", ['"cubic,bbr"', '["cubic", "bbr"]'])
+def test_swept_timelines_that_name_their_loads_override_the_contenders_of_a_scenario(
+    tmp_path: Path, contenders: str
+) -> None:
+    (file := tmp_path / "household.toml").write_text(f"contenders = {contenders}\n")
+    made = sweep("timeline=solo:20,cubic:20;solo:20,prague:20", scenario=str(file)).experiments
+    assert list(made) == ["timeline solo:20,cubic:20", "timeline solo:20,prague:20"]
+    assert [[phase.contender for phase in it.phases] for it in made.values()] == [[None, "cubic"], [None, "prague"]]
+
+
+def test_a_named_timeline_among_swept_ones_takes_the_contenders_of_a_scenario(tmp_path: Path) -> None:
+    (file := tmp_path / "household.toml").write_text('contenders = "bbr"\n')
+    made = sweep("timeline=short;solo:20,prague:20", scenario=str(file)).experiments.values()
+    assert [[phase.contender for phase in it.phases if phase.contender] for it in made] == [["bbr"], ["prague"]]
+
+
 def test_the_lists_of_a_scenario_are_swept_too() -> None:
     made = sweep(scenario="access-line")
     queues = ["pfifo limit 1000", "fq_codel", "cake", "dualpi2"]
@@ -113,6 +129,7 @@ def test_values_with_commas_are_separated_by_semicolons() -> None:
         (["exact=true,false"], {}, "unsupported", "--exact"),
         (["rtt=10ms,10000us"], {}, "duplicate", "same experiment"),
         (["rate=8mbit,10s:1mbit"], {}, "invalid-value", "'rate=8mbit,10s:1mbit;'"),
+        (["contenders=cubic,prague"], {"timeline": "solo:20,cubic:20"}, "conflict", "--contenders"),
         (["service=all"], {}, "unsupported", "--service: all makes the published runs"),
         (["player=all"], {"service": "all"}, "unsupported", "name one service"),
     ],
