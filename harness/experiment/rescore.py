@@ -19,7 +19,6 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import package_versions
 from sojourn.hardware.machine.signals import deferred_signals
 from sojourn.harness.engine.provenance import scoring_digest
-from sojourn.harness.report.run_page import page
 from sojourn.harness.store.evidence import removed_evidence
 from sojourn.harness.store.integrity import verify_run
 from sojourn.harness.store.loaded import cell_of, stored_object, unfinished
@@ -31,7 +30,6 @@ from sojourn.harness.store.manifest import (
     hash_file,
     read_manifest,
     reseal,
-    store_derived,
 )
 from sojourn.harness.store.reasons import NOT_OF_GATES, of_gates
 from sojourn.scoring.schema.files import CELL
@@ -194,11 +192,6 @@ def replace(run: Path, scores: Scores | dict[str, Any]) -> None:
             # By their codes: the stored scores may be newer than the manifest, after a kill between the two.
             other = [reason for reason in manifest.reasons if reason.code in NOT_OF_GATES]
             reseal(run, SCORES, reasons=other + of_gates(scores.validity))
-
-
-def renew_report(run: Path, scores: Scores) -> Path:
-    """Regenerate a run's report, update its hash in the manifest, and return its path. Raises StoreError, OSError."""
-    return store_derived(run, REPORT, page(run, scores).encode())
 
 
 def _failed(scores: Scores | dict[str, Any]) -> list[str]:

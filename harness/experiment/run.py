@@ -31,7 +31,6 @@ from sojourn.harness.experiment import simulated
 from sojourn.harness.experiment.guest_news import SimulatedClock
 from sojourn.harness.experiment.progress import ExperimentProgress
 from sojourn.harness.experiment.recording import RecordedRun, run_experiment
-from sojourn.harness.experiment.rescore import renew_report
 from sojourn.harness.experiment.run_lab import with_parts
 from sojourn.harness.lab.check import require_reached, require_uplink
 from sojourn.harness.lab.contract import LabFactory
@@ -41,9 +40,10 @@ from sojourn.harness.lab.needs import require_programs, require_server_here
 from sojourn.harness.lab.physical import PhysicalLab
 from sojourn.harness.options.model import RETAIN_ON_FAILURE, Options
 from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.report.run_page import page
 from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.integrity import verify_run
-from sojourn.harness.store.manifest import MANIFEST, REPORT, SIGNATURE, StoreError, prune
+from sojourn.harness.store.manifest import MANIFEST, REPORT, SIGNATURE, StoreError, prune, store_derived
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
@@ -187,7 +187,8 @@ def _commit(run: RunDirectory, scores: Scores, *, retain: bool = True) -> Result
     path = run.commit()
     if not (retain or void) and "screen.mp4" in run.manifest.files:
         prune(path, "screen.mp4")
-    renew_report(path, scores)  # the page of a run that is killed before its end must not describe a finished one
+    # Only now: the page of a run that is killed before its end must not describe a finished one.
+    store_derived(path, REPORT, page(path, scores).encode())
     return Result(path, scores, void)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sojourn.hardware.machine.subreaper import adopt_orphans
-from sojourn.harness.experiment.rescore import renew_report
+from sojourn.harness.cli.common import renew_report
 from sojourn.harness.matrix import matrix
 from sojourn.harness.soak.leaks import marked
 from sojourn.harness.soak.state import batches
@@ -168,7 +168,7 @@ def recorded(scores: Scores, tmp_path: Path) -> Callable[..., Path]:
             (run.path / "irtt.json").write_text(json.dumps({"round_trips": trips}))
             (run.path / "scores.json").write_text(told.model_dump_json())
             run.void(*of_gates(told.validity))
-            renew_report(path := run.commit(), told)
+            renew_report(path := run.commit())
             return path
 
     return make
@@ -210,7 +210,7 @@ def series(scores: Scores, tmp_path: Path) -> Series:
                 told = Scores.model_validate(document)
                 (run.path / "scores.json").write_text(told.model_dump_json())
                 run.void(*of_gates(told.validity))
-                renew_report(path := run.commit(), told)
+                renew_report(path := run.commit())
                 made.append(path)
         return made
 

@@ -19,7 +19,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from sojourn.harness.cli import app
-from sojourn.harness.experiment.rescore import renew_report
+from sojourn.harness.cli.common import renew_report
 from sojourn.harness.store.manifest import MANIFEST, read_manifest, reseal, write_manifest
 from sojourn.harness.store.reasons import Reason
 from sojourn.harness.store.runs import RunStore
@@ -126,7 +126,7 @@ def made(results: Path, scores: Scores) -> Path:
         (run.path / "timeline.json").write_text(json.dumps({"phases": []}))
         (run.path / SCORES).write_text(scores.model_dump_json())
         path = run.commit()
-    renew_report(path, scores)
+    renew_report(path)
     return path
 
 

@@ -59,8 +59,8 @@ def test_a_valid_run_without_a_recording_has_none_to_delete(
     tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "needed", Mock(return_value=()))
-    for name in ("Setting", "renew_report"):
-        monkeypatch.setattr(run, name, Mock())
+    monkeypatch.setattr(run, "Setting", Mock())
+    monkeypatch.setattr(run, "page", Mock(return_value=""))
     options = asked(tmp_path, None, service="game", lab="sim").replace(video="retain-on-failure")
     with run.new_run("video-harm", options, []) as made:
         result = run.finish_run(made, options, scores)
