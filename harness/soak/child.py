@@ -81,10 +81,9 @@ def check(task: Task, options: Options) -> None:
 def main() -> None:
     what, task_text = sys.argv[1:]
     task = Task.model_validate_json(task_text)
-    options = parse_options({}, task.given)
     try:
         with ended_by_signals():
-            {"run": run, "check": check}[what](task, options)
+            {"run": run, "check": check}[what](task, parse_options({}, task.given))
     except (Exception, KeyboardInterrupt) as error:
         print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
         sys.exit(1)

@@ -28,9 +28,9 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError, parse_toml
 from sojourn.harness.options.errors import OptionsError
-from sojourn.harness.options.model import OPTIONS, Options
+from sojourn.harness.options.model import BY_NAME, OPTIONS, Options
 from sojourn.harness.options.parsing import LOCAL
-from sojourn.harness.options.rules import parse_options
+from sojourn.harness.options.rules import WITH_STEPS, parse_options
 from sojourn.harness.options.sources import combined, is_path, toml_value, with_scenario
 from sojourn.harness.options.timeline import reordered
 
@@ -229,6 +229,10 @@ def _expanded(
             texts = with_scenario(texts, folder)
             texts.pop("scenario", None)  # which may change before the batch is over
             options = parse_options(own, texts)
+            # Only a scenario may have steps beyond the timeline's end, and a run does not know that the text is one's.
+            for it in (BY_NAME[name] for name in WITH_STEPS if texts.get(name)):
+                if rate_bps := getattr(options, it.field):
+                    texts[it.name] = it.word(rate_bps, getattr(options, it.second))
             SERVICES[options.service].from_options(options)
         except OptionsError as wrong:
             raise PlanError(f"{path}: {_located(wrong, name, table)}", code=wrong.code) from wrong

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from sojourn.harness.options.rules import parse_options
+from sojourn.harness.soak.child import Task, main
 from sojourn.harness.soak.plan import PlanError, SoakPlan, of_round, read_plan
 from sojourn.harness.soak.rounds import expected_s, next_run, next_runs, order, quarantined
 from sojourn.harness.soak.state import Attempt, Outcome
@@ -56,7 +58,7 @@ def test_a_scenario_is_a_cell_and_may_change_in_the_night(tmp_path: Path) -> Non
     first, second = read(tmp_path, text).cells
     assert (first.options.loss_percent, second.options.loss_percent) == (1, 2)
     assert [cell.options.phases[1].contender for cell in (first, second)] == ["cubic*4"] * 2
-    assert first.given["rate"] == "20mbit,30s:5mbit" and "scenario" not in first.given
+    assert first.given["rate"] == "20000000bit,30.0s:5000000bit" and "scenario" not in first.given
     with refusal(PlanError, "not-from-file", "[cells.a]", "evening.toml: repeat: "):
         (tmp_path / "evening.toml").write_text("repeat = 3\n")
         read(tmp_path, text)
@@ -67,6 +69,25 @@ def test_an_included_scenario_is_a_cell_by_its_name(tmp_path: Path) -> None:
     assert cell.options.loss_percent == 0.02
     with refusal(PlanError, "unreadable-file", "[cells.a]", "household-shrt", "did you mean household-short?"):
         read(tmp_path, '[cells.a]\nscenario = "household-shrt"\n')
+
+
+def test_a_run_has_its_cells_options_without_the_steps_of_a_scenario_beyond_the_timeline(tmp_path: Path) -> None:
+    text = '[cells.a]\nscenario = "household"\ntimeline = "solo:20,cubic:20"\n[cells.b]\nscenario = "household"\n'
+    for cell, steps in zip(read(tmp_path, text).cells, (0, 1), strict=True):
+        task = Task.model_validate_json(Task(given=dict(cell.given), folder=tmp_path).model_dump_json())
+        options = parse_options({}, task.given)
+        assert options == cell.options and len(options.rate_steps) == steps
+
+
+def test_a_run_whose_options_are_refused_ends_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = Task(given={"rate": "12"}, folder=tmp_path)
+    monkeypatch.setattr(sys, "argv", ["child", "check", task.model_dump_json()])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    error = capsys.readouterr().err
+    assert error.startswith("OptionsError: --rate: ") and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(
