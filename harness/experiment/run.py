@@ -145,7 +145,7 @@ def new_run(test: str, options: Options, command_line: Sequence[str], begun: Beg
         test,
         options.cell,
         seed=options.seed,
-        drawn=options.rig.words(),
+        drawn=options.drawn,
         command_line=command_line,
         needed=options.needed_bytes,
     )

@@ -300,9 +300,16 @@ class Options(ServiceOptions):
     @property
     def rig(self) -> Rig:
         """The laboratory that the seed stands for; hosts in real time bunch packets themselves."""
-        if self.exact or self.rtt_us is None:
-            return EXACT
-        return draw(self.seed, bunching=self.lab == "sim")
+        return draw(self.seed, bunching=self.lab == "sim") if self._draws else EXACT
+
+    @property
+    def drawn(self) -> dict[str, str]:
+        """What the seed drew, for the manifest; an RTT that happens to be the specified one is drawn too."""
+        return self.rig.words() or ({"RTT": "+0.00%"} if self._draws else {})
+
+    @property
+    def _draws(self) -> bool:
+        return not self.exact and self.rtt_us is not None
 
     @property
     def second_video(self) -> bool:

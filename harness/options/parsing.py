@@ -18,6 +18,8 @@ LOCAL = "local"
 UNSAFE = "dask+unsafe"
 """The scheme of a Dask cluster without TLS on other machines."""
 _MOST_RUNS = 1000
+#: A rig is computed from the seed in floating point: beyond about 1e15, many seeds share a rig.
+_LARGEST_SEED = 2**32 - 1
 #: With more loss, no video plays; a path with longer bursts is broken.
 _MOST_LOSS_PERCENT, _LONGEST_BURST_US = 20.0, 100_000
 
@@ -93,7 +95,9 @@ def run_count(text: str) -> int:
 def seed(text: str) -> int:
     """Return a seed."""
     if not text.isdecimal():
-        raise BadValue("invalid-value", f"{text!r} is not a seed; give a whole number from 0 on")
+        raise BadValue("invalid-value", f"{text!r} is not a seed; give a whole number from 0 to {_LARGEST_SEED}")
+    if int(text) > _LARGEST_SEED:
+        raise BadValue("out-of-range", f"{text!r} is out of range; give a whole number from 0 to {_LARGEST_SEED}")
     return int(text)
 
 

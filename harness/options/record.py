@@ -16,6 +16,9 @@ from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
 from sojourn.traffic.user_program import UserProgramError, require_cached
 
+#: Tables have seeds as Int64. Earlier versions accepted any.
+_LARGEST_SEED = 2**63 - 1
+
 
 def restored(record: Mapping[str, Any]) -> Options:
     """Return the options that `Options.record` wrote.
@@ -30,10 +33,14 @@ def restored(record: Mapping[str, Any]) -> Options:
         raise VersionError(text, code="other-version", option=odd[0])
     try:
         stored = _typed(record)
-        # The working directory, which differs for a rerun.
         require_cached(stored.programs)
+        texts = _words(stored)
+        if 0 <= stored.seed <= _LARGEST_SEED:  # those of a series follow the one that is given, which has a limit
+            texts.pop("seed", None)
         # Earlier versions accepted runs that cannot have a baseline.
-        options = parse_options({}, _words(stored), stored.programs, baseline=False).replace(results=stored.results)
+        options = parse_options({}, texts, stored.programs, baseline=False)
+        # The results are those of the working directory, which differs for a rerun.
+        options = options.replace(results=stored.results, seed=stored.seed)
         made = json.loads(json.dumps(options.record()))
     except OptionsError as wrong:
         raise OptionsError(f"options.json: {wrong}", code=wrong.code, option=wrong.option) from wrong

@@ -23,13 +23,14 @@ from pydantic import (
 )
 
 from sojourn.apps import SERVICES
+from sojourn.apps.options import BadValue
 from sojourn.hardware.lab.lab_file import PHYSICAL
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import did_you_mean
 from sojourn.hardware.machine.toml_file import TomlError, parse_toml
+from sojourn.harness.options import parsing
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, OPTIONS, Options
-from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import WITH_STEPS, parse_options
 from sojourn.harness.options.sources import combined, is_path, toml_value, with_scenario
 from sojourn.harness.options.timeline import reordered
@@ -142,7 +143,7 @@ class SoakPlan:
 
     def limit_s(self, cell: PlannedCell) -> float:
         """Return the time limit of a run of `cell`, s."""
-        tries = 1 if cell.options.engine == LOCAL else 3  # a run whose worker is lost is restarted
+        tries = 1 if cell.options.engine == parsing.LOCAL else 3  # a run whose worker is lost is restarted
         return self.file.limit_min * 60 if self.file.limit_min else tries * (2 * cell.phases_s + 300)
 
     def cell(self, name: str) -> PlannedCell:
@@ -162,6 +163,10 @@ def read_plan(path: Path, folder: Path | None = None) -> SoakPlan:
     """
     folder = (folder or path.parent).resolve()
     text, file = read_file(path)
+    try:  # here, as earlier batches, which `read_file` reads too, may have any seed
+        parsing.seed(str(file.seed))
+    except BadValue as wrong:
+        raise PlanError(f"{path}: seed: {wrong}", code=wrong.code) from wrong
     results = _placed(folder, file.results, f"{path}: results").resolve()
     cells: dict[str, PlannedCell] = {}
     for name, table in file.cells.items():

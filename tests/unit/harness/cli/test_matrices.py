@@ -17,7 +17,15 @@ from sojourn.harness.matrix.matrix_plan import MatrixPlan
 
 @pytest.mark.parametrize(
     "option",
-    ["--seed=-1", "--seed=x", "--repeat=0", "--engine=spark", "--jitter-gate=soon", "--kernel-source=/nowhere"],
+    [
+        "--seed=-1",
+        "--seed=x",
+        "--seed=4294967296",
+        "--repeat=0",
+        "--engine=spark",
+        "--jitter-gate=soon",
+        "--kernel-source=/nowhere",
+    ],
 )
 def test_a_value_that_is_none_is_one_line_that_names_the_option(option: str) -> None:
     done = CliRunner().invoke(app, ["matrix", "s6", "--list", option])

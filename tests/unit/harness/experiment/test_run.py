@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,6 +14,7 @@ from sojourn.harness.experiment.run import name_of_test, require_space
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import OPTIONS, Options
 from sojourn.harness.options.rules import parse_options
+from sojourn.harness.store import runs
 from sojourn.harness.store.manifest import StoreError, read_manifest
 from sojourn.harness.terminal import console_of
 from sojourn.scoring.schema.scores import Scores
@@ -65,6 +67,23 @@ def test_a_valid_run_without_a_recording_has_none_to_delete(
     with run.new_run("video-harm", options, []) as made:
         result = run.finish_run(made, options, scores)
     assert read_manifest(result.path).pruned == {} and not result.void
+
+
+@pytest.mark.parametrize(
+    ("given", "drawn"),
+    [
+        ({}, {"RTT": "+0.00%"}),
+        ({"exact": True}, {}),
+        ({"lab": "black-box"}, {}),
+        ({"lab": "sim"}, {"bunching": "up to 275us"}),
+    ],
+)
+def test_a_manifest_says_that_the_exact_path_was_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], drawn: dict[str, str]
+) -> None:
+    monkeypatch.setattr(runs, "git_state", lambda: None)
+    options = parse_options({"lab": "virtual", "seed": "0", "results": str(tmp_path), **given})
+    assert run.new_run("video-harm", options, []).manifest.drawn == drawn
 
 
 def test_a_lab_learns_the_rates_that_a_run_changes_to(monkeypatch: pytest.MonkeyPatch) -> None:

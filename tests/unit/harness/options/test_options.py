@@ -238,6 +238,7 @@ def test_record_is_json_and_names_everything() -> None:
         ("jitter-gate", {"jitter-gate": "0"}, "out-of-range"),
         ("jitter-gate", {"jitter-gate": "0ms"}, "out-of-range"),
         ("buffer", {"buffer": "0"}, "out-of-range"),
+        ("seed", {"seed": "4294967296"}, "out-of-range"),
         ("repeat", {"repeat": "0"}, "out-of-range"),
         ("repeat", {"repeat": "100000"}, "out-of-range"),
         ("call-cc", {"service": "call", "call-cc": "scream", "call-ecn": "ect1"}, "conflict"),
@@ -387,6 +388,17 @@ def test_records_of_earlier_runs_without_a_baseline_can_be_read() -> None:
     record = parse(timeline="solo:5,cubic:8").record()
     record["phases"][0]["seconds"] = 2.0
     assert restored(record).phases[0].seconds == 2
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4294967296, 2**63 - 1])
+def test_records_have_seeds_that_follow_the_largest_and_those_of_earlier_versions(seed: int) -> None:
+    assert restored({**parse().record(), "seed": seed}).seed == seed
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_record_with_a_seed_that_no_table_has_is_refused(seed: int) -> None:
+    with refused("seed", "invalid-value" if seed < 0 else "out-of-range", str(seed)):
+        restored({**parse().record(), "seed": seed})
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,8 @@ def test_a_run_whose_options_are_refused_ends_with_one_line(
         ("[cells]\n", "plan.toml: [cells]: no cell; add a table such as [cells.queues]"),
         ("retrys = 2\n[cells.a]\n", "plan.toml: retrys: no such key; did you mean retries?"),
         ("retries = -1\n[cells.a]\n", "plan.toml: retries: input should be greater than or equal to 0"),
+        ("seed = -5\n[cells.a]\n", "plan.toml: seed: '-5' is not a seed; give a whole number from 0 to 4294967295"),
+        ("seed = 4294967296\n[cells.a]\n", "plan.toml: seed: '4294967296' is out of range"),
         ("[disk]\nkeep_free = 2\n[cells.a]\n", "plan.toml: [disk] keep_free: no such key; did you mean keep_free_gb?"),
         (
             '[[disk.prune]]\nfile = "scores.json"\nolder_than_days = 1\n[cells.a]\n',
