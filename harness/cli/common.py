@@ -9,10 +9,12 @@ import json
 import signal
 from collections.abc import Callable
 from enum import IntEnum
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from sojourn.apps.options import Option
@@ -100,9 +102,19 @@ def sizes(least: str) -> Relevance:
     from sojourn.scoring.statistics.relevance import DEFAULT, RelevanceError, parse
 
     try:
-        return parse(least) if least else DEFAULT
+        found = parse(least) if least else DEFAULT
+        named = [part.partition("=")[0].strip() for part in least.split(",")]
+        if twice := next((name for name in named if named.count(name) > 1), None):
+            raise RelevanceError(f"{twice} is given twice; give one size")
+        if not all(isfinite(size) for _, size in found):
+            raise RelevanceError(f"{least!r} has an infinite size; give a number")
     except RelevanceError as wrong:
         raise OptionsError(f"--least: {wrong}", code="invalid-value", option="least") from wrong
+    except ValidationError as wrong:
+        raise OptionsError(
+            f"--least: {least!r} has a size that is not a number; give one", code="invalid-value", option="least"
+        ) from wrong
+    return found
 
 
 class ExitCode(IntEnum):
