@@ -73,8 +73,6 @@ def check_output(output: Path, key: Path | None = None) -> None:
     """Raise PrebuiltError or SignatureError if `pack` cannot write this archive, or not sign it by this ssh key."""
     if output.exists():
         raise PrebuiltError(f"{output}: exists; give another file", code="exists")
-    if not output.parent.is_dir():
-        raise PrebuiltError(f"--pack: {output.parent}: no such folder; create it", code="missing")
     if key:
         sign(b"", key)
 

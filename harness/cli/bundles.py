@@ -17,6 +17,7 @@ from sojourn.harness.cli.common import (
     AsJson,
     Rescore,
     Signers,
+    check_output,
     one_line_errors,
     print_json,
     report_page,
@@ -55,10 +56,12 @@ def bundle_export(
     """Check runs and write each as one .tar.zst; keep complete archives, and print unfinished runs of folders."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+    from sojourn.harness.bundle.archive import SUFFIX
     from sojourn.harness.bundle.export import ExportRequest, export_all, runs_at
     from sojourn.harness.options.sources import user_defaults
     from sojourn.harness.report.verdict import left_out
 
+    check_output("output", output, folder=bool(output and (output.is_dir() or not output.name.endswith(SUFFIX))))
     key = key or user_defaults(os.environ, Path.cwd()).sign
     for left in left_out(runs):
         print(

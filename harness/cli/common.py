@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import signal
 from collections.abc import Callable
 from enum import IntEnum
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from sojourn.apps.options import Option
+from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import ELSEWHERE, GROUPS, OPTIONS
 from sojourn.harness.terminal import complain
@@ -115,6 +117,34 @@ def sizes(least: str) -> Relevance:
             f"--least: {least!r} has a size that is not a number; give one", code="invalid-value", option="least"
         ) from wrong
     return found
+
+
+def check_output(option: str, path: Path | None, *, folder: bool = False) -> None:
+    """Raise OptionsError, before any work, unless a command can write a file at `path`, or a folder, which it creates.
+
+    A path inside a run is refused: it could replace evidence, and `bundle verify` refuses a run with further files.
+    """
+    from sojourn.harness.store.manifest import MANIFEST
+
+    if path is None:
+        return
+
+    def refused(text: str, code: Code) -> OptionsError:
+        return OptionsError(f"--{option}: {text}", code=code, option=option)
+
+    real = path.resolve()
+    if inside := next((it for it in (real, *real.parents) if (it / MANIFEST).exists()), None):
+        raise refused(f"{path}: inside the run {inside.name}, whose files are sealed; give another path", "conflict")
+    place = path if folder else path.parent
+    there = next(it for it in (place, *place.absolute().parents) if os.path.lexists(it))
+    if not there.is_dir():
+        raise refused(f"{there}: not a folder; give another path", "not-a-folder")
+    if not folder and there != place:
+        raise refused(f"{place}: no such folder; create it", "missing")
+    if not folder and path.is_dir():
+        raise refused(f"{path}: a folder; give a file", "not-a-file")
+    if not any(os.access(it, os.W_OK) for it in (path, there)):
+        raise refused(f"{path}: cannot be written; give a path that you can write", "not-writable")
 
 
 class ExitCode(IntEnum):

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sojourn.apps.options import DRIVERS, RECORDERS
 from sojourn.hardware.lab.lab_file import LABS
-from sojourn.harness.cli.common import AsJson, Signers, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, Signers, check_output, one_line_errors, print_json
 from sojourn.harness.options.errors import OptionsError
 from sojourn.harness.options.model import BY_NAME, default_of
 from sojourn.harness.terminal import complain, console_of
@@ -87,6 +87,7 @@ def build(
     if key and not packed:
         raise OptionsError("--sign: nothing is packed; add --pack=FILE", code="no-effect")
     if packed:
+        check_output("pack", packed)
         prebuilt.check_output(packed, key)
     if iproute2_source:
         checked(iproute2_source)
@@ -165,6 +166,7 @@ def lab_init(lab_file: LabFilePath = _LAB_FILE) -> None:
 
     if lab_file.exists():
         raise LabFileError(f"--lab-file: {lab_file} exists already; move it, or give another file", code="exists")
+    check_output("lab-file", lab_file)
     try:
         tables = ask_lab(
             lambda question, proposal: str(typer.prompt(printable(question), default=proposal or None)),
@@ -248,6 +250,7 @@ def hardware_image(
 
     chosen = board_named(board)
     file = output or Path(f"sojourn-{chosen.name}.img")
+    check_output("output", file)
     with steps() as step:
         image = make_image(chosen, file, ssh_key or (), kernel_source, step("image"), step("board kernel"))
     print(f"{file}: {file.stat().st_size >> 20} MB, Linux {image.kernel.version}")

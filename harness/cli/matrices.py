@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sojourn.hardware.machine.signals import ended_by_signals
-from sojourn.harness.cli.common import AsJson, declared, leave, one_line_errors, print_json, stopped
+from sojourn.harness.cli.common import AsJson, check_output, declared, leave, one_line_errors, print_json, stopped
 from sojourn.harness.options.model import BY_NAME
 from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.options.rules import value_of
@@ -174,4 +174,5 @@ def flent(
     from sojourn.hardware.machine.messages import count_of
     from sojourn.harness.matrix.pages.flent import export
 
+    check_output("to", to, folder=True)
     print(f"{count_of(len(export(results, to)), 'file')} in {to}")

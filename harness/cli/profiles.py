@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, one_line_errors, print_json
+from sojourn.harness.cli.common import AsJson, check_output, one_line_errors, print_json
 
 app = typer.Typer()
 
@@ -45,6 +45,7 @@ def profile(
 
     if (recording is None) == (live is None):
         raise ServiceProfileError("give either a recording, FILE.har, or --live=URL", code="missing")
+    check_output("output", output)
     kept = recording if recording is not None else output.with_suffix(".har")
     if output == kept or (output.exists() and kept.exists() and output.samefile(kept)):
         raise ServiceProfileError(f"-o: {output} is the recording; name another file", code="conflict")

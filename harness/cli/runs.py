@@ -19,6 +19,7 @@ from sojourn.harness.cli.common import (
     AsJson,
     Least,
     Run,
+    check_output,
     one_line_errors,
     print_json,
     regenerate_report,
@@ -166,9 +167,8 @@ def summary(
     from sojourn.harness.report.verdict import left_out
     from sojourn.harness.store.manifest import is_run
 
-    if openmetrics and not openmetrics.parent.is_dir():
-        why = f"{openmetrics.parent}: no such folder; create it"
-        raise OptionsError(f"--openmetrics: {why}", code="missing", option="openmetrics")
+    check_output("openmetrics", openmetrics)
+    check_output("output", output, folder=True)
     unreadable = dict[Path, str]()
     repeated = experiments(find_runs(places, unreadable=unreadable), sizes(least))
     first = places[0].parent if is_run(places[0]) else places[0]
@@ -202,6 +202,7 @@ def compare(
     from sojourn.harness.report.comparison_page import write_comparison
     from sojourn.harness.report.terminal import print_comparison
 
+    check_output("output", output)
     comparison = compared(a, b, sizes(least))
     page = write_comparison(comparison, output)
     if not as_json:
@@ -221,6 +222,7 @@ def data(
     """Write a run's data as tables (Parquet), with a description of the columns (docs/data.md)."""
     from sojourn.harness.report.data import of_run, write_tables
 
+    check_output("output", output, folder=True)
     for file in write_tables(of_run(run), output, table or ()):
         print(file)
 
@@ -247,9 +249,10 @@ def figure(
     """Draw a figure of a run, or of a metric over runs, for a document."""
     from sojourn.harness.report.figures import figure as drawing
 
-    drawn = drawing(place, kind, style, metric)
-    drawn.write(output or Path(f"{kind}.png"))
-    print(output or f"{kind}.png")
+    file = output or Path(f"{kind}.png")
+    check_output("output", file)
+    drawing(place, kind, style, metric).write(file)
+    print(file)
 
 
 @app.command()
@@ -262,6 +265,7 @@ def mos(
     """Print the opinion scores (ITU-T P.1203, mode 0) of a run's phases; needs the reference software."""
     from sojourn.harness.report import opinion_scores
 
+    check_output("inputs", inputs, folder=True)
     scores = opinion_scores.scores(run, inputs)
     if as_json:
         print_json({phase: dict(zip(("O35", "O46"), figures, strict=True)) for phase, figures in scores.items()})
@@ -300,6 +304,7 @@ def quality(
 
     With --speech, measure the quality of the speech that both ends of a call heard (MOS-LQO by ViSQOL), by phase.
     """
+    check_output("output", output)  # measuring takes minutes
     if speech:
         if every is not None:
             raise OptionsError("--every: speech is judged whole; omit --every", code="conflict", option="every")
@@ -350,12 +355,13 @@ def _judged(
         task = bars.add_task(title, total=1.0)
         judged = measured(lambda share: bars.update(task, completed=share))
     scores = load_victim_run(run, "quality").scores
-    files = [output] if output else []
-    if output:
-        judged.write_csv(output)
+    files = []
     if write:
         files += [store_derived(run, name, judged.write_csv().encode())]
         files += [regenerate_report(load_victim_run(run, "quality"))]
+    if output:  # last: if it fails, the stored values are kept
+        judged.write_csv(output)
+        files += [output]
     return judged, scores, files
 
 
@@ -426,6 +432,7 @@ def film(
     if output and gif != (output.suffix.lower() == ".gif"):
         right = "add --gif, or give an .mp4" if not gif else "--gif writes a GIF; give a .gif"
         raise RunFilmError(f"--output: {output}: {right}")
+    check_output("output", output)
     shown = [(run, load_victim_run(run, "film").require_raw_files("screen.mp4", "screen.json").scores) for run in runs]
     with Progress(console=Console(stderr=True)) as bars:
         task = bars.add_task("film", total=1.0)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn.hardware.machine.messages import printable
-from sojourn.harness.cli.common import AsJson, Least, Rescore, Signers, print_json, sizes
+from sojourn.harness.cli.common import AsJson, Least, Rescore, Signers, check_output, print_json, sizes
 from sojourn.harness.terminal import complain, console_of, plain_table
 
 app = typer.Typer()
@@ -27,16 +27,25 @@ _STYLE = {"met": "green", "not met": "red", "not decided": "yellow", "no figure"
 def _broken_at_once(junit: Path | None = None) -> Iterator[None]:
     """Exit with _BROKEN and one line on any error: any other code would be taken for a verdict.
 
-    So would a JUnit file, of this verdict or of an earlier one: it is removed.
+    So would a JUnit file, of this verdict or of an earlier one: it is removed. Any other file is kept.
     """
     try:
         yield
     except Exception as error:
-        if junit:
+        if junit and _is_junit(junit):
             with suppress(OSError):
                 junit.unlink()
         complain(str(error) or type(error).__name__)
         raise typer.Exit(_BROKEN) from error
+
+
+def _is_junit(file: Path) -> bool:
+    from xml.etree import ElementTree
+
+    try:
+        return file.is_file() and ElementTree.parse(file).getroot().tag == "testsuites"
+    except (OSError, ValueError, LookupError, ElementTree.ParseError):
+        return False
 
 
 @app.command()
@@ -59,7 +68,10 @@ def verdict(
     """Check runs against thresholds. Exit code 0: met, 1: not met, 3: invalid, 4: cannot be read, 5: not decided."""
     if thresholds is None:
         raise typer.BadParameter("required; give a TOML file (docs/pipelines.md)", param_hint="--thresholds")
+    with _broken_at_once():  # a file inside a run is not removed
+        check_output("junit", junit)
     with _broken_at_once(junit):
+        check_output("markdown", markdown)
         from sojourn.harness.experiment.score_check import check_scores
         from sojourn.harness.report import verdict as report
         from sojourn.harness.store.manifest import Manifest
@@ -117,6 +129,7 @@ def trend(
         from sojourn.harness.report import trend as report
         from sojourn.harness.report.verdict import VerdictExit
 
+        check_output("output", output)
         twice = tuple(same.split("=")) if same else None
         if twice is not None and len(twice) != 2:
             raise ValueError(f"--same: {same!r} is not A=B, the names of two versions")

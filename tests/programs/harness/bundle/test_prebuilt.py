@@ -195,7 +195,7 @@ def test_only_what_holds_no_secret_can_be_packed(entry: Path, tmp_path: Path) ->
         (["--sha256=00"], "--sha256: nothing is taken"),
         (["--sign=key"], "--sign: nothing is packed"),
         (["--pack=/no/such/a.tar.zst"], "--pack: /no/such: no such folder"),
-        (["--pack=/tmp"], "/tmp: exists"),
+        (["--pack=/tmp"], "--pack: /tmp: a folder; give a file"),
         (["--pack=/tmp/.none.tar.zst", "--sign=/no/key"], "--sign /no/key: no such file"),
     ],
 )

@@ -222,10 +222,10 @@ def test_a_summary_among_its_runs_is_refused(series: Series) -> None:
     """It would replace the page of a matrix or a soak, or of a run, and later runs would be in no summary."""
     run, *_ = series([1, 2])
     results = run.parent
-    for place in (results, run):
+    for place, why in ((results, "has runs"), (run, "inside the run")):
         before = sorted(results.rglob("*"))
         done = CliRunner().invoke(app, ["summary", str(results), "-o", str(place)])
-        assert done.exit_code == 1 and f"{place}: has runs" in done.stderr and done.stderr.count("\n") == 1
+        assert done.exit_code == 1 and f"{place}: {why}" in done.stderr and done.stderr.count("\n") == 1
         assert sorted(results.rglob("*")) == before
     (results / "summary.json").write_text("[]")  # of an earlier version
     assert len(find_runs([results])) == 2
