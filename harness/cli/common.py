@@ -124,16 +124,22 @@ def check_output(option: str, path: Path | None, *, folder: bool = False) -> Non
 
     A path inside a run is refused: it could replace evidence, and `bundle verify` refuses a run with further files.
     """
-    from sojourn.harness.store.manifest import MANIFEST
+    from sojourn.harness.store.manifest import StoreError, read_manifest
 
     if path is None:
         return
+
+    def of_run(place: Path) -> bool:
+        try:
+            return bool(read_manifest(place))
+        except (StoreError, OSError):  # others call their files manifest.json too
+            return False
 
     def refused(text: str, code: Code) -> OptionsError:
         return OptionsError(f"--{option}: {text}", code=code, option=option)
 
     real = path.resolve()
-    if inside := next((it for it in (real, *real.parents) if (it / MANIFEST).exists()), None):
+    if inside := next(filter(of_run, (real, *real.parents)), None):
         raise refused(f"{path}: inside the run {inside.name}, whose files are sealed; give another path", "conflict")
     place = path if folder else path.parent
     there = next(it for it in (place, *place.absolute().parents) if os.path.lexists(it))

@@ -131,3 +131,8 @@ def test_a_verdict_that_fails_removes_a_junit_file_only(series: Series, tmp_path
     (sealed := run / "junit.xml").write_text("<testsuites/>")
     refused("verdict", run, f"--thresholds={tmp_path / 'nofile.toml'}", f"--junit={sealed}", code=4)
     assert sealed.exists()
+
+
+def test_a_manifest_of_another_program_makes_no_run(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
+    check_output("output", tmp_path / "c.html")
