@@ -124,7 +124,7 @@ def trend(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")] = Path("trend.html"),
     as_json: AsJson = False,
 ) -> None:
-    """Find the version at which a metric changed. Exit code 0: none worse, 1: worse, 3: invalid, 4: cannot be read."""
+    """Find the version at which a metric changed. Exit code 0: not worse, 1: worse, 3: undecided, 4: cannot be read."""
     with _broken_at_once():
         from sojourn.harness.report import trend as report
         from sojourn.harness.report.verdict import VerdictExit

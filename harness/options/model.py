@@ -136,9 +136,9 @@ class Options(ServiceOptions):
         tuple[Phase, ...],
         Option(
             "contenders", "what",
-            "steady (60/40/20/40/20 s; the default in sim), short (20/40/20/40/20 s), published (60/120/60/120/60 s; "
-            "the default with --live) or solo:20,cubic:40,solo:20+,…; +, as in named timelines after a contender: "
-            "until the picture has had its height alone for 10 s",
+            "steady (60/40/20/40/20 s; the default in sim), short (20/40/20/40/20 s; the default in real time), "
+            "published (60/120/60/120/60 s; the default with --live) or solo:20,cubic:40,solo:20+,…; +, as in named "
+            "timelines after a contender: until the picture has had its height alone for 10 s",
             "steady", "timeline", word=parsing.timeline_text, examples=tuple(sorted(TIMELINES, reverse=True)),
         ),
     ]  # fmt: skip
