@@ -147,8 +147,8 @@ def check_output(option: str, path: Path | None, *, folder: bool = False) -> Non
         raise refused(f"{there}: not a folder; give another path", "not-a-folder")
     if not folder and there != place:
         raise refused(f"{place}: no such folder; create it", "missing")
-    if not folder and path.is_dir():
-        raise refused(f"{path}: a folder; give a file", "not-a-file")
+    if not folder and os.path.lexists(path) and not path.is_file():  # a device would be replaced too
+        raise refused(f"{path}: {'a folder' if path.is_dir() else 'not a file'}; give a file", "not-a-file")
     if not any(os.access(it, os.W_OK) for it in (path, there)):
         raise refused(f"{path}: cannot be written; give a path that you can write", "not-writable")
 

