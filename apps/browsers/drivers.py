@@ -41,7 +41,7 @@ class _Drivers(Mapping[str, type[Browser]]):
 def _absent(name: str) -> type[Browser]:
     def refuse(*_: Any, **__: Any) -> None:
         raise BrowserError(
-            f"--driver={name} on this machine needs the extra: pip install 'sojourn[browsers]', in a checkout: make setup",
+            f"--driver={name} needs an extra: pip install 'sojourn[browsers]', in a checkout: make setup",
             code="missing-program",
         )
 

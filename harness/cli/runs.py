@@ -332,9 +332,7 @@ def quality(
             table.add_row(Text(phase), f"{height}p" if height else "–", str(count), *cells)
         console_of().print(table)
     if judged["vmaf"].null_count():
-        print(
-            "No VMAF: this ffmpeg has no libvmaf; install one: pip install 'sojourn[vmaf]', in a checkout: make setup"
-        )
+        print("No VMAF: this ffmpeg has no libvmaf; pip install 'sojourn[vmaf]', in a checkout: make setup")
     for file in files:
         print(file)
 

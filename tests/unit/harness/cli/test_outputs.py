@@ -136,3 +136,8 @@ def test_a_verdict_that_fails_removes_a_junit_file_only(series: Series, tmp_path
 def test_a_manifest_of_another_program_makes_no_run(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
     check_output("output", tmp_path / "c.html")
+
+
+def test_a_device_is_not_replaced_by_a_file() -> None:
+    with pytest.raises(OptionsError, match="--output: /dev/null: not a file; give a file"):
+        check_output("output", Path("/dev/null"))
