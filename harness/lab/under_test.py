@@ -139,15 +139,15 @@ class ManagedRouter(PathUnderTest):
 
         Raises `CommandError`.
         """
-        sound: dict[str, bool | str] = {}
+        found: dict[str, Any] = {}
         if self._warnings is not None:
             unchanged = warnings(self.router.place) == self._warnings
-            sound = {"router_kernel": unchanged or last_warning(self.router.place)}
-        if not self._counted:
-            return sound
-        now = read_counters(self.router.place, self.router.lan, self.router.wan)
-        busy = round(now.busiest_since(self._counted), 3)
-        return sound | {"router_drops": now.lost_since(self._counted), "router_busy": busy}
+            found["router_kernel"] = unchanged or last_warning(self.router.place)
+        if self._counted:
+            now = read_counters(self.router.place, self.router.lan, self.router.wan)
+            found["router_drops"] = now.lost_since(self._counted)
+            found["router_busy"] = round(now.busiest_since(self._counted), 3)
+        return found
 
     def versions(self) -> dict[str, str]:
         return {f"router {name}": text for name, text in self.router.versions().items()}
