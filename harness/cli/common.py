@@ -122,25 +122,20 @@ def sizes(least: str) -> Relevance:
 def check_output(option: str, path: Path | None, *, folder: bool = False) -> None:
     """Raise OptionsError, before any work, unless a command can write a file at `path`, or a folder, which it creates.
 
-    A path inside a run is refused: it could replace evidence, and `bundle verify` refuses a run with further files.
+    A path inside a run is refused.
     """
-    from sojourn.harness.store.manifest import StoreError, read_manifest
+    from sojourn.harness.store.manifest import StoreError, require_outside_runs
 
     if path is None:
         return
 
-    def of_run(place: Path) -> bool:
-        try:
-            return bool(read_manifest(place))
-        except (StoreError, OSError):  # others call their files manifest.json too
-            return False
-
     def refused(text: str, code: Code) -> OptionsError:
         return OptionsError(f"--{option}: {text}", code=code, option=option)
 
-    real = path.resolve()
-    if inside := next(filter(of_run, (real, *real.parents)), None):
-        raise refused(f"{path}: inside the run {inside.name}, whose files are sealed; give another path", "conflict")
+    try:
+        require_outside_runs(path, option)
+    except StoreError as inside:
+        raise OptionsError(str(inside), code=inside.code, option=option) from inside
     place = path if folder else path.parent
     there = next(it for it in (place, *place.absolute().parents) if os.path.lexists(it))
     if not there.is_dir():

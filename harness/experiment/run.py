@@ -43,7 +43,15 @@ from sojourn.harness.options.parsing import LOCAL
 from sojourn.harness.report.run_page import page
 from sojourn.harness.store.disk_usage import size_words
 from sojourn.harness.store.integrity import verify_run
-from sojourn.harness.store.manifest import MANIFEST, REPORT, SIGNATURE, StoreError, prune, store_derived
+from sojourn.harness.store.manifest import (
+    MANIFEST,
+    REPORT,
+    SIGNATURE,
+    StoreError,
+    prune,
+    require_outside_runs,
+    store_derived,
+)
 from sojourn.harness.store.reasons import of_gates
 from sojourn.harness.store.runs import RunDirectory, RunStore
 from sojourn.harness.store.signature import sign
@@ -75,6 +83,7 @@ def require_ready(options: Options) -> LabFile | None:
     Raises LabFileError, ToolError, SimulationError, ConfinementError, BrowserError, SignatureError or StoreError, with
     the fix, for the first missing requirement.
     """
+    require_outside_runs(options.results, "results")
     described = _machines(options)
     if described:
         require_server_here(options, described)

@@ -48,6 +48,7 @@ from sojourn.harness.matrix.progress import MatrixProgress
 from sojourn.harness.options.model import BY_NAME, default_of
 from sojourn.harness.options.own_names import own_names
 from sojourn.harness.options.parsing import LOCAL
+from sojourn.harness.store.manifest import require_outside_runs
 from sojourn.harness.terminal import complain, console_of, steps
 from sojourn.scoring.validity import Limits
 from sojourn.traffic.program_check import require_runnable
@@ -184,8 +185,10 @@ def runnable(plan: MatrixPlan) -> tuple[list[Cell], bool]:
 def prepare(plan: MatrixPlan, console: Console | None = None) -> tuple[list[CellJob], Engine]:
     """Build what is missing and return the runs of a plan and the engine for them.
 
-    Raises MatrixError, OptionsError, EngineError, ToolError, ConfinementError, BuildError or UserProgramError.
+    Raises MatrixError, OptionsError, EngineError, ToolError, ConfinementError, BuildError, UserProgramError or
+    StoreError (a results folder inside a run).
     """
+    require_outside_runs(plan.results, "results")
     matrix, (cells, as_in_labs) = plan.matrix, runnable(plan)
     labels = [_label(cell, seed) for cell in cells for seed in plan.seeds]
     chosen = None if plan.sample is None else sampled(labels, plan.sample)

@@ -185,6 +185,25 @@ def is_run(folder: Path) -> bool:
     return (folder / MANIFEST).exists()
 
 
+def require_outside_runs(path: Path, option: str) -> None:
+    """Raise StoreError if a path at which an option has files written is a run or inside one.
+
+    Such a file could replace evidence, and `bundle verify` refuses a run with further files.
+    """
+
+    def of_run(place: Path) -> bool:
+        try:
+            return bool(read_manifest(place))
+        except (StoreError, OSError):  # others call their files manifest.json too
+            return False
+
+    if inside := next(filter(of_run, (real := path.resolve(), *real.parents)), None):
+        raise StoreError(
+            f"--{option}: {path}: inside the run {inside.name}, whose files are sealed; give another path",
+            code="conflict",
+        )
+
+
 def run_folders(folder: Path) -> list[Path]:
     """Return the run directories in a folder, and those of a matrix's cells in it (`<cell>/seed-<n>`), by name.
 

@@ -45,6 +45,7 @@ from sojourn.harness.store.manifest import (
     folder_name,
     hash_files,
     read_manifest,
+    require_outside_runs,
     run_folders,
     write_manifest,
 )
@@ -251,8 +252,10 @@ class RunStore:
     def check(self, needed: int = FLOOR_BYTES, runs: int = 1) -> int:
         """Return the free bytes of the folder.
 
-        Raises StoreError if it cannot be created and written, or has fewer than the `needed` bytes of `runs` runs.
+        Raises StoreError if it is inside a run, cannot be created and written, or has fewer than the `needed` bytes
+        of `runs` runs.
         """
+        require_outside_runs(self.results, "results")
         try:
             self.results.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.results).close()

@@ -49,6 +49,9 @@ def refused(*words: object, code: int = 1) -> str:
         (["hardware", "image"], "--output", "sojourn.img"),
         (["build"], "--pack", "sojourn.tar.zst"),
         (["lab", "init"], "--lab-file", "lab.toml"),
+        (["harm", "--timeline=solo:8,cubic:4"], "--results", "results"),
+        (["map", "rate=5mbit,10mbit"], "--results", "results"),
+        (["matrix", "s1"], "--results", "results"),
     ],
 )
 def test_no_command_writes_into_a_run(series: Series, words: Sequence[str], option: str, name: str) -> None:
@@ -56,7 +59,7 @@ def test_no_command_writes_into_a_run(series: Series, words: Sequence[str], opti
     (run / "logs").mkdir()
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     places = {"RUN": run, "OTHER": other, "RESULTS": run.parent}
-    code = 4 if words[0] in ("trend", "verdict") else 1
+    code = 4 if words[0] in ("trend", "verdict", "harm", "map") else 1
     line = refused(*(places.get(word, word) for word in words), f"{option}={run / name}", code=code)
     right = f"inside the run {run.name}, whose files are sealed; give another path"
     assert line == f"sojourn: {option}: {run / name}: {right}\n"
