@@ -111,7 +111,7 @@ def run_experiment(
                 recording.play()
         finally:
             turn_page(folder / "teardown.log")
-            _final_state(lab, path, folder / "lab.json")
+            final_state(lab, path, folder / "lab.json")
 
 
 class _Recording:
@@ -377,19 +377,21 @@ def _versions(lab: Lab, path: PathUnderTest, service: Service) -> dict[str, str]
     return versions | {"irtt": irtt.check(lab.client)} | lab.versions | service.versions
 
 
-def _final_state(lab: Lab, path: PathUnderTest, description: Path) -> None:
+def final_state(lab: Lab, path: PathUnderTest, description: Path) -> None:
     """Record in lab.json the state of the bottleneck at the end, next to its state at the beginning.
 
-    The log then has its final counters, and the TCP and IP counters at both ends of the bulk flows.
+    The log then has the bottleneck's final counters, and the TCP and IP counters at both ends of the bulk flows.
     A machine that has ended reports nothing; the cause is reported elsewhere.
     """
-    with suppress(CommandError, ProcessError, RouterError, ValueError):  # no JSON: its writing was interrupted
+    silent = CommandError, ProcessError, RouterError
+    with suppress(*silent, ValueError):  # no JSON: its writing was interrupted
         known = json.loads(description.read_text()) if description.exists() else None
         further = path.at_end(known or {})
-        for end in (lab.sender, lab.receiver):
-            end.run(["cat", *nstat.FILES], check=False)
         if known is not None:
             _write(description, known | further)
+    for end in (lab.sender, lab.receiver):
+        with suppress(*silent):
+            end.run(["cat", *nstat.FILES], check=False)
 
 
 def _write(file: Path, data: Any) -> None:

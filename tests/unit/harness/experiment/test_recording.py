@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A solo phase of at least some length ends once the picture has had its height for a while."""
+"""A solo phase of at least some length ends once the picture has had its height for a while; a machine that is stuck
+at the end loses only its own counters.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
 from sojourn.captures.player import PlayerSample
-from sojourn.harness.experiment.recording import HeldPicture
+from sojourn.hardware.machine.place import CommandError
+from sojourn.harness.experiment.recording import HeldPicture, final_state
 
 
 def sample(height: int, playing: bool = True) -> PlayerSample:
@@ -43,3 +52,21 @@ def test_no_sample_is_no_picture() -> None:
     held = HeldPicture()
     held.see(7, None)
     assert held.since == 7
+
+
+def test_a_stuck_sender_loses_neither_the_final_state_nor_the_receivers_counters(tmp_path: Path) -> None:
+    (description := tmp_path / "lab.json").write_text('{"name": "virtual"}')
+    log: list[str] = []
+
+    def stuck(command: Sequence[str], check: bool) -> None:
+        raise CommandError("sender", command, None, "")
+
+    lab = SimpleNamespace(
+        sender=SimpleNamespace(run=stuck), receiver=SimpleNamespace(run=lambda command, check: log.extend(command))
+    )
+    path = SimpleNamespace(at_end=lambda known: {"verified_at_end": ["differs"], "router_drops": 3})
+    final_state(cast(Any, lab), cast(Any, path), description)
+    assert json.loads(description.read_text()) == {
+        "name": "virtual", "verified_at_end": ["differs"], "router_drops": 3,
+    }  # fmt: skip
+    assert log[0] == "cat"
