@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """BBRv3 in the cells of Google's own tests: coexistence, random loss, shallow buffers, bufferbloat.
 
+Coexistence has the BBRs of two QUIC programs too, by other authors: `quic-bbr3`, by the same draft, and `quic-bbr2`.
 bbr3 is not in the default kernel: `sojourn matrix bbr3 --kernel-source=hardware/kernel/bbr3`.
 """
 
@@ -15,10 +16,12 @@ from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Contrast, Expectation, Matrix
 from sojourn.harness.report.contender_names import display_name
+from sojourn.traffic.program import PROGRAMS
 from sojourn.traffic.spec import Probe
 
 BBRS = ("bbr3", "bbr")
 CCS = (*BBRS, "cubic-noecn")
+OVER_QUIC = ("quic-bbr3", "quic-bbr2")
 FRAME_BITS = 1500 * 8
 #: Coexistence and bufferbloat: Mbit/s, ms, and buffers in bandwidth-delay products.
 HOME, HOME_RTT = 50, 30
@@ -35,7 +38,16 @@ def buffer(mbps: float, rtt_ms: float, bdps: float) -> str:
 
 def cell(name: str, ccs: tuple[str, ...], hop: Hop, rtt_ms: float, seconds: float) -> Cell:
     probes = (Probe(rtt_us=round(rtt_ms * 1000), round_trip=True),)
-    return Cell(name=name, flows=dumbbell.flows(ccs, rtt_ms), hops=(hop,), probes=probes, seconds=seconds)
+    program = PROGRAMS.get(ccs[0])
+    return Cell(
+        name=name, flows=dumbbell.flows(ccs, rtt_ms), hops=(hop,), probes=probes, seconds=seconds,
+        per_packet=program is not None, needs=program.missing_tools() if program else "",
+    )  # fmt: skip
+
+
+def alone(cc: str) -> Cell:
+    hop = dumbbell.bottleneck(HOME, buffer(HOME, HOME_RTT, 8))
+    return cell(f"alone-{cc}", (cc,), hop, HOME_RTT, 60)
 
 
 def coexistence(cc: str, bdps: float) -> Cell:
@@ -69,7 +81,8 @@ MATRIX = Matrix(
     title="BBRv3 and BBR with CUBIC, random loss, shallow and deep buffers",
     source="parameters of Google's BBRv3 test script; IETF 117 and 119 (CCWG) show its results as charts",
     cells=(
-        *(coexistence(*point) for point in product(BBRS, COEXISTENCE)),
+        *(alone(cc) for cc in (*BBRS, *OVER_QUIC)),
+        *(coexistence(*point) for point in product((*BBRS, *OVER_QUIC), COEXISTENCE)),
         *(random_loss(*point) for point in product(CCS, LOSSES)),
         *(shallow(*point) for point in product(CCS, FLOWS)),
         *(bloat(*point) for point in product(CCS, BLOAT)),
@@ -91,7 +104,7 @@ MATRIX = Matrix(
                 series={cc: "flows.0.d_ss_mbps", "cubic": "flows.1.d_ss_mbps"},
                 cells={f"{bdps:g} BDP": coexistence(cc, bdps).name for bdps in COEXISTENCE},
             )
-            for cc in BBRS
+            for cc in (*BBRS, *OVER_QUIC)
         ),
         *(
             Chart(
@@ -130,7 +143,7 @@ MATRIX = Matrix(
         Expectation(cells=f"^{bloat('bbr3', bdps).name}$", metric="probes.0.p50_ms", high=objective(HOME_RTT))
         for bdps in BLOAT
     ),
-    notes="Random loss and shallow buffers at 100 Mbit/s instead of 1 Gbit/s. No flow negotiates ECN, and no queue "
+    notes="Random loss and shallow buffers at 100 Mbit/s instead of 1 Gbit/s. No TCP flow negotiates ECN, and no queue "
     "marks. The expectation on bufferbloat is the draft's objective for queues (3.2): 1.5 BDP.",
 )
 test_cell = matrix_tests(MATRIX)

@@ -16,6 +16,8 @@ from sojourn.harness.matrix import dumbbell
 from sojourn.harness.matrix.cases import matrix_tests
 from sojourn.harness.matrix.matrix import Chart, Column, Matrix, Reference
 
+#: CUBIC with NewReno by today's TCP too, which builds packets of several segments in another way than Linux 5.15.
+TODAY = "today"
 #: Packets of the queue by rate, Mbit/s: 4 BDP are 133 and 833, and Prudentia's switch takes the nearest power of two.
 QUEUES = {8: 128, 50: 1024}
 RTT_MS = 50
@@ -26,16 +28,22 @@ def name(pair: tuple[str, str], rate: int) -> str:
     return f"{pair[0]}-vs-{pair[1]}-{rate}mbit"
 
 
-def cell(pair: tuple[str, str], rate: int) -> Cell:
+def cell(pair: tuple[str, str], rate: int, version: str = "") -> Cell:
     hop = dumbbell.bottleneck(rate, f"pfifo limit {QUEUES[rate]}")
-    return Cell(name=name(pair, rate), flows=dumbbell.flows(pair, RTT_MS), hops=(hop,), seconds=600)
+    return Cell(
+        name=f"{name(pair, rate)}{version and f'-{version}'}", flows=dumbbell.flows(pair, RTT_MS), hops=(hop,),
+        seconds=600, tso_2020=not version,
+    )  # fmt: skip
 
 
 MATRIX = Matrix(
     name="prudentia",
     title="Prudentia's setting: shares of two bulk flows in a drop-tail queue of 4 BDP",
     source='"Prudentia: Findings of an Internet Fairness Watchdog" (SIGCOMM 2024), 3',
-    cells=tuple(cell(pair, rate) for rate, pair in product(QUEUES, PAIRS)),
+    cells=(
+        *(cell(pair, rate) for rate, pair in product(QUEUES, PAIRS)),
+        *(cell(("cubic", "reno"), rate, TODAY) for rate in QUEUES),
+    ),
     window_s=360,
     tail_s=120,
     columns=(
@@ -62,8 +70,8 @@ MATRIX = Matrix(
         for rate in QUEUES
     ),
     notes="Shares are goodput in the window over an equal share of the bottleneck, which is the max-min fair share of "
-    "two bulk flows. As Prudentia, the first and the last 2 of 10 minutes do not count. Both flows begin together. The "
-    "authors state one of these figures in text, NewReno's share with CUBIC at 8 Mbit/s; all others are in a picture, "
-    "so nothing is next to Sojourn's here.",
+    "two bulk flows. As with Prudentia, the first and the last 2 of 10 minutes do not count, and TCP builds packets of "
+    "several segments as Linux 5.15 does, but for the cells `today`. Both flows begin together. The authors state one "
+    "of these figures in text, NewReno's share with CUBIC at 8 Mbit/s; all others are in a picture.",
 )
 test_cell = matrix_tests(MATRIX)

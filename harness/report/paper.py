@@ -39,7 +39,12 @@ OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing"
 """Parts that only a table needs: a change repeats no run."""
 #: What a cell has in the file of RUNS, by the table's form.
 _OF_CELL = r"flows\.\d+\.d_ss_mbps"
-_OF_CELL_BY_FORM: Mapping[Form, str] = {"media": rf"media\.\d+\.({'|'.join(media_table.FIGURES)})"}
+_OF_CELL_BY_FORM: Mapping[Form, str] = {
+    "media": rf"media\.\d+\.({'|'.join(media_table.FIGURES)})",
+    "cells": r"utilisation|flows\.\d+\.(d_ss_mbps|normalised|retrans_share)|probes\.\d+\.(p50_ms|p99_ms|loss)"
+    r"|packets\.flows\.\d+\.(loss|p(50|95|99)_owd_ms)|protection\.(sanctioned|window_sanctioned_share)"
+    r"|call\.\d+\.(window_mbps|available_(min|max)_mbps|ce_share|packet_bytes)",
+}
 #: What a victim's run has there in addition to its primary metric: the figures that its table shows.
 _FIGURES_OF_FORM: Mapping[Form, Sequence[str]] = {"calls": call_table.FIGURES, "live": live_table.FIGURES}
 _OF_DIPS = rf"parties\.\d+\.steps\.\d+\.({'|'.join(STEP_FIGURES)})"
@@ -171,7 +176,8 @@ def figures_of_runs(table: PaperTable, runs: Sequence[LoadedRun]) -> str:
     """Return the figures of a table's runs as CSV, in the columns of the long table, with a digest of a run's scores.
 
     A victim's run has its primary metric, the harm in it and most of what its table shows; a cell's has the rate of
-    each flow, and what the published tables show of its matrix, or what media gets. `scores` has the first 16 digits of
+    each flow, and what the published tables show of its matrix, what media gets, or, in the form `cells`, shares,
+    losses and delays too. `scores` has the first 16 digits of
     the SHA-256 of `scores.json`: a repetition in simulated time has the same.
     """
     wanted = re.compile(_OF_DIPS if table.table == "dips" else _OF_CELL_BY_FORM.get(table.table, _OF_CELL))

@@ -40,8 +40,9 @@ FILE = "docs/paper.toml"
 RUNS = "docs/runs"
 """The folder of a checkout with a file per table: its runs' figures, and digests of their scores."""
 Form = Literal[
-    "harm", "map", "overview", "published", "picture", "film", "rigs", "shares", "media", "calls", "dips", "live"
-]
+    "harm", "map", "overview", "calls", "dips", "live", "picture", "film",
+    "published", "rigs", "shares", "cells", "media",
+]  # fmt: skip
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
 PARTS: Mapping[str, Sequence[str]] = {
     "kernel": ("hardware/kernel/*.c", "hardware/kernel/*.h", "hardware/kernel/*.config", "hardware/kernel/patches/*"),
@@ -86,9 +87,10 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "media": ("kernel", "path", "call", "senders", "cells", "media"),
     "rigs": ("kernel", "path", "cells", "rigs"),
     "shares": ("kernel", "path", "cells", "intervals"),
+    "cells": ("kernel", "path", "cells", "media"),
 }
 #: Tables whose commands run matrices, each in a folder of its own.
-OF_MATRICES = frozenset({"published", "rigs", "shares", "media"})
+OF_MATRICES = frozenset({"published", "rigs", "shares", "cells", "media"})
 _STAMP = re.compile(r"<!-- stamp of (?P<name>[\w-]+): (?P<parts>[^>]*) -->")
 #: What a stamp is in a page: of the table's runs, of a sample that was repeated later, and the digests.
 _LINES = r"\*(?P<made>.* repeats it at its commit\.)(?P<repeated> .*)?\*\n<!-- stamp of {name}: [^>]* -->"
@@ -106,7 +108,8 @@ class PaperError(CodedError):
 class PaperTable(BaseModel):
     """A table: its page, the commands that make its runs, in shell words without `sojourn`, and its form.
 
-    The published tables and a `picture` (a file) are outside the marks, which then hold the stamp alone. A film is a
+    The published tables, those of `cells` and a `picture` (a file) are outside the marks, which then hold the stamp
+    alone: who writes the page takes the figures of `cells` from the file of the table's runs. A film is a
     GIF of the runs of both commands, from `part[0]` to `part[1]` s of the run.
     Whether a `slow` one is out of date is checked before a release, not by every run of the tests.
     """

@@ -119,6 +119,21 @@ def test_a_run_of_published_tables_has_what_they_show_of_its_matrix() -> None:
     ]
 
 
+def test_a_run_of_cells_has_what_pages_quote() -> None:
+    quoted: dict[str, Any] = {
+        "flows": [{"d_ss_mbps": 5.0, "goodput_mbps": 4.0, "normalised": 1.1, "retrans_share": 0.01}],
+        "probes": [{"p50_ms": 1.0, "p90_ms": 2.0, "p99_ms": 3.0}],
+        "utilisation": 0.9,
+    }
+    table = PUBLISHED.model_copy(update={"table": "cells"})
+    rows = [*csv.DictReader(figures_of_runs(table, [cell_run("bbr3", **quoted)]).splitlines())]
+    found = {row["metric"]: float(row["value"]) for row in rows}
+    assert found == {
+        "flows.0.d_ss_mbps": 5.0, "flows.0.normalised": 1.1, "flows.0.retrans_share": 0.01, "probes.0.p50_ms": 1.0,
+        "probes.0.p99_ms": 3.0, "utilisation": 0.9,
+    }  # fmt: skip
+
+
 def test_published_runs_in_a_file_of_d_ss_alone_have_the_same_scores_or_differ() -> None:
     rates, other = (cell_run("one-flow", digest * 64, **RATES) for digest in "ab")
     old = figures_of_runs(PUBLISHED.model_copy(update={"table": "shares"}), [rates])
