@@ -18,7 +18,7 @@ from sojourn.hardware.machine.files import CHECKOUT, FRESH
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.hardware.machine.signals import ended_by_signals
 from sojourn.harness.options.model import BY_NAME
-from sojourn.harness.report import call_table, live_table, media_table, timeline
+from sojourn.harness.report import call_table, live_table, media_table, quality_table, timeline
 from sojourn.harness.report.experiments import experiments, find_runs, grouped
 from sojourn.harness.report.film import write_film
 from sojourn.harness.report.harm_tables import harm_table, map_table, overview_table
@@ -29,12 +29,13 @@ from sojourn.harness.report.stamps import OF_MATRICES, Form, PaperError, PaperTa
 from sojourn.harness.store.loaded import LoadedRun, VictimRun
 from sojourn.harness.store.runs import RunStore
 from sojourn.scoring.long_table import ALONE, STEP_FIGURES, LongRow, frame
+from sojourn.scoring.picture.judged import QUALITY
 from sojourn.scoring.reference import published as reference
 from sojourn.scoring.schema.metric import HARM
 from sojourn.scoring.schema.scores import SCORER, SCORES
 
 #: Tables whose commands keep finished runs: matrices, maps, and `harm` with lists, which is a map.
-_RESUMING = frozenset({*OF_MATRICES, "map", "overview", "calls", "dips", "live"})
+_RESUMING = frozenset({*OF_MATRICES, "map", "overview", "calls", "quality", "dips", "live"})
 OF_TABLES = frozenset({"statistics", "rigs", "intervals", "published", "drawing", "film"})
 """Parts that only a table needs: a change repeats no run."""
 #: What a cell has in the file of RUNS, by the table's form.
@@ -46,7 +47,11 @@ _OF_CELL_BY_FORM: Mapping[Form, str] = {
     r"|call\.\d+\.(window_mbps|available_(min|max)_mbps|ce_share|packet_bytes)",
 }
 #: What a victim's run has there in addition to its primary metric: the figures that its table shows.
-_FIGURES_OF_FORM: Mapping[Form, Sequence[str]] = {"calls": call_table.FIGURES, "live": live_table.FIGURES}
+_FIGURES_OF_FORM: Mapping[Form, Sequence[str]] = {
+    "calls": call_table.FIGURES,
+    "live": live_table.FIGURES,
+    "quality": quality_table.FIGURES,
+}
 _OF_DIPS = rf"parties\.\d+\.steps\.\d+\.({'|'.join(STEP_FIGURES)})"
 _SOJOURN = sys.executable, "-m", "sojourn.harness.cli"
 #: Marks a folder whose command has made all its runs.
@@ -104,11 +109,20 @@ def runs_of(table: PaperTable, folder: Path, sample: int | None = None) -> list[
     places = [path for path in sorted(folder.iterdir()) if path.is_dir()] if of_matrices else [folder]
     runs = find_runs(places)
     older = [run.path for run in runs if isinstance(run, VictimRun) and run.scores.scorer != SCORER]
-    for number, path in enumerate(older, 1):
-        print(f"{table.name}: score run {number} of {len(older)} again", flush=True)
-        if ended := _ended([*_SOJOURN, "rescore", "--write", str(path.absolute())]):
-            raise PaperError(f"{table.name}: `sojourn rescore --write {path}` ended with {ended}; no page was changed")
-    return find_runs(places) if older else runs
+    _each(table, older, "rescore", "score")
+    unjudged = [run.path for run in runs if table.table == "quality" and not (run.path / QUALITY).exists()]
+    _each(table, unjudged, "quality", "judge the pictures of")
+    return find_runs(places) if older or unjudged else runs
+
+
+def _each(table: PaperTable, runs: Sequence[Path], command: str, doing: str) -> None:
+    """Run a command that stores its result, with `--write`, in each of the runs. Raises PaperError if one fails."""
+    for number, path in enumerate(runs, 1):
+        print(f"{table.name}: {doing} run {number} of {len(runs)}", flush=True)
+        if ended := _ended([*_SOJOURN, command, "--write", str(path.absolute())]):
+            raise PaperError(
+                f"{table.name}: `sojourn {command} --write {path}` ended with {ended}; no page was changed"
+            )
 
 
 def as_map(command: str) -> list[str]:
@@ -163,6 +177,7 @@ def stamped(table: PaperTable, runs: Sequence[LoadedRun], parts: Mapping[str, st
         "overview": lambda: overview_table(groups),
         "media": lambda: media_table.media_table(runs),
         "calls": lambda: call_table.call_table(groups),
+        "quality": lambda: quality_table.quality_table(groups),
         "dips": lambda: call_table.dip_table(groups),
         "live": lambda: live_table.live_table(groups),
         "rigs": lambda: rigs_table(runs),

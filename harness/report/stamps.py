@@ -40,7 +40,7 @@ FILE = "docs/paper.toml"
 RUNS = "docs/runs"
 """The folder of a checkout with a file per table: its runs' figures, and digests of their scores."""
 Form = Literal[
-    "harm", "map", "overview", "calls", "dips", "live", "picture", "film",
+    "harm", "map", "overview", "calls", "quality", "dips", "live", "picture", "film",
     "published", "rigs", "shares", "cells", "media",
 ]  # fmt: skip
 #: Files of the code, by the part that they belong to; patterns as of Path.glob.
@@ -80,6 +80,7 @@ DECIDING: Mapping[Form, Sequence[str]] = {
     "published": ("kernel", "path", "cells", "published"),
     "overview": (*_RUN, "statistics"),
     "calls": (*_RUN, "statistics"),
+    "quality": (*_RUN, "statistics"),
     "dips": _RUN,
     "live": (*_RUN, "statistics"),
     "picture": (*_RUN, "drawing"),
@@ -110,7 +111,8 @@ class PaperTable(BaseModel):
 
     The published tables, those of `cells` and a `picture` (a file) are outside the marks, which then hold the stamp
     alone: who writes the page takes the figures of `cells` from the file of the table's runs. A film is a
-    GIF of the runs of both commands, from `part[0]` to `part[1]` s of the run.
+    GIF of the runs of both commands, from `part[0]` to `part[1]` s of the run. The runs of `quality` are judged by
+    `sojourn quality`.
     Whether a `slow` one is out of date is checked before a release, not by every run of the tests.
     """
 
