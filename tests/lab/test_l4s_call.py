@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from sojourn.harness.store.loaded import load_run
@@ -16,6 +17,8 @@ from tests.lab.main_job import run_harm
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
+#: First byte of an RTP packet with a header extension (RFC 3550, 5.1), as all of a browser have; RTCP has others.
+RTP = 0x90
 OPTIONS = "--service=call", "--call-cc=scream", "--qdisc=dualpi2", "--rate=5mbit", "--timeline=solo:15,prague:15"
 
 
@@ -35,4 +38,21 @@ def test_a_scream_call_is_valid_and_proves_its_marks(tmp_path: Path) -> None:
         received = sum((row.media_received_ect1 or 0) + (row.media_received_ce or 0) for row in here)
         assert received == pytest.approx(sum(row.media_sent_ect1 or 0 for row in there), rel=0.1)
         assert all(row.media_bleached == 0 and (row.ccfb_received or 0) > 20 for row in here)
+        assert all((row.ccfb_received or 0) > 20 * (row.end - row.start) for row in here)
     assert sum(phase.media_received_ce or 0 for phase in scores.phases) > 0
+
+
+def test_both_ends_count_the_marks_that_the_captures_have(tmp_path: Path) -> None:
+    """Without sound, whose packets the counters of the picture's stream do not have."""
+    done = run_harm(tmp_path, *OPTIONS, "--call-sound=off")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = RunStore(tmp_path).runs()
+    evidence = RunEvidence(run)
+    assert evidence.before and evidence.behind
+    for end, arrived in (("client", evidence.behind.victim), ("server", evidence.before.back)):
+        log = evidence.marks[end]
+        assert log is not None
+        last = log.row(-1, named=True)
+        rtp = arrived.filter(pl.col("first") == RTP, pl.col("t_ns") <= last["t"] * 1e9)
+        for field, counted in ((ECT1, "media_received_ect1"), (CE, "media_received_ce")):
+            assert last[counted] == pytest.approx((rtp["ecn"] == field).sum(), rel=0.005, abs=2)
