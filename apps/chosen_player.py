@@ -10,20 +10,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.page_service import PageService
-from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
+from sojourn.apps.standins.clip import Clip
+from sojourn.apps.standins.hls import target_duration
 from sojourn.apps.standins.origin import HOST, OriginError, Site, ensure_certificate, url_at
 
 if TYPE_CHECKING:
     from sojourn.apps.players import PlayedFilm
 
-#: Behind the live edge, HTTP Live Streaming's least distance (RFC 8216bis, 4.4.3.8), in segments.
-_LEAST_BEHIND = 3
+#: Behind the live edge, HTTP Live Streaming's least distances (RFC 8216bis, 4.4.3.8), in target durations and in parts.
+_LEAST_BEHIND, _LEAST_PARTS = 3, 2
 
 
 class ChosenPlayer(PageService):
     """A stand-in whose film another player can play (apps/players), which is loaded for such a run only."""
 
-    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {**PageService.takes, "player": ("stand-in",)}
+    takes: ClassVar[Mapping[str, tuple[Mode, ...]]] = {
+        **PageService.takes,
+        "player": ("stand-in",),
+        "segment": ("stand-in",),
+    }
     #: Whether the film is a broadcast.
     live_film: ClassVar[bool]
 
@@ -37,13 +42,32 @@ class ChosenPlayer(PageService):
         super().__init__(**of_page)
         self.chosen, self.target_latency = player, target_latency
         self._played: PlayedFilm | None = None
-        least = _LEAST_BEHIND * SEGMENT_SECONDS
         if target_latency is not None:
+            self._require_latency(target_latency)
             self.buffer = target_latency
+        elif self.buffer < self.segment_s:
+            raise ServiceError(
+                f"--buffer={self.buffer:g}: less than a segment, of {self.segment_s:g} s; give "
+                f"--buffer={self.segment_s:g} or more, or a shorter --segment",
+                code="out-of-range",
+            )
+        least = _LEAST_BEHIND * target_duration(self.segment_s)
         if player == "video.js" and self.live_film and self.buffer < least:
             raise ServiceError(
                 f"--buffer={self.buffer:g}: video.js stays at least {least} s behind a broadcast; give "
                 f"--buffer={least} or more, or another --player",
+                code="out-of-range",
+            )
+
+    def _require_latency(self, target_s: float) -> None:
+        """Raise ServiceError for a target latency of which chunks leave too little."""
+        from sojourn.apps.players.manifests import CHUNKS
+
+        least = _LEAST_PARTS * self.segment_s / CHUNKS
+        if target_s < least:
+            raise ServiceError(
+                f"--target-latency={target_s:g}: a segment of {self.segment_s:g} s comes in chunks of "
+                f"{self.segment_s / CHUNKS:g} s; give --target-latency={least:g} or more, or a shorter --segment",
                 code="out-of-range",
             )
 

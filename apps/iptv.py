@@ -95,7 +95,7 @@ class Iptv(ChosenPlayer):
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         if self.chosen:
             return self.chosen_site(self.chosen, stage.run, clip, self.offered)
-        live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer))
+        live = write_playlists(stage.run / "live", clip, self.offered, window_segments(self.buffer, clip.segment_s))
         query = urlencode({"url": "live/master.m3u8", "buffer": f"{self.buffer:g}"})
         return Site(_PAGE, clip.folder, live, film=True), f"/watch?{query}"
 

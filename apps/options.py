@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from sojourn.apps.standins.ladder import LADDER, parse_ladder
-from sojourn.bottleneck.units import rate_option
+from sojourn.bottleneck.units import format_time, parse_time, rate_option
 from sojourn.hardware.lab.lab_file import LABS, read_lab_file
 from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.files import expanded
@@ -34,6 +34,8 @@ PLAYERS = (
 """The players of a stand-in's film (apps/players/__init__.py)."""
 LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
 """Those that play a broadcast with low latency."""
+SEGMENTS = ("500ms", "1s", "2s", "4s", "6s", "10s")
+"""The lengths of segments: whole frames in each of the 5 chunks; 60 s of film, and a film of yours, are multiples."""
 SABR_POLICIES = ("buffer", "throughput", "hybrid")
 """How the server of the SABR stand-in chooses (apps/standins/sabr/policies.py)."""
 SCREENING = "none"
@@ -262,6 +264,14 @@ class ServiceOptions(BaseModel):
                word=rungs_text),
     ] = ()  # fmt: skip
     """Lines and bit/s of every rendition, lowest first; empty: the stand-in's default."""
+    segment_s: Annotated[
+        float,
+        Option(
+            "victim", "what", "Length of the segments of the stand-in's film or broadcast", "2s", "segment",
+            lambda text: parse_time(text) / 1e6, lambda seconds: format_time(round(seconds * 1e6)), choices=SEGMENTS,
+        ),
+        Field(exclude_if=lambda seconds: seconds == 2),  # as in the records of earlier versions
+    ] = 2.0  # fmt: skip
     origin_cc: Annotated[
         str,
         Option(

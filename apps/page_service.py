@@ -17,7 +17,7 @@ from sojourn.apps.browsed import BrowsedService
 from sojourn.apps.browsers.browser import Browser, BrowserEndedError, BrowserError, Driver
 from sojourn.apps.credentials import Credentials, let_in
 from sojourn.apps.options import ServiceOptions
-from sojourn.apps.standins.clip import Clip, ClipError, ensure_clip
+from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip, ClipError, ensure_clip
 from sojourn.apps.standins.film import Film
 from sojourn.apps.standins.ladder import DEFAULT, Rung, rung_of
 from sojourn.apps.standins.origin import HOST, Origin, OriginError, Site, ensure_certificate, ensure_player
@@ -42,6 +42,7 @@ class PageService(BrowsedService):
         film_seconds: int = 660,
         rungs: Sequence[Rung] = DEFAULT,
         film: Path | None = None,
+        segment_s: float = SEGMENT_SECONDS,
         own: Path | None = None,
         profile: Path | None = None,
         credentials: Credentials | None = None,
@@ -51,14 +52,15 @@ class PageService(BrowsedService):
 
         `own`: the origin serves the folder of this file instead of Sojourn's film.
 
-        `film_seconds`, `rungs` and `film` (the user's, which may be shorter) apply to the origin; `profile` is the
-        browser's initial profile. For `of_browser` see BrowsedService. Raises ServiceError for options that do not fit.
+        `film_seconds`, `rungs`, `film` (the user's, which may be shorter) and `segment_s` apply to the origin.
+        `profile` is the browser's initial profile. For `of_browser` see BrowsedService. Raises ServiceError for options
+        that do not fit.
         """
         super().__init__(**of_browser)
         if not 2 <= buffer <= 120:
             raise ServiceError(f"buffer={buffer:g} is out of range; give 2 to 120 s", code="out-of-range")
         self.standin, self.buffer, self.film_seconds = standin, buffer, film_seconds
-        self._rungs, self._film, self._entry = tuple(rungs), film, own
+        self._rungs, self._film, self._entry, self.segment_s = tuple(rungs), film, own, segment_s
         self._own: OwnFolder | None = None
         self.profile, self.credentials = profile, credentials
         self._clip: Clip | None = None
@@ -82,6 +84,7 @@ class PageService(BrowsedService):
             film_seconds=max(660, round(film)),
             profile=options.profile,
             film=options.clip,
+            segment_s=options.segment_s,
             **cls.browsed_options(options)
             | ({"rungs": tuple(rung_of(*rung) for rung in options.ladder)} if options.ladder else {})
             | cls.page_options(options),
@@ -119,10 +122,11 @@ class PageService(BrowsedService):
                 self._own = ensure_own_folder(self._entry)
                 self._entry = None  # from here on its copy is served
             elif self.standin and not self._ready:
-                film = Film(self._film) if self._film else None
+                film = Film(self._film, max(SEGMENT_SECONDS, int(self.segment_s))) if self._film else None
                 self._clip = ensure_clip(
-                    progress, ladder=self._rungs, film_seconds=self.film_seconds, own=film, encoder=self.encoder
-                )
+                    progress, ladder=self._rungs, film_seconds=self.film_seconds, own=film, encoder=self.encoder,
+                    segment_s=self.segment_s,
+                )  # fmt: skip
                 self._film = None  # the same for the clip
         except (ClipError, FolderError, OriginError) as error:
             raise ServiceError(str(error), code=error.code) from error

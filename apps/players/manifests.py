@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip
-from sojourn.apps.standins.hls import window_segments, write_playlists
+from sojourn.apps.standins.clip import Clip
+from sojourn.apps.standins.hls import target_duration, window_segments, write_playlists
 
 if TYPE_CHECKING:
     from sojourn.apps.standins.broadcast.server import Broadcast
 
-#: Chunks of a segment, and so parts: 0.4 s each.
-_CHUNKS = 5
+CHUNKS = 5
+"""Chunks of a segment, and so parts: 0.4 s each in a segment of 2 s."""
 #: How fast a player may catch up or fall back, as a factor: by 5 %, less than a viewer notices.
 _RATES = (0.95, 1.05)
 
@@ -27,13 +27,13 @@ def write_film(folder: Path, clip: Clip, offered: Sequence[int]) -> None:
 
     `offered` are indices into the clip's ladder.
     """
-    write_playlists(folder, clip, offered, window_segments(0))
-    segments = range(1, clip.seconds // SEGMENT_SECONDS + 1)
+    write_playlists(folder, clip, offered, window_segments(0, clip.segment_s))
+    target = target_duration(clip.segment_s)
     for index in offered:
         lines = [
-            "#EXTM3U", "#EXT-X-VERSION:7", f"#EXT-X-TARGETDURATION:{SEGMENT_SECONDS}", "#EXT-X-PLAYLIST-TYPE:VOD",
+            "#EXTM3U", "#EXT-X-VERSION:7", f"#EXT-X-TARGETDURATION:{target}", "#EXT-X-PLAYLIST-TYPE:VOD",
             "#EXT-X-INDEPENDENT-SEGMENTS", f'#EXT-X-MAP:URI="/media/{index}/init.mp4"',
-            *(f"#EXTINF:{SEGMENT_SECONDS}.0,\n/media/{index}/{number}.m4s" for number in segments),
+            *(f"#EXTINF:{clip.segment_s:.1f},\n/media/{index}/{n}.m4s" for n in range(1, clip.segments + 1)),
             "#EXT-X-ENDLIST",
         ]  # fmt: skip
         (folder / f"{index}.m3u8").write_text("\n".join(lines) + "\n")
@@ -44,14 +44,14 @@ def write_broadcast(folder: Path, clip: Clip, offered: Sequence[int], behind_s: 
 
     Players stay `behind_s` (s) behind the end of the newest segment, which lies up to a segment in the past.
     """
-    window, now = window_segments(behind_s), time.time()
+    window, now = window_segments(behind_s, clip.segment_s), time.time()
     write_playlists(folder, clip, offered, window, now)
     for index in offered:
         playlist = folder / f"{index}.m3u8"
         control = f"#EXTM3U\n#EXT-X-SERVER-CONTROL:HOLD-BACK={behind_s:g}"
         playlist.write_text(playlist.read_text().replace("#EXTM3U", control, 1))
-    start = now - window * SEGMENT_SECONDS
-    mpd = live_mpd(clip.manifest.read_text(), offered, start, window, behind_s + SEGMENT_SECONDS)
+    start = now - window * clip.segment_s
+    mpd = live_mpd(clip, offered, start, window, behind_s + clip.segment_s)
     (folder / "live.mpd").write_text(mpd)
 
 
@@ -62,17 +62,14 @@ def write_low_latency(folder: Path, clip: Clip, offered: Sequence[int], target_s
     """
     from sojourn.apps.standins.broadcast.server import Broadcast  # with aiohttp, which loads slowly
 
-    window = window_segments(target_s)
-    start = round(time.time(), 3) - window * SEGMENT_SECONDS
-    loop = clip.frames // clip.fps // SEGMENT_SECONDS
-    broadcast = Broadcast(
-        start, str(clip.folder), loop, clip.seconds // SEGMENT_SECONDS, window, SEGMENT_SECONDS, _CHUNKS, target_s
-    )
+    window = window_segments(target_s, clip.segment_s)
+    start = round(time.time(), 3) - window * clip.segment_s
+    broadcast = Broadcast(start, str(clip.folder), clip.loop, clip.segments, window, clip.segment_s, CHUNKS, target_s)
     write_playlists(folder, clip, offered, window)
     for index in offered:  # the origin makes them
         (folder / f"{index}.m3u8").unlink()
-    mpd = live_mpd(clip.manifest.read_text(), offered, start, window, target_s)
-    early = f'availabilityTimeOffset="{SEGMENT_SECONDS - broadcast.chunk_s:g}" availabilityTimeComplete="false"'
+    mpd = live_mpd(clip, offered, start, window, target_s)
+    early = f'availabilityTimeOffset="{clip.segment_s - broadcast.chunk_s:g}" availabilityTimeComplete="false"'
     mpd = mpd.replace("<SegmentTemplate ", f"<SegmentTemplate {early} ")
     latency = f'<Latency target="{round(target_s * 1000)}"/><PlaybackRate min="{_RATES[0]}" max="{_RATES[1]}"/>'
     mpd, count = re.subn(r"<ServiceDescription id=\"0\">\s*", f'<ServiceDescription id="0">{latency}', mpd)
@@ -81,10 +78,10 @@ def write_low_latency(folder: Path, clip: Clip, offered: Sequence[int], target_s
     return broadcast
 
 
-def live_mpd(film: str, offered: Sequence[int], start: float, window: int, delay_s: float) -> str:
+def live_mpd(clip: Clip, offered: Sequence[int], start: float, window: int, delay_s: float) -> str:
     """Return the MPD of a broadcast (ISO/IEC 23009-1, 5.3.1.2) whose first segment began at `start`, Unix s.
 
-    `film` is the MPD of a film on demand whose Representations have their index as id; those in `offered` remain.
+    The MPD of `clip` is a film's on demand, whose Representations have their index as id; those in `offered` remain.
     `window` segments stay available, and a player is to be `delay_s` (s) behind what is broadcast.
     """
     began = datetime.fromtimestamp(round(start, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -92,9 +89,10 @@ def live_mpd(film: str, offered: Sequence[int], start: float, window: int, delay
         "type": "dynamic",
         "availabilityStartTime": began,
         "publishTime": began,
-        "timeShiftBufferDepth": f"PT{window * SEGMENT_SECONDS}S",
+        "timeShiftBufferDepth": f"PT{window * clip.segment_s:g}S",
         "suggestedPresentationDelay": f"PT{delay_s:g}S",
     }
+    film = clip.manifest.read_text()
     text = re.sub(r'\s+mediaPresentationDuration="[^"]*"', "", film, count=1)
     text = text.replace('type="static"', "\n\t".join(f'{name}="{value}"' for name, value in attributes.items()), 1)
     text = text.replace("</ProgramInformation>", "</ProgramInformation>\n\t<BaseURL>/media/</BaseURL>", 1)

@@ -22,6 +22,7 @@ from sojourn.scoring.picture import strip
 
 FPS = 30
 SEGMENT_SECONDS = 2
+"""The default length of a segment, s."""
 Progress = Callable[[float], None]  # share done, 0..1
 
 
@@ -58,6 +59,17 @@ class Clip:
     seconds: int  # of the whole film
     rates: tuple[int, ...]  # bit/s of each rendition, measured on the packaged segments
     film: str = ""  # SHA-256 of the user's film that it was made from
+    segment_s: float = SEGMENT_SECONDS  # a profile's film has its own
+
+    @property
+    def loop(self) -> int:
+        """The number of segments after which the pictures repeat."""
+        return int(self.frames / self.fps / self.segment_s)
+
+    @property
+    def segments(self) -> int:
+        """The number of segments of the whole film."""
+        return int(self.seconds / self.segment_s)
 
     @property
     def manifest(self) -> Path:
@@ -71,46 +83,53 @@ def ensure_clip(
     film_seconds: int = 660,
     own: Film | None = None,
     encoder: Encoder = Encoder(),
+    segment_s: float = SEGMENT_SECONDS,
 ) -> Clip:
     """Return the packaged clip, encoding it first if it is not in the cache (1 min on two cores, 3 up to 2160p).
 
-    Its pictures are those of `own`, if given, for as long as that film lasts. The same pictures, ladder and `encoder`
-    give the same bytes.
+    Its pictures are those of `own`, if given, for as long as that film lasts. The same pictures, ladder, `encoder`
+    and `segment_s` give the same bytes.
 
-    `seconds` of pictures (a multiple of the 2-s segments) are repeated to a film of at least `film_seconds`. The cache
-    takes 0.7 MB per second of pictures, 4 MB up to 2160p, and 8 KB per second of the film.
+    `seconds` of pictures (a multiple of `segment_s`) are repeated to a film of at least `film_seconds`. The cache takes
+    0.7 MB per second of pictures, 4 MB up to 2160p, and 16 KB per segment of the film.
     Raises ClipError if ffmpeg is missing or fails, ValueError for lengths that do not fit.
     """
     try:
         seconds = own.seconds if own else seconds
-        return _ensured(progress or (lambda share: None), seconds, tuple(ladder), film_seconds, own, encoder)
+        return _ensured(progress or (lambda share: None), seconds, tuple(ladder), film_seconds, own, encoder, segment_s)
     except FilmError as wrong:
         raise ClipError(str(wrong), code=wrong.code) from wrong
 
 
 def _ensured(
-    progress: Progress, seconds: int, ladder: tuple[Rung, ...], film_seconds: int, own: Film | None, encoder: Encoder
+    progress: Progress,
+    seconds: int,
+    ladder: tuple[Rung, ...],
+    film_seconds: int,
+    own: Film | None,
+    encoder: Encoder,
+    segment_s: float,
 ) -> Clip:
-    if seconds <= 0 or seconds % SEGMENT_SECONDS:
-        raise ValueError(f"clip seconds={seconds} is invalid; give a positive multiple of {SEGMENT_SECONDS}")
+    if seconds <= 0 or seconds % segment_s:
+        raise ValueError(f"clip seconds={seconds} is invalid; give a positive multiple of {segment_s:g}")
     strips = [_strip(index, seconds * FPS) for index in range(len(ladder))]
     from sojourn.apps.standins import scenes  # with OpenCV, which loads slowly
 
     size = (ladder[-1].width, ladder[-1].height) if own else (scenes.WIDTH, scenes.HEIGHT)
-    recipe = hashlib.sha256(repr((_options(Path(), ladder, size), strips, encoder.version)).encode())
+    recipe = hashlib.sha256(repr((_options(Path(), ladder, size, segment_s), strips, encoder.version)).encode())
     recipe.update(own.digest.encode() if own else Path(scenes.__file__).read_bytes())
     base = cache.root() / "clip" / recipe.hexdigest()[:16]
-    cache.build_once(
-        base,
-        lambda work: _encode(
-            [*encoder.command, *_options(work, ladder, size)], work, _pictures(seconds, size, own), strips, progress
-        ),
-    )
+
+    def encode(work: Path) -> None:
+        command = [*encoder.command, *_options(work, ladder, size, segment_s)]
+        _encode(command, work, _pictures(seconds, size, own), strips, progress)
+
+    cache.build_once(base, encode)
     loops = max(1, -(-film_seconds // seconds))
     film = base.with_name(f"{base.name}-x{loops}-templates")
-    cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder)))
+    cache.build_once(film, lambda work: _lengthen(base, work, seconds, loops, len(ladder), int(seconds / segment_s)))
     rates = tuple(_rate(base / str(index), seconds) for index in range(len(ladder)))
-    return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates, own.digest if own else "")
+    return Clip(film, ladder, seconds * FPS, FPS, seconds * loops, rates, own.digest if own else "", segment_s)
 
 
 def _pictures(seconds: int, size: tuple[int, int], own: Film | None) -> Iterator[Any]:
@@ -124,7 +143,9 @@ def _pictures(seconds: int, size: tuple[int, int], own: Film | None) -> Iterator
     return (cv2.cvtColor(frame, cv2.COLOR_RGB2YUV_I420).data for frame in scenes.frames(seconds, FPS))
 
 
-def _options(folder: Path, ladder: Sequence[Rung], size: tuple[int, int]) -> list[str]:
+def _options(
+    folder: Path, ladder: Sequence[Rung], size: tuple[int, int], segment_s: float = SEGMENT_SECONDS
+) -> list[str]:
     """Options of the ffmpeg that scales, adds the strips, encodes all rungs and cuts them into DASH segments."""
     inputs = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{size[0]}x{size[1]}"]
     inputs += ["-r", f"{FPS}", "-i", "pipe:0"]
@@ -143,11 +164,11 @@ def _options(folder: Path, ladder: Sequence[Rung], size: tuple[int, int]) -> lis
         coding += [f"-maxrate:v:{i}", f"{rung.bps * 5 // 4}", f"-bufsize:v:{i}", f"{rung.bps * 2}"]
         coding += [f"-preset:v:{i}", "veryfast" if i < _FAST else "ultrafast"]
         coding += [f"-threads:v:{i}", f"{_THREADS}"]
-    gop = str(FPS * SEGMENT_SECONDS)
+    gop = str(round(FPS * segment_s))
     coding += ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", gop, "-keyint_min", gop]
     coding += ["-sc_threshold", "0", "-color_range", "tv", "-colorspace", "smpte170m"]
     coding += ["-color_trc", "smpte170m", "-color_primaries", "smpte170m"]
-    dash = ["-f", "dash", "-seg_duration", f"{SEGMENT_SECONDS}", "-use_template", "1", "-use_timeline", "0"]
+    dash = ["-f", "dash", "-seg_duration", f"{segment_s:g}", "-use_template", "1", "-use_timeline", "0"]
     dash += ["-adaptation_sets", "id=0,streams=v", "-init_seg_name", "$RepresentationID$/init.mp4"]
     dash += ["-media_seg_name", "$RepresentationID$/$Number$.m4s", str(folder / "manifest.mpd")]
     start = ["-hide_banner", "-nostdin", "-loglevel", "error", "-y"]
@@ -196,14 +217,13 @@ def _rate(folder: Path, seconds: int) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.m4s")) * 8 // seconds
 
 
-def _lengthen(base: Path, film: Path, seconds: int, loops: int, renditions: int) -> None:
-    """Repeat the segments within one period: the copies differ only in number and decode time.
+def _lengthen(base: Path, film: Path, seconds: int, loops: int, renditions: int, count: int) -> None:
+    """Repeat the `count` segments within one period: the copies differ only in number and decode time.
 
     Real segments rather than a multi-period manifest, so that a player sees an ordinary film: no period
     change resets its buffer or its ABR. The pictures are stored once: a repeated segment is a template with its own
     head, into which the origin puts the rest of the original.
     """
-    count = seconds // SEGMENT_SECONDS
     for rendition in range(renditions):
         source, target = base / str(rendition), film / str(rendition)
         target.mkdir()

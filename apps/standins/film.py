@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MOST_S = 300
 """The part of a film that is played in a loop, from its beginning, s; encoding takes about as long."""
-_LEAST_S = 2
 #: By how much the pictures of a film may end before its nominal length, s: the last one is shown that long.
 _SHORT_S = 1.0
 #: Self-contained file formats: a playlist or a concatenation makes ffmpeg open other files and addresses.
@@ -46,9 +45,10 @@ class FilmError(CodedError):
 
 @dataclass(frozen=True)
 class Film:
-    """A film's file."""
+    """A film's file; the part that is played is a multiple of `step_s`, s."""
 
     path: Path
+    step_s: int = 2
 
     @cached_property
     def digest(self) -> str:
@@ -66,7 +66,7 @@ class Film:
 
     @cached_property
     def seconds(self) -> int:
-        """The part that is played, a multiple of 2 s. Raises FilmError for a file that is not a film, or too short."""
+        """The length of the part that is played. Raises FilmError for a file that is not a film, or too short."""
         selection = ["-select_streams", "v:0", "-show_entries", "format=duration:stream=codec_type", "-of", "csv=p=0"]
         with tempfile.TemporaryFile() as said, decoder("ffprobe", [self.path]) as ready:
             probe = [*ready.command, *QUIET, *selection, *_ONLY, "-i", f"file:{ready.names[self.path]}"]
@@ -83,9 +83,9 @@ class Film:
             length = 0.0
         if output.returncode or not lines or lines[0].strip(",") != "video":
             raise FilmError(f"{self.path}: not a film: {why}", code="unsupported")
-        if length < _LEAST_S:
-            raise FilmError(f"{self.path}: {length:g} s long; give at least {_LEAST_S} s", code="too-short")
-        return min(MOST_S, int(length) // 2 * 2)
+        if length < self.step_s:
+            raise FilmError(f"{self.path}: {length:g} s long; give at least {self.step_s} s", code="too-short")
+        return min(MOST_S, int(length)) // self.step_s * self.step_s
 
     def pictures(self, width: int, height: int, fps: int) -> Iterator[bytes]:
         """Yield the first `seconds` as raw yuv420p pictures of this size, with black bars if the aspect ratio differs.

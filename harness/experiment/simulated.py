@@ -16,7 +16,7 @@ import psutil
 from pydantic import Field, TypeAdapter, ValidationError
 
 from sojourn.apps.second import second_service
-from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip, Encoder
+from sojourn.apps.standins.clip import Clip, Encoder
 from sojourn.apps.standins.origin import ensure_certificate
 from sojourn.hardware import simulation
 from sojourn.hardware.build_tool import Tools
@@ -128,8 +128,7 @@ def films(options: Options, service: Service) -> dict[str, str]:
 
 def film_digest(clip: Clip) -> str:
     """Return a digest of what an origin serves: the manifest, and the segments of one loop of the film."""
-    last = clip.frames // clip.fps // SEGMENT_SECONDS
-    round_ = (path for path in clip.folder.glob("*/*.m4s") if int(path.stem) <= last)
+    round_ = (path for path in clip.folder.glob("*/*.m4s") if int(path.stem) <= clip.loop)
     files = (clip.manifest, *clip.folder.glob("*/init.mp4"), *round_)
     return cache.digest((str(path.relative_to(clip.folder)), path.read_bytes()) for path in files)
 

@@ -18,14 +18,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-#: Longest wait of a request for what is not due yet, s: a player does not ask earlier.
-_LONGEST_S = 6.0
-#: Segments whose parts a playlist lists: the newest ones (RFC 8216bis, 4.4.4.9: at least 3 target durations).
+#: The newest film whose parts a playlist lists, and the longest wait of a request for what is not due yet, in target
+#: durations (RFC 8216bis, 4.4.4.9 and 6.2.5.2).
 _WITH_PARTS = 3
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".mpd": "application/dash+xml", ".mp4": "video/mp4"}
 _PLAYLIST = "application/vnd.apple.mpegurl"
@@ -53,6 +53,16 @@ class Broadcast:
     def chunk_s(self) -> float:
         """The length of a chunk, s."""
         return self.segment_s / self.chunks
+
+    @property
+    def target_duration(self) -> int:
+        """The target duration of its playlists, s: whole seconds that no segment exceeds."""
+        return ceil(self.segment_s)
+
+    @property
+    def with_parts_s(self) -> float:
+        """How much of the newest film has parts, s."""
+        return _WITH_PARTS * self.target_duration
 
     def due(self, number: int, chunk: int) -> float:
         """Return when a chunk, from 0 on, of a segment, from 1 on, has been broadcast, Unix s."""
@@ -164,7 +174,7 @@ def playlist(broadcast: Broadcast, rendition: int, now: float) -> str:
     lines = [
         "#EXTM3U",
         "#EXT-X-VERSION:9",
-        f"#EXT-X-TARGETDURATION:{round(broadcast.segment_s)}",
+        f"#EXT-X-TARGETDURATION:{broadcast.target_duration}",
         f"#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK={broadcast.hold_back_s:g}",
         f"#EXT-X-PART-INF:PART-TARGET={broadcast.chunk_s:g}",
         f"#EXT-X-MEDIA-SEQUENCE:{first}",
@@ -173,7 +183,7 @@ def playlist(broadcast: Broadcast, rendition: int, now: float) -> str:
     ]
     for listed in range(first, number + 1):
         whole = listed < number
-        if listed > number - _WITH_PARTS:
+        if listed > number - ceil(broadcast.with_parts_s / broadcast.segment_s):
             for chunk in range(broadcast.chunks if whole else chunks):
                 independent = ",INDEPENDENT=YES" if chunk == 0 else ""
                 uri = f"/media/{rendition}/{listed}.{chunk}.m4s"
@@ -187,20 +197,20 @@ def playlist(broadcast: Broadcast, rendition: int, now: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def until(due: float) -> None:
-    """Return at `due`, Unix s. Raises HTTPNotFound for a time that is far away."""
-    if (rest := due - time.time()) > _LONGEST_S:
-        raise web.HTTPNotFound(text=f"due in {rest:.1f} s")
-    while rest > 0:
-        await asyncio.sleep(rest)
-        rest = due - time.time()
-
-
 class LowLatencySite:
     """What is served: the page and the players' scripts, the manifests, and the film's chunks."""
 
     def __init__(self, broadcast: Broadcast, folders: list[Path], live: Path) -> None:
         self._broadcast, self._folders, self._live = broadcast, folders, live
+
+    async def _until(self, number: int, chunk: int) -> None:
+        """Return when a chunk is due. Raises HTTPNotFound for one that is far away."""
+        due = self._broadcast.due(number, chunk)
+        if (rest := due - time.time()) > self._broadcast.with_parts_s:
+            raise web.HTTPNotFound(text=f"due in {rest:.1f} s")
+        while rest > 0:
+            await asyncio.sleep(rest)
+            rest = due - time.time()
 
     async def file(self, request: web.Request) -> web.StreamResponse:
         """Serve a file of the page or of a player."""
@@ -219,7 +229,7 @@ class LowLatencySite:
             if (number := request.query.get("_HLS_msn")) is not None:
                 part = request.query.get("_HLS_part")
                 chunk = self._broadcast.chunks - 1 if part is None else int(part)
-                await until(self._broadcast.due(int(number), chunk))
+                await self._until(int(number), chunk)
             return _answer(playlist(self._broadcast, int(stem), time.time()).encode(), _PLAYLIST)
         if not (file := self._live / name).is_file():
             raise web.HTTPNotFound
@@ -236,14 +246,14 @@ class LowLatencySite:
         except FileNotFoundError:
             raise web.HTTPNotFound from None
         if chunk:
-            await until(self._broadcast.due(number, chunk[0]))
+            await self._until(number, chunk[0])
             return _answer(chunks[chunk[0]], _SEGMENT)
-        await until(self._broadcast.due(number, 0))
+        await self._until(number, 0)
         answer = web.StreamResponse(headers={"Content-Type": _SEGMENT, "Cache-Control": "no-store"})
         answer.enable_chunked_encoding()
         await answer.prepare(request)
         for index, content in enumerate(chunks):
-            await until(self._broadcast.due(number, index))
+            await self._until(number, index)
             await answer.write(content)
         await answer.write_eof()
         return answer
