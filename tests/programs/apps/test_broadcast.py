@@ -67,6 +67,14 @@ def test_chunks_together_are_the_segments_at_their_time(clip: Clip, tmp_path: Pa
     assert media == b"".join(content for it in originals for kind, content in boxes(it) if kind == b"mdat")
 
 
+def test_parts_are_listed_for_three_target_durations_of_short_segments(tmp_path: Path) -> None:
+    broadcast = Broadcast(1_800_000_000.0, str(tmp_path), 120, 1320, 22, 0.5, 5, 1.0)
+    text = playlist(broadcast, 1, broadcast.start + 15.01)
+    assert "#EXT-X-TARGETDURATION:1\n" in text and "PART-TARGET=0.1\n" in text and "#EXTINF:0.5,\n" in text
+    assert text.count("#EXTINF") == 22 and text.count("#EXT-X-PART:DURATION=0.1,") == 5 * 5
+    assert text.endswith('URI="/media/1/31.0.m4s"\n')
+
+
 def test_a_segment_that_cannot_be_split_so_is_refused(clip: Clip) -> None:
     with pytest.raises(ValueError, match="60 samples"):
         split((clip.folder / "0/1.m4s").read_bytes(), 7)

@@ -88,6 +88,23 @@ def test_manifest_tells_the_whole_length(film: clip.Clip) -> None:
     assert not (film.folder / "0" / "7.m4s").exists()
 
 
+def test_segments_have_the_length_that_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOJOURN_CACHE", str(tmp_path / "cache"))
+    ladder = (Rung("tiny", 284, 160, 150_000),)
+    film = clip.ensure_clip(seconds=2, ladder=ladder, film_seconds=4, segment_s=0.5)
+    assert (film.segment_s, film.loop, film.segments) == (0.5, 4, 8)
+    assert len(list((film.folder / "0").glob("*.m4s"))) == 8
+    assert 'timescale="1000000" duration="500000"' in film.manifest.read_text()
+    init, probe = (film.folder / "0/init.mp4").read_bytes(), ["ffprobe", "-v", "error", "-of", "csv=p=0"]
+    for number in range(1, film.loop + 1):
+        (alone := tmp_path / "alone.mp4").write_bytes(init + (film.folder / f"0/{number}.m4s").read_bytes())
+        shown = [*probe, "-show_entries", "frame=pts_time,key_frame", str(alone)]
+        lines = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.split()
+        frames = [(key == "1", float(t)) for key, t in (line.strip(",").split(",") for line in lines)]
+        assert [key for key, _ in frames] == [True] + [False] * 14
+        assert [t for _, t in frames] == pytest.approx([(number - 1) / 2 + n / clip.FPS for n in range(15)], abs=1e-3)
+
+
 def test_each_rendition_is_encoded_by_one_thread(film: clip.Clip) -> None:
     """Other numbers give other bytes each time; x264 writes its settings into the first picture."""
     for rendition in range(2):

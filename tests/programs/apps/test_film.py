@@ -54,6 +54,12 @@ def test_each_frame_of_its_clip_names_itself(film: Film, tmp_path: Path, monkeyp
     assert other.folder != packaged.folder
 
 
+def test_the_part_that_is_played_has_whole_segments(film: Film) -> None:
+    assert Film(film.path, 4).seconds == 4
+    with refusal(FilmError, "too-short", "5.4 s", "at least 6 s"):
+        _ = Film(film.path, 6).seconds
+
+
 def test_what_is_no_film_is_refused_by_name(tmp_path: Path) -> None:
     (text := tmp_path / "film.mp4").write_text("no film at all")
     (listed := tmp_path / "list.m3u8").write_text("#EXTM3U\n#EXTINF:4,\nhttp://127.0.0.1:9/a.ts\n")

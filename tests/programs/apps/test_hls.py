@@ -82,4 +82,4 @@ def test_master_names_the_asked_rungs_with_their_rates(clip: Clip, tmp_path: Pat
 
 
 def test_window_reaches_beyond_where_players_stay() -> None:
-    assert hls.window_segments(6) * 2 > 6 + 4 and hls.window_segments(120) * 2 > 124
+    assert hls.window_segments(6, 2) * 2 > 6 + 4 and hls.window_segments(120, 2) * 2 > 124

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 from pydantic import TypeAdapter
 
-from sojourn.apps.base import ServiceError, Stage
+from sojourn.apps.base import Stage
 from sojourn.apps.browsers.browser import CHROMIUM
 from sojourn.apps.chosen_player import ChosenPlayer
 from sojourn.apps.iptv import Iptv
@@ -30,7 +30,6 @@ from sojourn.captures.player import DRAIN, SCRIPT
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.scoring.schema.records import Decision
 from tests.programs.apps.fetch import serving
-from tests.refusals import refusal
 
 RUNGS = DEFAULT[:2]
 _BEST = f"player.best() === {RUNGS[-1].height} && player.shown() === player.best()"
@@ -106,7 +105,7 @@ def test_a_film_on_demand(player: str, clip: Clip, tmp_path: Path, chromium: Any
 def test_a_broadcast(player: str, clip: Clip, tmp_path: Path, chromium: Any) -> None:
     """It begins behind the newest segment, and requests none before it has been broadcast."""
     service = Iptv(player=player, rungs=RUNGS, buffer=6)
-    began = time.time() - window_segments(6) * SEGMENT_SECONDS
+    began = time.time() - window_segments(6, SEGMENT_SECONDS) * SEGMENT_SECONDS
     lines = played(service, clip, tmp_path, chromium)
     check(service, lines, clip)
     ends = {line["detail"]["segment"]: began + line["detail"]["segment"] * SEGMENT_SECONDS for line in decisions(lines)}
@@ -128,15 +127,9 @@ def test_every_player_has_its_script_its_licence_and_its_pinned_version() -> Non
 
 
 def test_a_broadcasts_manifest_has_the_offered_renditions_alone(clip: Clip) -> None:
-    mpd = live_mpd(clip.manifest.read_text(), (1,), 1_800_000_000.25, 8, 8)
+    mpd = live_mpd(clip, (1,), 1_800_000_000.25, 8, 8)
     root = ElementTree.fromstring(mpd)
     assert root.get("type") == "dynamic" and root.get("availabilityStartTime") == "2027-01-15T08:00:00.250Z"
     assert root.get("suggestedPresentationDelay") == "PT8S" and root.get("timeShiftBufferDepth") == "PT16S"
     assert root.get("mediaPresentationDuration") is None
     assert [it.get("height") for it in root.findall(".//{*}Representation")] == [str(RUNGS[1].height)]
-
-
-def test_video_js_cannot_be_closer_to_a_broadcast_than_its_specification_allows() -> None:
-    assert YouTube(player="video.js", buffer=4).buffer == 4
-    with refusal(ServiceError, "out-of-range", "--buffer=4: ", "--buffer=6 or more"):
-        Iptv(player="video.js", buffer=4)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn.apps import SERVICES
-from sojourn.apps.options import DRIVERS, RECORDERS
+from sojourn.apps.options import DRIVERS, RECORDERS, SEGMENTS
 from sojourn.bottleneck.qdiscs import KINDS
 from sojourn.hardware.machine.errors import Code
 from sojourn.hardware.machine.messages import printable
@@ -77,6 +77,7 @@ def asked(draw: st.DrawFn) -> Options:
         bursts=maybe(st.sampled_from(["5ms", "1ms-8ms"])),
         ip_version=maybe(st.sampled_from("46")),
         ladder=maybe(st.sampled_from(["240p:300k,480p:1mbit", "720p:2.5mbit"])),
+        segment=maybe(st.sampled_from(SEGMENTS)),
         **draw(st.sampled_from([{}, {"call_cc": "scream"}, {"call_cc": "gcc", "call_ecn": "ect1"}])),
         rate_up=maybe(st.integers(500, 90_000).map("{}kbit".format)),
         rtt=f"{draw(st.integers(1, 200))}ms",

@@ -28,7 +28,7 @@ VALUES: dict[str, Any] = {
     "origin-cc": "reno", "origin-protocol": "h3", "origin-server": "noq", "call-bitrate": "700kbit",
     "call-cc": "scream", "call-ecn": "ect1", "qdisc": "pie", "qdisc-up": "pfifo", "rate": "7mbit", "rate-up": "3mbit",
     "rtt": "33ms", "call-sound": "off", "player": "shaka", "target-latency": "3", "parties": "6", "layers": "svc",
-    "game-dscp": "45", "sabr-policy": "buffer", "origin-pacing": "sammy",
+    "game-dscp": "45", "segment": "1s", "sabr-policy": "buffer", "origin-pacing": "sammy",
     "ip-version": "6", "loss": "1%", "jitter": "1ms", "bursts": "2ms-4ms", "exact": True,
     "timeline": "solo:5,reno:7",
     "scenario": "FOLDER/scenario.toml", "contenders": "reno", "driver": "selenium", "recorder": "obs",

@@ -255,6 +255,11 @@ def test_record_is_json_and_names_everything() -> None:
                 ("origin-server", "noq"),
             )
         ),
+        *(("segment", {"segment": text}, "unknown-value") for text in ("700ms", "3s", "0", "20s", "short")),
+        *(("segment", {"service": name, "segment": "1s"}, "no-effect") for name in ("call", "game", "web", "sabr")),
+        ("segment", {"service": "o2tv", "live": True, "lab": "apu", "segment": "1s"}, "no-effect"),
+        ("segment", {"service": "iptv", "url": "https://tv.example/1.m3u8", "lab": "virtual", "segment": "1s"},
+         "no-effect"),
         ("parties", {"service": "room", "parties": "1"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "9"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "many"}, "invalid-value"),
@@ -455,6 +460,13 @@ def test_a_film_and_a_ladder_of_the_users_own(tmp_path: Path) -> None:
     for given, why in refusals:
         with refused(*why):
             parse(**given)
+
+
+def test_records_have_the_length_of_segments_that_is_not_the_default() -> None:
+    assert "segment_s" not in parse().record() and parse(segment="2s") == parse()
+    options = parse(service="iptv", segment="500ms")
+    assert options.record()["segment_s"] == 0.5
+    assert restored(json.loads(json.dumps(options.record()))) == options
 
 
 def test_live_runs_take_the_published_time_unless_told_otherwise() -> None:
