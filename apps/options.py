@@ -170,7 +170,7 @@ class ServiceOptions(BaseModel):
             "victim", "content",
             "Television: an HLS or DASH stream, or with --live the channel's page. page: any page with a video. "
             "profile: a service's profile. With --live: a meeting's link. The lab's origin serves a file on this "
-            "machine, with its whole folder. web: a HAR file, whose requests it replays",
+            "machine, with its whole folder. web: a HAR or WARC file, whose requests it replays",
             guest=False,
         ),
     ] = ""  # fmt: skip

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Web pages: a user opens one after the other, and reads each for a while, over the whole timeline.
 
-The pages are drawn from the Web Almanac's percentiles, or have the requests of the user's HAR file.
+The pages are drawn from the Web Almanac's percentiles, or have the requests of the user's recording, a HAR or a WARC.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ class Web(BrowsedService):
     _watcher: PageVisits | None
     ladder: tuple[str, ...] = ()
 
-    def __init__(self, *, seed: int = 1, har: Path | None = None, **of_browser: Any) -> None:
-        """`seed` decides pages and times of reading, `har` is the user's file with other pages.
+    def __init__(self, *, seed: int = 1, recording: Path | None = None, **of_browser: Any) -> None:
+        """`seed` decides pages and times of reading, `recording` is the user's file with other pages.
 
         For `of_browser` see BrowsedService.
         """
         super().__init__(**of_browser)
-        self.seed, self._har = seed, har
+        self.seed, self._recording = seed, recording
         self._site: WebSite | None = None
 
     @classmethod
     def from_options(cls, options: ServiceOptions) -> Self:
-        har = Path(options.url) if options.own_folder else None
-        return cls(seed=options.page_seed, har=har, **cls.browsed_options(options))
+        recording = Path(options.url) if options.own_folder else None
+        return cls(seed=options.page_seed, recording=recording, **cls.browsed_options(options))
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        from sojourn.apps.standins.har import HarFormatError
+        from sojourn.apps.standins.har import RecordingError
         from sojourn.apps.standins.web.har import read_pages
         from sojourn.apps.standins.web.pages import drawn_pages
         from sojourn.apps.standins.web.site import ensure_site
 
         try:
-            pages = read_pages(self._har) if self._har else drawn_pages(self.seed, PAGES)
+            pages = read_pages(self._recording) if self._recording else drawn_pages(self.seed, PAGES)
             self._site = ensure_site(pages, self.seed)
             if self.server == "noq":
                 ensure_certificate()
             self.ensure_program()
-        except HarFormatError as error:
+        except RecordingError as error:
             raise ServiceError(f"--url={error}", code=error.code) from error
         except OriginError as error:
             raise ServiceError(str(error), code=error.code) from error

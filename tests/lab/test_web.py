@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Web pages through a simulated lab: they are valid in every queue, repeat by seed, and a HAR's requests come out."""
+"""Web pages through a simulated lab: valid in every queue, repeated by seed, and with a recording's requests."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sojourn.scoring.schema.scores import Scores
 from sojourn.scoring.tables import TABLES
 from tests.lab.main_job import run_harm
 from tests.unit.apps.test_har import har_of, written
+from tests.unit.apps.test_warc import warc_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.nightly]
 
@@ -67,10 +68,11 @@ def test_a_load_that_its_phase_cuts_off_is_shown(tmp_path: Path) -> None:
     assert scores.phases[1].page_loads_unfinished and scores.phases[1].load_p95_ms == float("inf")
 
 
-def test_the_requests_of_a_har_come_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["har", "warc"])
+def test_the_requests_of_a_recording_come_out(tmp_path: Path, form: str) -> None:
     (page,) = drawn_pages(5, 1)
-    har = written(tmp_path, har_of(page, "chromium"))
-    path = run(tmp_path / "results", f"--url={har}", "--timeline=solo:10")
+    file = warc_of(page, tmp_path) if form == "warc" else written(tmp_path, har_of(page, "chromium"))
+    path = run(tmp_path / "results", f"--url={file}", "--timeline=solo:10")
     whole = [load for load in scored(path).loads if load.finished]
     assert whole and {load.requests for load in whole} == {len(page.resources)}
     assert {load.bytes for load in whole} == {page.bytes}

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sojourn.apps.standins.har import HarFormatError, read_har
+from sojourn.apps.standins.har import RecordingError, read_har
 from sojourn.apps.standins.profile.from_har import profile_of
 from sojourn.apps.standins.profile.recorded import ServiceProfileError, profile_text, read_profile
+from sojourn.apps.standins.web.har import read_pages
 from sojourn.bottleneck import readback
 from sojourn.bottleneck.spec import Bottleneck
 from sojourn.hardware.lab.lab_file import LabFileError, read_lab_file
@@ -31,6 +32,7 @@ from sojourn.scoring.packets.queue_series import read_queue
 from tests.unit.apps.recorded.hars import mpd, played
 from tests.unit.apps.recorded.test_from_har import HOST, NUMBERS, manifest
 from tests.unit.apps.recorded.test_recorded import PROFILE
+from tests.unit.apps.test_warc import CHUNKED, CHUNKS, Recorder
 from tests.unit.damage import EDITS, PART, TO, altered, assigned, damaged, fuzz
 
 HERE = Path(__file__).parent
@@ -76,8 +78,22 @@ def test_recordings_of_services(
     file.write_bytes(damaged(text, edits) if edits else text)
     try:
         profile_of(read_har(file))
-    except (HarFormatError, ServiceProfileError) as error:
+    except (RecordingError, ServiceProfileError) as error:
         assert "\n" not in str(error)
+
+
+@fuzz
+@given(edits=EDITS, packed=st.booleans())
+def test_archives_of_pages(place: Path, edits: list[tuple[int, int, bytes]], packed: bool) -> None:
+    (recorder := Recorder(packed)).answer("https://a.test/", request={})
+    recorder.answer("https://a.test/1.js", "text/javascript", CHUNKS, headers=CHUNKED, request={"Referer": "/"})
+    recorder.record("https://a.test/2", "revisit", WARC_Payload_Digest="sha1:A")
+    file = recorder.written(place)
+    file.write_bytes(damaged(file.read_bytes(), edits))
+    try:
+        read_pages(file)
+    except RecordingError as error:
+        assert file.name in str(error) and "\n" not in str(error)
 
 
 @fuzz

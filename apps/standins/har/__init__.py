@@ -23,21 +23,22 @@ from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import first_wrong, printable
 
 LARGEST = 256 << 20
-"""Largest HAR that is read, bytes: about 2 minutes of film at 10 Mbit/s with its bodies, and hours without."""
+"""Largest recording that is read, bytes: of a HAR, about 2 minutes of film at 10 Mbit/s, and hours without bodies."""
 #: Values, those included that are only within the texts of bodies.
 _MOST_VALUES = 1 << 24
-_MOST_ENTRIES = 50_000
+MOST_ENTRIES = 50_000
+DOCUMENT_TYPES = "text/html", "application/xhtml+xml"
 _VERSIONS = ("1.1", "1.2")
 #: Sizes of requests and answers, bytes; below 0 or null: not known. Chromium subtracts heads that it did not receive.
 _Size = Annotated[int, BeforeValidator(lambda size: -1 if size is None else size), Field(le=1 << 40)]
 #: Times in ms, as the format has them; below 0 or null: does not apply.
 _Ms = Annotated[float | None, Field(le=1e9)]
-#: A moment that UTC's calendar has, whatever its time zone.
-_Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))]
+Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))]
+"""A moment that UTC's calendar has, whatever its time zone."""
 
 
-class HarFormatError(CodedError):
-    """A HAR that cannot be used; one line that names the file."""
+class RecordingError(CodedError):
+    """A recording that cannot be used; one line that names the file."""
 
 
 class _Part(BaseModel):
@@ -85,7 +86,7 @@ class _Timings(_Part):
 
 class _ExchangeEntry(_Part, extra="allow"):
     pageref: str | None = None
-    startedDateTime: _Moment
+    startedDateTime: Moment
     time: _Ms = -1
     request: _Request
     response: _Response
@@ -157,13 +158,18 @@ class Exchange:
         return self.started + self.took_s
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the server sent what was requested, with a body."""
+        return 200 <= self.status < 300 and bool(self.received)
+
+    @property
     def address(self) -> SplitResult:
         """The parts of the URL."""
         return urlsplit(self.url)
 
     @property
     def body(self) -> bytes | None:
-        """The answer's body, if the recording has it. Raises HarFormatError."""
+        """The answer's body, if the recording has it. Raises RecordingError."""
         if self._text is None:
             return None
         if self._encoding != "base64":
@@ -171,7 +177,7 @@ class Exchange:
         try:
             return base64.b64decode(self._text, validate=True)
         except binascii.Error as wrong:
-            raise HarFormatError(f"entry {self.number}: its content is not base64: {wrong}", code="damaged") from wrong
+            raise RecordingError(f"entry {self.number}: its content is not base64: {wrong}", code="damaged") from wrong
 
 
 @dataclass(frozen=True)
@@ -184,33 +190,32 @@ class Har:
 
 
 def read_har(file: Path) -> Har:
-    """Read a HAR. Raises HarFormatError."""
+    """Read a HAR. Raises RecordingError."""
     try:
         return parse_har(json_text.content(file, LARGEST, _MOST_VALUES))
-    except HarFormatError as wrong:
-        raise HarFormatError(f"{file}: {wrong}", code=wrong.code) from wrong
+    except RecordingError as wrong:
+        raise RecordingError(f"{file}: {wrong}", code=wrong.code) from wrong
     except OSError as wrong:
-        raise HarFormatError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
+        raise RecordingError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
     except ValueError as wrong:
-        raise HarFormatError(
+        raise RecordingError(
             f"{file}: {wrong}; save it without content, for a profile without that of media", code="too-large"
         ) from wrong
 
 
 def parse_har(content: bytes) -> Har:
-    """Parse a HAR; requests of other schemes than http and https are skipped. Raises HarFormatError."""
+    """Parse a HAR; requests of other schemes than http and https are skipped. Raises RecordingError."""
     try:
         log = _Har.model_validate_json(content.removeprefix(b"\xef\xbb\xbf")).log
     except ValidationError as wrong:
-        raise HarFormatError(f"not a HAR: {printable(first_wrong(wrong))[:300]}", code="damaged") from wrong
+        raise RecordingError(f"not a HAR: {printable(first_wrong(wrong))[:300]}", code="damaged") from wrong
     if log.version not in _VERSIONS:
-        raise HarFormatError(
-            f"HAR version {printable(log.version)[:20]!r}; give one of version 1.2", code="unsupported"
-        )
+        version = printable(log.version)[:20]
+        raise RecordingError(f"HAR version {version!r}; give one of version 1.2", code="unsupported")
     if not log.entries:
-        raise HarFormatError("no requests were recorded; start the recording before the page is opened", code="missing")
-    if len(log.entries) > _MOST_ENTRIES:
-        raise HarFormatError(f"{len(log.entries)} requests; a recording has at most {_MOST_ENTRIES}", code="too-large")
+        raise RecordingError("no requests were recorded; start the recording before the page is opened", code="missing")
+    if len(log.entries) > MOST_ENTRIES:
+        raise RecordingError(f"{len(log.entries)} requests; a recording has at most {MOST_ENTRIES}", code="too-large")
     exchanges = sorted(_exchanges(log.entries, log.creator.name), key=lambda it: (it.started, it.number))
     recorder = printable(f"{log.creator.name} {log.creator.version}".strip())[:100]
     return Har(tuple(exchanges), tuple(page.id for page in log.pages or ()), recorder)
@@ -218,9 +223,8 @@ def parse_har(content: bytes) -> Har:
 
 def _exchanges(entries: tuple[_ExchangeEntry, ...], recorder: str) -> Iterator[Exchange]:
     for number, entry in enumerate(entries):
-        if not entry.request.url.lower().startswith(("http://", "https://")):
+        if not is_of_web(entry.request.url, f"entry {number}"):
             continue  # data:, blob:, ws:, extensions
-        _require_plain(number, entry.request.url)
         timings = {name: _seconds(value) for name, value in entry.timings}
         connect = timings["connect"]
         # HAR 1.2 counts TLS's handshake within `connect`; Firefox does not.
@@ -238,7 +242,7 @@ def _exchanges(entries: tuple[_ExchangeEntry, ...], recorder: str) -> Iterator[E
             request_bytes=_sum(entry.request.headersSize, entry.request.bodySize),
             status=response.status,
             headers=headers,
-            mime=(headers.get("content-type") or response.content.mimeType or "").partition(";")[0].strip().lower(),
+            mime=media_type(headers.get("content-type") or response.content.mimeType or ""),
             size=_size(response, headers),
             received=_known(response.bodySize, response.transferSize, response.content.size, least=0),
             cached=_is_cached(response, further),
@@ -270,18 +274,31 @@ def _is_cached(response: _Response, further: Mapping[str, Any]) -> bool:
     return bool(further.get("_fromCache") or before or none or response.status == 304)
 
 
-def _require_plain(number: int, url: str) -> None:
-    """Raise HarFormatError for an address that no browser requests."""
-    shown = printable(url)[:100]
+def is_of_web(url: str, what: str) -> bool:
+    """Whether the URL of `what` has the scheme http or https. Raises RecordingError if no browser requests it."""
+    if not url.lower().startswith(("http://", "https://")):
+        return False
+    shown = f"{what}: {printable(url)[:100]}"
     try:
         address = urlsplit(url)
         address.port  # noqa: B018 - it is parsed here
     except ValueError as wrong:
-        raise HarFormatError(f"entry {number}: {shown}: {wrong}", code="invalid-value") from wrong
+        raise RecordingError(f"{shown}: {wrong}", code="invalid-value") from wrong
     if not address.hostname:
-        raise HarFormatError(f"entry {number}: {shown}: the address has no host", code="invalid-value")
+        raise RecordingError(f"{shown}: the address has no host", code="invalid-value")
     if ".." in unquote(address.path).replace("\\", "/").split("/"):
-        raise HarFormatError(f"entry {number}: {shown}: no browser requests a path with ..", code="invalid-value")
+        raise RecordingError(f"{shown}: no browser requests a path with ..", code="invalid-value")
+    return True
+
+
+def media_type(content_type: str) -> str:
+    """Return a media type in small letters, without parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def byte_count(length: str) -> int:
+    """Return the value of a Content-Length; -1 if it is not a number of bytes."""
+    return int(length) if length.isascii() and length.isdecimal() and len(length) <= 12 else -1
 
 
 def _headers(headers: tuple[_Named, ...]) -> dict[str, str]:
@@ -301,8 +318,7 @@ def _size(response: _Response, headers: Mapping[str, str]) -> int | None:
 
     What the server declares comes first: Playwright counts HTTP/2's frames in `bodySize`.
     """
-    length = headers.get("content-length", "")
-    declared = int(length) if length.isascii() and length.isdecimal() and len(length) <= 12 else -1
+    declared = byte_count(headers.get("content-length", ""))
     plain = -1 if headers.get("content-encoding") else response.content.size
     return _known(declared, plain, response.bodySize, response.content.size)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages from a HAR, as a browser's developer tools save it: every request's host, kind, bytes and cause.
+"""Pages from a HAR, as a browser's developer tools save it, or a WARC: every request's host, kind, bytes and cause.
 
 Bodies in the file are not used: they may be private, and a script need not request the same things twice. Pages with
 bodies of Sojourn's own request the same things.
@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sojourn.apps.standins.har import Exchange, Har, HarFormatError, read_har
+from sojourn.apps.standins import warc
+from sojourn.apps.standins.har import DOCUMENT_TYPES, Exchange, Har, RecordingError, read_har
 from sojourn.apps.standins.web.pages import LEAST_BYTES, REFERENCE_BYTES, Kind, Resource, WebPage
 
 #: The longest common name of a certificate has 64 characters (RFC 5280, ub-common-name).
@@ -24,15 +25,15 @@ _LARGEST_BODY, _LARGEST_SITE = 64 << 20, 1 << 30
 
 
 def read_pages(file: Path) -> list[WebPage]:
-    """Return the pages of a HAR, in the order in which it lists them. Raises HarFormatError."""
-    har = read_har(file)
+    """Return the pages of a recording, in its order; a WARC's name ends in .warc or .warc.gz. Raises RecordingError."""
+    har = warc.read_warc(file) if file.name.lower().endswith(warc.SUFFIXES) else read_har(file)
     pages = [page for part in _by_page(har) if (page := _page(part))]
     if (total := sum(resource.bytes for page in pages for resource in page.resources)) > _LARGEST_SITE:
-        raise HarFormatError(
+        raise RecordingError(
             f"{file}: its bodies have {total >> 20} MiB; at most {_LARGEST_SITE >> 20} are served", code="too-large"
         )
     if not pages:
-        raise HarFormatError(
+        raise RecordingError(
             f"{file}: has no document that a browser loaded (a response of text/html with status 200); record the page "
             "again, from an empty tab and with the browser's cache off",
             code="missing",
@@ -72,14 +73,14 @@ def _by_page(har: Har) -> Iterator[list[Exchange]]:
 
 def _page(exchanges: Sequence[Exchange]) -> WebPage | None:
     """Return the page of these requests; None without a document. What precedes the document leads to it."""
-    first = next((n for n, exchange in enumerate(exchanges) if _kind(exchange) == "html" and _is_whole(exchange)), None)
+    first = next((n for n, exchange in enumerate(exchanges) if _kind(exchange) == "html" and exchange.is_whole), None)
     if first is None:
         return None
     ordered = [exchanges[first], *exchanges[:first], *exchanges[first + 1 :]]
     places: dict[str, int] = {}
     resources: list[Resource] = []
     for number, exchange in enumerate(ordered):
-        kind = _kind(exchange) if _is_whole(exchange) else "data"
+        kind = _kind(exchange) if exchange.is_whole else "data"
         parent = _cause(exchange, places) if number else 0
         size = min(exchange.received or 0, _LARGEST_BODY)
         resources.append(Resource(_host(exchange), kind, size, parent, kind == "js" and _blocks(exchange)))
@@ -91,13 +92,9 @@ def _plain(url: str) -> str:
     return url.partition("#")[0]
 
 
-def _is_whole(exchange: Exchange) -> bool:
-    return 200 <= exchange.status < 300 and bool(exchange.received)
-
-
 def _kind(exchange: Exchange) -> Kind:
     mime, suffix = exchange.mime, exchange.address.path.rpartition(".")[2].lower()
-    if mime in ("text/html", "application/xhtml+xml"):
+    if mime in DOCUMENT_TYPES:
         return "html" if exchange.further.get("_resourceType", "document") in ("document", "subdocument") else "data"
     if mime == "text/css":
         return "css"
