@@ -301,7 +301,7 @@ def test_a_decompression_bomb_is_read_to_a_bound_only(tmp_path: Path, monkeypatc
     content = bomb(8 << 20)
     (file := tmp_path / "page.warc.gz").write_bytes(content + PACKED * 100)
     assert len(content) < 10_000
-    assert read_pages(file)[0].bytes == 8 << 20
+    assert read_pages(file)[0].resources[0].bytes == 8 << 20
     monkeypatch.setattr(warc, "LARGEST", 4 << 20)
     with refusal(RecordingError, "too-large") as wrong:
         read_pages(file)
