@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
-from warcio.limitreader import LimitReader
-from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser
+from warcio.limitreader import LimitReader  # type: ignore[import-untyped]
+from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser  # type: ignore[import-untyped]
 
 from sojourn.apps.standins.har import (
     LARGEST,
