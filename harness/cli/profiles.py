@@ -19,7 +19,10 @@ app = typer.Typer()
 def profile(
     recording: Annotated[
         Path | None,
-        typer.Argument(metavar="RECORDING.har", help="A HAR of Playwright or a browser's developer tools."),
+        typer.Argument(
+            metavar="RECORDING",
+            help="A HAR of Playwright or a browser's developer tools, or a packet capture (pcap, pcapng).",
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The profile's file.")] = Path(
         "service.toml"
@@ -31,6 +34,10 @@ def profile(
     seconds: Annotated[
         int, typer.Option(min=10, max=600, metavar="N", help="With --live: length of the recording, s.")
     ] = 90,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With a capture: the browser's log of TLS keys (SSLKEYLOGFILE)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a profile of a video service from a recording of its requests (experimental).
@@ -38,22 +45,28 @@ def profile(
     The profile has the renditions, the size of every segment, the player's buffer, and what the recording shows of the
     path. `sojourn harm --service=profile --url=FILE` plays it. See docs/profile.md.
     """
-    from sojourn.apps.standins.har import RecordingError, read_har
+    from sojourn.apps.standins.har import HarFormatError, read_har
+    from sojourn.apps.standins.profile.from_capture import read_capture
     from sojourn.apps.standins.profile.from_har import profile_of
     from sojourn.apps.standins.profile.recorded import ServiceProfileError, profile_text
+    from sojourn.apps.standins.profile.tshark import is_capture
     from sojourn.hardware.machine.files import replace_file
 
     if (recording is None) == (live is None):
-        raise ServiceProfileError("give either a recording, FILE.har, or --live=URL", code="missing")
+        raise ServiceProfileError("give either a recording, a HAR or a packet capture, or --live=URL", code="missing")
     check_output("output", output)
     kept = recording if recording is not None else output.with_suffix(".har")
-    if output == kept or (output.exists() and kept.exists() and output.samefile(kept)):
-        raise ServiceProfileError(f"-o: {output} is the recording; name another file", code="conflict")
+    for name, file in {"the recording": kept, "the log of keys": keys}.items():
+        if file and (output == file or (output.exists() and file.exists() and output.samefile(file))):
+            raise ServiceProfileError(f"-o: {output} is {name}; name another file", code="conflict")
+    captured = recording is not None and is_capture(recording)
+    if keys and not captured:
+        raise ServiceProfileError(f"--keys={keys}: {kept} is no packet capture; omit --keys", code="no-effect")
     if live is not None:
         from sojourn.apps.standins.profile.live import record
 
         record(live, kept, seconds)
-    har = read_har(kept)
+    har = read_capture(kept, keys) if captured else read_har(kept)
     try:
         made = profile_of(har)
     except (ServiceProfileError, RecordingError) as wrong:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -27,7 +27,10 @@ LARGEST = 256 << 20
 #: Values, those included that are only within the texts of bodies.
 _MOST_VALUES = 1 << 24
 MOST_ENTRIES = 50_000
+"""Most requests of a recording."""
 DOCUMENT_TYPES = "text/html", "application/xhtml+xml"
+Codepoint = Literal["not-ect", "ect0", "ect1", "ce"]
+"""Names of the ECN field's values (RFC 3168)."""
 _VERSIONS = ("1.1", "1.2")
 #: Sizes of requests and answers, bytes; below 0 or null: not known. Chromium subtracts heads that it did not receive.
 _Size = Annotated[int, BeforeValidator(lambda size: -1 if size is None else size), Field(le=1 << 40)]
@@ -91,6 +94,7 @@ class _ExchangeEntry(_Part, extra="allow"):
     request: _Request
     response: _Response
     timings: _Timings = _Timings()
+    ecn: dict[Codepoint, Annotated[int, Field(ge=0)]] = Field({}, alias="_ecn")
 
 
 class _Creator(_Part):
@@ -147,6 +151,8 @@ class Exchange:
     """From the first byte of the answer to the last."""
     took_s: float
     """From the start of the request to the last byte of the answer."""
+    ecn: Mapping[Codepoint, int]
+    """Packets that the server sent on the new connection, by codepoint; none unless packets were captured."""
     further: Mapping[str, Any]
     """Other fields of the entry, unchecked: `cache`, and `_initiator` and others that the format does not define."""
     _text: str | None
@@ -250,6 +256,7 @@ def _exchanges(entries: tuple[_ExchangeEntry, ...], recorder: str) -> Iterator[E
             wait_s=timings["wait"],
             receive_s=timings["receive"],
             took_s=_took_s(_seconds(entry.time), timings.values(), tls, recorder),
+            ecn=entry.ecn,
             further=further,
             _text=response.content.text,
             _encoding=response.content.encoding,

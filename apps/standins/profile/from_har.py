@@ -14,7 +14,7 @@ from statistics import fmean, median
 
 from pydantic import ValidationError
 
-from sojourn.apps.standins.har import Exchange, Har
+from sojourn.apps.standins.har import Codepoint, Exchange, Har
 from sojourn.apps.standins.ladder import LADDER
 from sojourn.apps.standins.profile.manifests import (
     DeclaredTrack,
@@ -340,6 +340,8 @@ def _visible(har: Har, picture: Sequence[Fetch], fetches: Sequence[Fetch]) -> Vi
     hosts = {it.exchange.address.hostname for it in fetches}
     connects = [it.connect_s for it in har.exchanges if it.connect_s and it.address.hostname in hosts]
     waits = [it.exchange.wait_s for it in sent if it.exchange.wait_s]
+    ecn = sum((Counter(it.ecn) for it in har.exchanges if it.address.hostname in hosts), Counter[Codepoint]())
+    marked, capable = ecn.pop("ce", 0), ecn["ect0"] + ecn["ect1"]
 
     def of(values: Sequence[float], digits: int, factor: float = 1.0) -> float | None:
         return round(median(values) * factor, digits) if values else None
@@ -351,4 +353,6 @@ def _visible(har: Har, picture: Sequence[Fetch], fetches: Sequence[Fetch]) -> Vi
         receive_bps=round(median(rates)) if rates else None,
         rtt_ms=round(min(connects) * 1000, 3) if connects else None,
         first_byte_ms=round(min(waits) * 1000, 3) if waits else None,
+        ecn=max(ecn, key=lambda name: ecn[name]) if ecn else None,
+        ce_share=round(marked / (capable + marked), 6) if capable + marked else None,
     )

@@ -74,6 +74,10 @@ class Visible(BaseModel):
     """Least time of TCP's handshake."""
     first_byte_ms: Annotated[float, Field(ge=0)] | None = None
     """Least time from a request to its answer: the round trip and the server."""
+    ecn: Literal["not-ect", "ect0", "ect1"] | None = None
+    """ECN codepoint of most packets that the server sent; only captures of packets show this and the next."""
+    ce_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the server's ECN-capable packets that a queue marked CE."""
 
 
 class ServiceProfile(BaseModel):
