@@ -21,7 +21,7 @@ from sojourn.hardware.machine.messages import printable
 from sojourn.hardware.machine.programs import Tool, find, install_command, version
 
 LARGEST = 512 << 20
-"""Largest capture that is read, bytes: about 5 minutes of film at 10 Mbit/s; tshark takes three times as much memory."""
+"""Largest capture that is read, bytes: 5 minutes of film at 10 Mbit/s. tshark takes three times as much memory."""
 _MOST_PACKETS = 2_000_000
 #: Most bytes that tshark prints about one packet, and about all answers whose bodies are read.
 _LARGEST_PACKET, _LARGEST_BODIES = 16 << 20, 256 << 20
