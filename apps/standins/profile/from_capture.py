@@ -7,13 +7,14 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from sojourn.apps.standins.har import MOST_ENTRIES, Har, parse_har
+from sojourn.apps.standins.har import MOST_ENTRIES, Har, HarFormatError, parse_har
 from sojourn.apps.standins.profile.manifests import is_manifest
 from sojourn.apps.standins.profile.recorded import ServiceProfileError
 from sojourn.apps.standins.profile.tshark import Capture, Packet
@@ -112,25 +113,35 @@ class _Transaction:
 def read_capture(file: Path, keys: Path | None = None) -> Har:
     """Read a packet capture, with the log of its TLS keys if it has none itself.
 
-    Raises ServiceProfileError, HarFormatError, DecoderError.
+    Raises ServiceProfileError, DecoderError.
     """
     capture = Capture(file, keys)
     capture.check()
-    seen = Transactions()
     try:
-        for packet in capture.packets(FIELDS):
-            seen.add(packet)
-        seen.require_decrypted(keys)
-    except ServiceProfileError as wrong:
+        seen = _read(capture)
+        log = {"version": "1.2", "creator": {"name": capture.recorder}, "entries": [*seen.entries()]}
+        return parse_har(json.dumps({"log": log}).encode())
+    except (ServiceProfileError, HarFormatError) as wrong:
         said = str(wrong).removeprefix(f"{file}: ")
         raise ServiceProfileError(f"{file}: {said}", code=wrong.code) from wrong
+    except (KeyError, ValueError) as wrong:
+        said = f"{capture.recorder} prints unknown fields: {wrong}"
+        raise ServiceProfileError(f"{file}: {said}", code="unsupported") from wrong
+
+
+def _read(capture: Capture) -> Transactions:
+    """Return the transactions of a capture, with the content of manifests."""
+    seen = Transactions()
+    with closing(capture.packets(FIELDS)) as packets:
+        for packet in packets:
+            seen.add(packet)
+    seen.require_decrypted(capture.keys)
     wanted = seen.manifests()
     for layers in capture.answers(sorted({number for number, _ in wanted})) if wanted else ():
         for end, body in bodies(layers):
             if end in wanted:
                 wanted[end].text = body
-    log = {"version": "1.2", "creator": {"name": capture.recorder}, "entries": [*seen.entries()]}
-    return parse_har(json.dumps({"log": log}).encode())
+    return seen
 
 
 class Transactions:

@@ -109,6 +109,8 @@ def _of(fetches: Iterable[Fetch], kind: Kind) -> list[Fetch]:
 
 
 def _is_media(exchange: Exchange) -> bool:
+    if is_manifest(exchange.mime, exchange.address.path):  # some servers' type of playlists is audio/x-mpegurl
+        return False
     named = bool(_SUFFIXES.search(exchange.address.path))
     return exchange.mime.startswith(("video/", "audio/")) or (named and exchange.mime in _OPAQUE_TYPES)
 

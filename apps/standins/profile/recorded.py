@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sojourn.apps.standins.har import Codepoint
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.errors import CodedError
 from sojourn.hardware.machine.messages import first_wrong, printable
@@ -74,7 +75,7 @@ class Visible(BaseModel):
     """Least time of TCP's handshake."""
     first_byte_ms: Annotated[float, Field(ge=0)] | None = None
     """Least time from a request to its answer: the round trip and the server."""
-    ecn: Literal["not-ect", "ect0", "ect1"] | None = None
+    ecn: Codepoint | None = None
     """ECN codepoint of most packets that the server sent; only captures of packets show this and the next."""
     ce_share: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the server's ECN-capable packets that a queue marked CE."""

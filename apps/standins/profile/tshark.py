@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,7 @@ _LARGEST_KEYS = 64 << 20
 _TSHARK = Tool("tshark", "tshark")
 #: pcapng, and pcap of either byte order with micro- or nanoseconds.
 _MAGIC = tuple(map(bytes.fromhex, ("0a0d0d0a", "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1")))
-_SUFFIXES = (".pcap", ".pcapng", ".cap")
+_SUFFIXES = {".pcap", ".pcapng", ".cap"}
 #: https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-02.html
 _KEY = re.compile(rb"^(?:CLIENT_RANDOM|[A-Z_]+_SECRET(?:_\d)?) [0-9a-fA-F]{64} [0-9a-fA-F]{64,128}\r?$", re.MULTILINE)
 #: Without the first, nothing after a packet that overtook another is decrypted.
@@ -42,7 +42,7 @@ Packet = Mapping[str, Sequence[str]]
 
 def is_capture(file: Path) -> bool:
     """Whether a file is a packet capture by its first bytes, or by its name. Raises ServiceProfileError."""
-    return _beginning(file, 4) in _MAGIC or file.suffix in _SUFFIXES
+    return _beginning(file, 4) in _MAGIC or not _SUFFIXES.isdisjoint(file.suffixes)
 
 
 def _beginning(file: Path, most: int) -> bytes:
@@ -63,7 +63,8 @@ class Capture:
     def check(self) -> None:
         """Raise ServiceProfileError, before anything is decrypted, if tshark is missing or a file cannot be used."""
         if _beginning(self.file, 4) not in _MAGIC:
-            raise ServiceProfileError(f"{self.file}: not a packet capture (pcap, pcapng)", code="damaged")
+            said = "not a packet capture (pcap, pcapng); unpack it first if it is compressed"
+            raise ServiceProfileError(f"{self.file}: {said}", code="damaged")
         if (size := self.file.stat().st_size) > LARGEST:
             said = f"{size >> 20} MiB; give at most {LARGEST >> 20} MiB, such as two minutes of the film"
             raise ServiceProfileError(f"{self.file}: {said}", code="too-large")
@@ -80,7 +81,7 @@ class Capture:
         """The program that reads the capture, with its version."""
         return f"tshark {version(_TSHARK)}"
 
-    def packets(self, fields: Iterable[str]) -> Iterator[Packet]:
+    def packets(self, fields: Iterable[str]) -> Generator[Packet, None, None]:
         """Yield the packets with the fields that they have, by tshark's names. Raises ServiceProfileError."""
         chosen = [word for field in fields for word in ("-e", field)]
         with self._tshark("-c", str(_MOST_PACKETS + 1), "-T", "ek", *chosen) as out:

@@ -4,21 +4,31 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from sojourn.apps.base import Stage
+from sojourn.apps.browsers.browser import flags
 from sojourn.apps.standins.clip import ensure_clip
 from sojourn.apps.standins.har import read_har
 from sojourn.apps.standins.ladder import DEFAULT
 from sojourn.apps.standins.origin import HOST, ensure_player
+from sojourn.apps.standins.profile.from_capture import read_capture
 from sojourn.apps.standins.profile.from_har import profile_of
 from sojourn.apps.standins.profile.live import record, without_tokens
 from sojourn.apps.standins.profile.recorded import ServiceProfileError, read_profile
 from sojourn.apps.youtube import YouTube
 from sojourn.hardware.machine.place import LOCAL
+from sojourn.hardware.machine.process import Process
+from sojourn.hardware.machine.viewer import viewer_folder
 from sojourn.harness.cli import app
 from tests.har_of_run import segments
 from tests.programs.apps.fetch import serving
@@ -27,18 +37,55 @@ from tests.refusals import refusal
 RUNGS = DEFAULT[:2]
 
 
-def test_a_recorded_page_becomes_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The HAR that is written has the sizes of all segments that the origin has sent, and the manifest."""
-    with monkeypatch.context() as patch:
-        patch.setenv("SOJOURN_CACHE", str(tmp_path / "film"))
+@dataclass(frozen=True)
+class Recording:
+    """What was recorded of a page: its HAR, and as root the packets with their keys; the run has the origin's log."""
+
+    har: Path
+    run: Path
+    capture: Path
+    keys: Path
+
+
+@contextmanager
+def capturing(port: int, file: Path) -> Iterator[None]:
+    """Write the packets of a port of this machine to a file; none without root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    command = ["dumpcap", "-q", "-i", "lo", "-f", f"tcp port {port}", "-w", str(file)]
+    with Process.start(LOCAL, command, ready="^File: "):
+        yield
+        time.sleep(1)  # the kernel hands packets over in blocks
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """The stand-in's page, recorded for 12 s; the browser writes its keys as the viewer."""
+    folder = tmp_path_factory.mktemp("recording")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOJOURN_CACHE", str(folder / "film"))
         clip = ensure_clip(seconds=4, ladder=RUNGS, film_seconds=200)
     service = YouTube(player="dash-dynamic", rungs=RUNGS, buffer=6)
     service.take({"clip": vars(clip)})
-    (run := tmp_path / "run").mkdir()
+    (run := folder / "run").mkdir()
     site, path = service.site(Stage(LOCAL, LOCAL, "127.0.0.1", run, ""), clip)
-    with serving(site, run, tmp_path / "cache", ensure_player()) as origin:
+    made = Recording(folder / "service.har", run, folder / "service.pcapng", viewer_folder("-keys") / "keys.log")
+
+    def with_keys(**known: Any) -> list[str]:
+        return [*flags(**known), f"--ssl-key-log-file={made.keys}"]
+
+    with serving(site, run, folder / "cache", ensure_player()) as origin, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sojourn.apps.standins.profile.live.flags", with_keys)
         trusted = {"hosts": {HOST: "127.0.0.1"}, "spki": origin.certificate.spki}
-        har = record(f"{origin.url}{path}&token=averysecretvalue", tmp_path / "service.har", 12, trusted=trusted)
+        with capturing(origin.port, made.capture):
+            record(f"{origin.url}{path}&token=averysecretvalue", made.har, 12, trusted=trusted)
+    return made
+
+
+def test_a_recorded_page_becomes_a_profile(recording: Recording, tmp_path: Path) -> None:
+    """The HAR that is written has the sizes of all segments that the origin has sent, and the manifest."""
+    har, run = recording.har, recording.run
     said = har.read_text()
     assert "averysecretvalue" not in said and "ookie" not in said
     profile = profile_of(read_har(har))
@@ -58,6 +105,20 @@ def test_a_recorded_page_becomes_a_profile(tmp_path: Path, monkeypatch: pytest.M
     done = CliRunner().invoke(app, ["profile", str(har), "-o", str(tmp_path / "service.toml")])
     assert done.exit_code == 0, done.output
     assert read_profile(tmp_path / "service.toml") == profile
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root captures packets here")
+def test_a_capture_of_the_page_has_the_sizes_of_its_har(recording: Recording, tmp_path: Path) -> None:
+    """The end of a recording may have answers that only one of both has seen."""
+    by_har = profile_of(read_har(recording.har))
+    by_capture = profile_of(read_capture(recording.capture, recording.keys))
+    shown = ("service", "segment_s", "buffer_s")
+    assert [getattr(by_capture, name) for name in shown] == [getattr(by_har, name) for name in shown]
+    for here, there in zip(by_capture.rendition, by_har.rendition, strict=True):
+        both = min(len(here.sizes), len(there.sizes)) - 1
+        assert (here.height, here.bandwidth) == (there.height, there.bandwidth)
+        assert both >= 4 and here.sizes[:both] == there.sizes[:both]
+    assert by_capture.visible.rtt_ms and by_capture.visible.ecn == "not-ect"
 
 
 def test_tokens_in_addresses_become_digests_that_are_the_same_in_a_manifest() -> None:

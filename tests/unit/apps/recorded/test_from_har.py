@@ -224,6 +224,7 @@ def named(url: str = HOST + "/v/720/{}.m4s", mime: str = "video/mp4") -> list[di
         ({"version": "1.2", "entries": [*named(), answer(HOST + "/v/720/9.m4s", 20, 1 << 41)]}, "damaged", "bodySize"),
         ({"version": "1.2", "entries": [*named(), answer(HOST, 20, 9, took_s=float("nan"))]}, "damaged", "time"),
         ({"version": "1.2", "entries": named(HOST + "/{}.html", "text/html")}, "missing", "no video"),
+        ({"version": "1.2", "entries": [manifest("#EXTM3U", "a.m3u8", "audio/x-mpegurl")]}, "missing", "no video"),
         ({"version": "1.2", "entries": [*named(), answer(HOST + "/v/720/3.m4s", 20, 9)]}, "duplicate", "50003 and 9"),
         ({"version": "3.0", "entries": named()}, "unsupported", "3.0"),
         ({"version": "1.2", "entries": [manifest("<!DOCTYPE a><MPD/>"), *named()]}, "damaged", "document type"),
