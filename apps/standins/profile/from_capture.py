@@ -17,7 +17,7 @@ from typing import Any
 from sojourn.apps.standins.har import MOST_ENTRIES, Har, HarFormatError, parse_har
 from sojourn.apps.standins.profile.manifests import is_manifest
 from sojourn.apps.standins.profile.recorded import ServiceProfileError
-from sojourn.apps.standins.profile.tshark import Capture, Packet
+from sojourn.apps.standins.profile.tshark import CaptureFile, Packet
 from sojourn.scoring.packets.pcapng import CE, CODEPOINTS
 
 FIELDS = (
@@ -42,7 +42,7 @@ _KEPT = ("content-type", "content-length", "content-encoding", "content-range")
 
 
 @dataclass
-class _Connection:
+class _TcpConnection:
     """A TCP connection."""
 
     rtt_s: float | None = None
@@ -58,7 +58,7 @@ class _Connection:
 class _Transaction:
     """A request, and as much of its answer as was captured."""
 
-    connection: _Connection
+    connection: _TcpConnection
     first_of_connection: bool
     client: str
     """The client's port."""
@@ -87,7 +87,7 @@ class _Transaction:
     def entry(self) -> dict[str, Any]:
         """The entry of a HAR."""
         connection = self.connection
-        new = connection if self.first_of_connection else _Connection()
+        new = connection if self.first_of_connection else _TcpConnection()
         content: dict[str, Any] = {"mimeType": self.headers.get("content-type")}
         return {
             "startedDateTime": datetime.fromtimestamp(self.started, UTC).isoformat(),
@@ -115,7 +115,7 @@ def read_capture(file: Path, keys: Path | None = None) -> Har:
 
     Raises ServiceProfileError, DecoderError.
     """
-    capture = Capture(file, keys)
+    capture = CaptureFile(file, keys)
     capture.check()
     try:
         seen = _read(capture)
@@ -129,7 +129,7 @@ def read_capture(file: Path, keys: Path | None = None) -> Har:
         raise ServiceProfileError(f"{file}: {said}", code="unsupported") from wrong
 
 
-def _read(capture: Capture) -> Transactions:
+def _read(capture: CaptureFile) -> Transactions:
     """Return the transactions of a capture, with the content of manifests."""
     seen = Transactions()
     with closing(capture.packets(FIELDS)) as packets:
@@ -149,7 +149,7 @@ class Transactions:
 
     def __init__(self) -> None:
         self._times = array("d")
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, _TcpConnection] = {}
         self._http1: dict[str, _Transaction] = {}
         self._http2: dict[tuple[str, str], _Transaction] = {}
         self._all: list[_Transaction] = []
@@ -168,7 +168,7 @@ class Transactions:
             self._quic_bytes += sum(map(int, packet.get("udp_length", ())))
         if "tcp_stream" not in packet:
             return
-        connection = self._connections.setdefault(packet["tcp_stream"][-1], _Connection())
+        connection = self._connections.setdefault(packet["tcp_stream"][-1], _TcpConnection())
         connection.tls |= "tls" in protocols
         if "tcp_analysis_initial_rtt" in packet and connection.rtt_s is None:
             connection.rtt_s = float(packet["tcp_analysis_initial_rtt"][-1])
@@ -222,7 +222,7 @@ class Transactions:
         """Yield the entries of a HAR: requests of the web that were answered."""
         return (it.entry for it in self._all if it.status)
 
-    def _begin(self, connection: _Connection, **known: Any) -> _Transaction:
+    def _begin(self, connection: _TcpConnection, **known: Any) -> _Transaction:
         if len(self._all) >= MOST_ENTRIES:
             raise ServiceProfileError(f"more than {MOST_ENTRIES} requests", code="too-large")
         begun = _Transaction(connection, not connection.requests, **known)
@@ -230,7 +230,7 @@ class Transactions:
         self._all.append(begun)
         return begun
 
-    def _http1_request(self, packet: Packet, connection: _Connection, now: float) -> None:
+    def _http1_request(self, packet: Packet, connection: _TcpConnection, now: float) -> None:
         line = [packet.get(f"http_request_{part}", [""])[-1] for part in ("method", "uri", "version")]
         lines = packet.get("http_request_line", ())
         self._http1[packet["frame_number"][0]] = self._begin(
@@ -254,7 +254,7 @@ class Transactions:
         answered.answer_bytes = sum(map(int, chunks)) if chunks else _length(answered.headers)
         answered.known = chunks is not None
 
-    def _add_http2(self, packet: Packet, connection: _Connection, now: float) -> None:
+    def _add_http2(self, packet: Packet, connection: _TcpConnection, now: float) -> None:
         kinds = [*map(int, packet["http2_type"])]
         flags = [int(it, 0) for it in packet["http2_flags"]]
         streams, lengths = packet["http2_streamid"], [*map(int, packet["http2_length"])]

@@ -355,6 +355,6 @@ def _visible(har: Har, picture: Sequence[Fetch], fetches: Sequence[Fetch]) -> Vi
         receive_bps=round(median(rates)) if rates else None,
         rtt_ms=round(min(connects) * 1000, 3) if connects else None,
         first_byte_ms=round(min(waits) * 1000, 3) if waits else None,
-        ecn=max(ecn, key=lambda name: ecn[name]) if ecn else None,
+        ecn=next((name for name, _ in ecn.most_common(1)), None),
         ce_share=round(marked / (capable + marked), 6) if capable + marked else None,
     )

@@ -54,7 +54,7 @@ def _beginning(file: Path, most: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Capture:
+class CaptureFile:
     """A capture and the log of its TLS keys; None: the capture has the keys itself, or needs none."""
 
     file: Path
