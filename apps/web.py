@@ -56,7 +56,7 @@ class Web(BrowsedService):
         return cls(seed=options.page_seed, recording=recording, **cls.browsed_options(options))
 
     def prepare(self, progress: Callable[[float], None] | None = None) -> None:
-        from sojourn.apps.standins.har import RecordingError
+        from sojourn.apps.standins.har import ArchiveError
         from sojourn.apps.standins.web.har import read_pages
         from sojourn.apps.standins.web.pages import drawn_pages
         from sojourn.apps.standins.web.site import ensure_site
@@ -67,7 +67,7 @@ class Web(BrowsedService):
             if self.server == "noq":
                 ensure_certificate()
             self.ensure_program()
-        except RecordingError as error:
+        except ArchiveError as error:
             raise ServiceError(f"--url={error}", code=error.code) from error
         except OriginError as error:
             raise ServiceError(str(error), code=error.code) from error

@@ -45,7 +45,7 @@ def profile(
     The profile has the renditions, the size of every segment, the player's buffer, and what the recording shows of the
     path. `sojourn harm --service=profile --url=FILE` plays it. See docs/profile.md.
     """
-    from sojourn.apps.standins.har import HarFormatError, read_har
+    from sojourn.apps.standins.har import ArchiveError, read_har
     from sojourn.apps.standins.profile.from_capture import read_capture
     from sojourn.apps.standins.profile.from_har import profile_of
     from sojourn.apps.standins.profile.recorded import ServiceProfileError, profile_text
@@ -69,7 +69,7 @@ def profile(
     har = read_capture(kept, keys) if captured else read_har(kept)
     try:
         made = profile_of(har)
-    except (ServiceProfileError, RecordingError) as wrong:
+    except (ServiceProfileError, ArchiveError) as wrong:
         raise ServiceProfileError(f"{kept}: {wrong}", code=wrong.code) from wrong
     try:
         replace_file(output, profile_text(made).encode())

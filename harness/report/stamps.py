@@ -195,9 +195,14 @@ class Stamp:
         if any(run.manifest.git is None or _code(run) not in clean for run in runs):
             raise PaperError("the runs of a table are of code that was not committed; commit it, then repeat them")
         made = {(run.manifest.git.commit[:8], _kernel(run)) for run in runs if run.manifest.git}
-        if len(made) != 1:
-            raise PaperError(f"the runs of a table are of {len(made)} versions: {made}; remove the older ones")
+        of_tests = {(run.manifest.test, _guest(run)) for run in runs}
+        if len(made) != 1 or len(of_tests) != len({test for test, _ in of_tests}):
+            versions = made if len(made) != 1 else of_tests
+            raise PaperError(f"the runs of a table are of {len(versions)} versions: {versions}; remove the older ones")
         ((commit, kernel),) = made
+        # A matrix with calls has another guest than one without.
+        guests = sorted({guest for _, guest in of_tests} - {""})
+        kernel += f", guest{'s' * (len(guests) > 1)} {' and '.join(guests)}" if guests else ""
         return cls(commit, kernel, parts, tuple(sorted({_processor(run) for run in runs} - {""})))
 
     def markdown(self, table: PaperTable, runs: int) -> str:
@@ -241,8 +246,11 @@ def _kernel(run: LoadedRun) -> str:
     versions = run.manifest.versions
     source, build = (versions.get(f"kernel {name}", versions.get(cell, "unknown")) for name, cell in _KERNEL.items())
     *_, package = source.split(" sha256:")[0].split()
-    guest = versions.get("guest")
-    return f"kernel {package.split('-')[0]} build {build[:8]}" + (f", guest {guest[:8]}" if guest else "")
+    return f"kernel {package.split('-')[0]} build {build[:8]}"
+
+
+def _guest(run: LoadedRun) -> str:
+    return run.manifest.versions.get("guest", "")[:8]
 
 
 def _code(run: LoadedRun) -> tuple[str, str | bool]:

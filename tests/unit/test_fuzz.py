@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sojourn.apps.standins.har import RecordingError, read_har
+from sojourn.apps.standins.har import ArchiveError, read_har
 from sojourn.apps.standins.profile.from_har import profile_of
 from sojourn.apps.standins.profile.recorded import ServiceProfileError, profile_text, read_profile
 from sojourn.apps.standins.web.har import read_pages
@@ -78,7 +78,7 @@ def test_recordings_of_services(
     file.write_bytes(damaged(text, edits) if edits else text)
     try:
         profile_of(read_har(file))
-    except (RecordingError, ServiceProfileError) as error:
+    except (ArchiveError, ServiceProfileError) as error:
         assert "\n" not in str(error)
 
 
@@ -92,7 +92,7 @@ def test_archives_of_pages(place: Path, edits: list[tuple[int, int, bytes]], pac
     file.write_bytes(damaged(file.read_bytes(), edits))
     try:
         read_pages(file)
-    except RecordingError as error:
+    except ArchiveError as error:
         assert file.name in str(error) and "\n" not in str(error)
 
 

@@ -40,7 +40,7 @@ Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=
 """A moment that UTC's calendar has, whatever its time zone."""
 
 
-class RecordingError(CodedError):
+class ArchiveError(CodedError):
     """A recording that cannot be used; one line that names the file."""
 
 
@@ -175,7 +175,7 @@ class Exchange:
 
     @property
     def body(self) -> bytes | None:
-        """The answer's body, if the recording has it. Raises RecordingError."""
+        """The answer's body, if the recording has it. Raises ArchiveError."""
         if self._text is None:
             return None
         if self._encoding != "base64":
@@ -183,7 +183,7 @@ class Exchange:
         try:
             return base64.b64decode(self._text, validate=True)
         except binascii.Error as wrong:
-            raise RecordingError(f"entry {self.number}: its content is not base64: {wrong}", code="damaged") from wrong
+            raise ArchiveError(f"entry {self.number}: its content is not base64: {wrong}", code="damaged") from wrong
 
 
 @dataclass(frozen=True)
@@ -196,32 +196,32 @@ class Har:
 
 
 def read_har(file: Path) -> Har:
-    """Read a HAR. Raises RecordingError."""
+    """Read a HAR. Raises ArchiveError."""
     try:
         return parse_har(json_text.content(file, LARGEST, _MOST_VALUES))
-    except RecordingError as wrong:
-        raise RecordingError(f"{file}: {wrong}", code=wrong.code) from wrong
+    except ArchiveError as wrong:
+        raise ArchiveError(f"{file}: {wrong}", code=wrong.code) from wrong
     except OSError as wrong:
-        raise RecordingError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
+        raise ArchiveError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
     except ValueError as wrong:
-        raise RecordingError(
+        raise ArchiveError(
             f"{file}: {wrong}; save it without content, for a profile without that of media", code="too-large"
         ) from wrong
 
 
 def parse_har(content: bytes) -> Har:
-    """Parse a HAR; requests of other schemes than http and https are skipped. Raises RecordingError."""
+    """Parse a HAR; requests of other schemes than http and https are skipped. Raises ArchiveError."""
     try:
         log = _Har.model_validate_json(content.removeprefix(b"\xef\xbb\xbf")).log
     except ValidationError as wrong:
-        raise RecordingError(f"not a HAR: {printable(first_wrong(wrong))[:300]}", code="damaged") from wrong
+        raise ArchiveError(f"not a HAR: {printable(first_wrong(wrong))[:300]}", code="damaged") from wrong
     if log.version not in _VERSIONS:
         version = printable(log.version)[:20]
-        raise RecordingError(f"HAR version {version!r}; give one of version 1.2", code="unsupported")
+        raise ArchiveError(f"HAR version {version!r}; give one of version 1.2", code="unsupported")
     if not log.entries:
-        raise RecordingError("no requests were recorded; start the recording before the page is opened", code="missing")
+        raise ArchiveError("no requests were recorded; start the recording before the page is opened", code="missing")
     if len(log.entries) > MOST_ENTRIES:
-        raise RecordingError(f"{len(log.entries)} requests; a recording has at most {MOST_ENTRIES}", code="too-large")
+        raise ArchiveError(f"{len(log.entries)} requests; a recording has at most {MOST_ENTRIES}", code="too-large")
     exchanges = sorted(_exchanges(log.entries, log.creator.name), key=lambda it: (it.started, it.number))
     recorder = printable(f"{log.creator.name} {log.creator.version}".strip())[:100]
     return Har(tuple(exchanges), tuple(page.id for page in log.pages or ()), recorder)
@@ -282,7 +282,7 @@ def _is_cached(response: _Response, further: Mapping[str, Any]) -> bool:
 
 
 def is_of_web(url: str, what: str) -> bool:
-    """Whether the URL of `what` has the scheme http or https. Raises RecordingError if no browser requests it."""
+    """Whether the URL of `what` has the scheme http or https. Raises ArchiveError if no browser requests it."""
     if not url.lower().startswith(("http://", "https://")):
         return False
     shown = f"{what}: {printable(url)[:100]}"
@@ -290,11 +290,11 @@ def is_of_web(url: str, what: str) -> bool:
         address = urlsplit(url)
         address.port  # noqa: B018 - it is parsed here
     except ValueError as wrong:
-        raise RecordingError(f"{shown}: {wrong}", code="invalid-value") from wrong
+        raise ArchiveError(f"{shown}: {wrong}", code="invalid-value") from wrong
     if not address.hostname:
-        raise RecordingError(f"{shown}: the address has no host", code="invalid-value")
+        raise ArchiveError(f"{shown}: the address has no host", code="invalid-value")
     if ".." in unquote(address.path).replace("\\", "/").split("/"):
-        raise RecordingError(f"{shown}: no browser requests a path with ..", code="invalid-value")
+        raise ArchiveError(f"{shown}: no browser requests a path with ..", code="invalid-value")
     return True
 
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from sojourn.apps.standins.har import MOST_ENTRIES, Har, HarFormatError, parse_har
+from sojourn.apps.standins.har import MOST_ENTRIES, ArchiveError, Har, parse_har
 from sojourn.apps.standins.profile.manifests import is_manifest
 from sojourn.apps.standins.profile.recorded import ServiceProfileError
 from sojourn.apps.standins.profile.tshark import CaptureFile, Packet
@@ -121,7 +121,7 @@ def read_capture(file: Path, keys: Path | None = None) -> Har:
         seen = _read(capture)
         log = {"version": "1.2", "creator": {"name": capture.recorder}, "entries": [*seen.entries()]}
         return parse_har(json.dumps({"log": log}).encode())
-    except (ServiceProfileError, HarFormatError) as wrong:
+    except (ServiceProfileError, ArchiveError) as wrong:
         said = str(wrong).removeprefix(f"{file}: ")
         raise ServiceProfileError(f"{file}: {said}", code=wrong.code) from wrong
     except (KeyError, ValueError) as wrong:

@@ -65,7 +65,7 @@ class Fetch:
 
 
 def profile_of(har: Har) -> ServiceProfile:
-    """Return the profile of a recorded service. Raises ServiceProfileError, RecordingError."""
+    """Return the profile of a recorded service. Raises ServiceProfileError, ArchiveError."""
     try:
         return _profile_of(har)
     except ValidationError as wrong:  # a size or a rate that no service has

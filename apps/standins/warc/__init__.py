@@ -23,10 +23,10 @@ from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser  # 
 from sojourn.apps.standins.har import (
     LARGEST,
     MOST_ENTRIES,
+    ArchiveError,
     Exchange,
     Har,
     Moment,
-    RecordingError,
     byte_count,
     is_of_web,
     media_type,
@@ -57,7 +57,7 @@ class _Stream(Protocol):
     def readline(self, size: int, /) -> bytes: ...
 
 
-class _Lines:
+class _HeadLines:
     """The lines of a head, for warcio's parser, which reads endless ones."""
 
     def __init__(self, stream: _Stream, number: int) -> None:
@@ -67,14 +67,14 @@ class _Lines:
         line = self._stream.readline(self._left + 1)
         self._left -= len(line)
         if self._left < 0:
-            raise RecordingError(
+            raise ArchiveError(
                 f"record {self._number}: its head has more than {_LARGEST_HEAD >> 10} KiB", code="too-large"
             )
         return line
 
 
 @dataclass(frozen=True)
-class _Record:
+class _WarcRecord:
     number: int
     fields: StatusAndHeaders
     block: LimitReader
@@ -95,8 +95,8 @@ class _Record:
         together = (value.strip() for name, value in self.fields.headers if name.lower() == "warc-concurrent-to")
         return (self.field("WARC-Record-ID"), *together)
 
-    def error(self, what: str) -> RecordingError:
-        return RecordingError(f"record {self.number}: {what}", code="damaged")
+    def error(self, what: str) -> ArchiveError:
+        return ArchiveError(f"record {self.number}: {what}", code="damaged")
 
 
 @dataclass(frozen=True)
@@ -116,19 +116,19 @@ class _Answer:
 
 
 def read_warc(file: Path) -> Har:
-    """Read a WARC, whose bodies are counted and not kept. Raises RecordingError."""
+    """Read a WARC, whose bodies are counted and not kept. Raises ArchiveError."""
     try:
         with open(file, "rb", opener=plain) as raw:
             packed = raw.peek(2)[:2] == b"\x1f\x8b"
             return _recording(LimitReader(gzip.GzipFile(fileobj=raw) if packed else raw, LARGEST))
-    except RecordingError as wrong:
-        raise RecordingError(f"{file}: {wrong}", code=wrong.code) from wrong
+    except ArchiveError as wrong:
+        raise ArchiveError(f"{file}: {wrong}", code=wrong.code) from wrong
     except EOFError as wrong:
-        raise RecordingError(f"{file}: its gzip data is cut off; copy the file again", code="truncated") from wrong
+        raise ArchiveError(f"{file}: its gzip data is cut off; copy the file again", code="truncated") from wrong
     except (gzip.BadGzipFile, zlib.error) as wrong:
-        raise RecordingError(f"{file}: its gzip data is damaged: {wrong}", code="damaged") from wrong
+        raise ArchiveError(f"{file}: its gzip data is damaged: {wrong}", code="damaged") from wrong
     except OSError as wrong:
-        raise RecordingError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
+        raise ArchiveError(f"{file}: {wrong.strerror}", code="unreadable-file") from wrong
 
 
 def _recording(content: LimitReader) -> Har:
@@ -147,30 +147,30 @@ def _recording(content: LimitReader) -> Har:
                 names = record.names[0], record.field("WARC-Payload-Digest")
                 bodies |= dict.fromkeys(filter(None, names), answer.exchange)
     if not answers:
-        raise RecordingError("no responses of http or https; record the page's own requests", code="missing")
+        raise ArchiveError("no responses of http or https; record the page's own requests", code="missing")
     if len(answers) > MOST_ENTRIES:
-        raise RecordingError(f"{len(answers)} responses; a recording has at most {MOST_ENTRIES}", code="too-large")
+        raise ArchiveError(f"{len(answers)} responses; a recording has at most {MOST_ENTRIES}", code="too-large")
     exchanges = [_whole(answer, requests, bodies) for answer in answers]
     exchanges.sort(key=lambda it: (it.started, it.number))
     return with_pages(exchanges) if requests else Har(tuple(exchanges), (), "")
 
 
-def _records(content: LimitReader) -> Iterator[_Record]:
-    """Yield the records; what a caller has not read of a block is skipped. Raises RecordingError."""
+def _records(content: LimitReader) -> Iterator[_WarcRecord]:
+    """Yield the records; what a caller has not read of a block is skipped. Raises ArchiveError."""
     for number in count():
-        lines = _Lines(content, number)
+        lines = _HeadLines(content, number)
         first = next((line for line in iter(lines.readline, b"") if line.strip()), b"")
         if not content.limit:
             raise _too_large()
         if not first:
             return
         if number == _MOST_RECORDS:
-            raise RecordingError(f"more than {_MOST_RECORDS} records", code="too-large")
+            raise ArchiveError(f"more than {_MOST_RECORDS} records", code="too-large")
         if not _VERSION.fullmatch(first):
             raise _unknown(number, first)
         fields = _HEADS.parse(lines, first)
         length = byte_count(declared := str(fields.get_header("Content-Length", "")).strip())
-        record = _Record(number, fields, LimitReader(content, length), length)
+        record = _WarcRecord(number, fields, LimitReader(content, length), length)
         if length < 0:
             raise record.error(f"Content-Length is {printable(declared)[:20]!r}, not a number of bytes")
         yield record
@@ -178,27 +178,25 @@ def _records(content: LimitReader) -> Iterator[_Record]:
         if record.block.limit:
             if not content.limit:
                 raise _too_large()
-            raise RecordingError(
+            raise ArchiveError(
                 f"record {number}: the file ends {record.block.limit} bytes before the record's end; copy it again",
                 code="truncated",
             )
 
 
-def _too_large() -> RecordingError:
-    return RecordingError(
+def _too_large() -> ArchiveError:
+    return ArchiveError(
         f"its records have more than {LARGEST >> 20} MiB; give a recording of fewer pages", code="too-large"
     )
 
 
-def _unknown(number: int, first: bytes) -> RecordingError:
+def _unknown(number: int, first: bytes) -> ArchiveError:
     shown = repr(printable(first[:40].decode(errors="replace").strip()))
     if first.startswith(b"WARC/"):
-        return RecordingError(
-            f"record {number}: version {shown}; give a WARC of version 1.0 or 1.1", code="unsupported"
-        )
+        return ArchiveError(f"record {number}: version {shown}; give a WARC of version 1.0 or 1.1", code="unsupported")
     if not number:
-        return RecordingError(f"not a WARC: it begins with {shown}, not WARC/1.0 or WARC/1.1", code="damaged")
-    return RecordingError(
+        return ArchiveError(f"not a WARC: it begins with {shown}, not WARC/1.0 or WARC/1.1", code="damaged")
+    return ArchiveError(
         f"record {number} begins with {shown}, not WARC/1.0 or WARC/1.1; the record before it may be longer than its "
         "Content-Length",
         code="damaged",
@@ -210,18 +208,18 @@ def _skip(stream: _Stream) -> int:
     return sum(map(len, iter(lambda: stream.read(_PIECE), b"")))
 
 
-def _request(record: _Record) -> _Request:
+def _request(record: _WarcRecord) -> _Request:
     if not record.length:
         return _Request()
-    head = _HEADS.parse(_Lines(record.block, record.number))
+    head = _HEADS.parse(_HeadLines(record.block, record.number))
     fields = _fields(head)
     destination = fields.get("sec-fetch-dest", "").lower()
     return _Request(head.protocol.upper(), fields.get("referer", ""), destination, record.length)
 
 
-def _answer(record: _Record, *, is_revisit: bool) -> _Answer:
+def _answer(record: _WarcRecord, *, is_revisit: bool) -> _Answer:
     if record.field("WARC-Segment-Number"):
-        raise RecordingError(
+        raise ArchiveError(
             f"record {record.number}: it is a part of a response; give a WARC without segments", code="unsupported"
         )
     try:
@@ -242,15 +240,15 @@ def _answer(record: _Record, *, is_revisit: bool) -> _Answer:
         referrer="", protocol=protocol, request_bytes=None, status=status,
         headers={name: fields[name] for name in _KEPT if name in fields}, mime=mime,
         size=size, received=size, cached=status == 304, connect_s=None, wait_s=None, receive_s=None, took_s=0.0,
-        further={"_resourceType": kind} if kind else {}, _text=None, _encoding="",
+        further={"_resourceType": kind} if kind else {}, ecn={}, _text=None, _encoding="",
     )  # fmt: skip
     originals = record.field("WARC-Refers-To"), record.field("WARC-Payload-Digest")
     return _Answer(exchange, record.names, originals if is_revisit else ())
 
 
-def _http_head(record: _Record) -> tuple[int, str, dict[str, str]]:
-    """Return status, protocol and fields of a response. Raises RecordingError."""
-    head = _HEADS.parse(_Lines(record.block, record.number)) if record.length else None
+def _http_head(record: _WarcRecord) -> tuple[int, str, dict[str, str]]:
+    """Return status, protocol and fields of a response. Raises ArchiveError."""
+    head = _HEADS.parse(_HeadLines(record.block, record.number)) if record.length else None
     if not (head and head.protocol.upper().startswith("HTTP/") and _STATUS.match(head.statusline)):
         raise record.error("its block is not an HTTP response")
     return int(head.statusline[:3]), head.protocol.lower(), _fields(head)
@@ -276,7 +274,7 @@ def _chunked(block: LimitReader) -> int:
 
 
 def _whole(answer: _Answer, requests: Mapping[str, _Request], bodies: Mapping[str, Exchange]) -> Exchange:
-    """Return an exchange with what its request says, and with a revisit's body. Raises RecordingError."""
+    """Return an exchange with what its request says, and with a revisit's body. Raises ArchiveError."""
     it = answer.exchange
     if answer.originals:
         original = next((bodies[name] for name in answer.originals if name in bodies), None)
@@ -286,7 +284,7 @@ def _whole(answer: _Answer, requests: Mapping[str, _Request], bodies: Mapping[st
                 received=original.received,
             )  # fmt: skip
         elif it.received is None:
-            raise RecordingError(
+            raise ArchiveError(
                 f"record {it.number}: {printable(it.url)[:100]}: a revisit of a body that is not in the file; record "
                 "the page without deduplication",
                 code="missing",

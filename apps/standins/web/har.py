@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.apps.standins import warc
-from sojourn.apps.standins.har import DOCUMENT_TYPES, Exchange, Har, RecordingError, read_har
+from sojourn.apps.standins.har import DOCUMENT_TYPES, ArchiveError, Exchange, Har, read_har
 from sojourn.apps.standins.web.pages import LEAST_BYTES, REFERENCE_BYTES, Kind, Resource, WebPage
 
 #: The longest common name of a certificate has 64 characters (RFC 5280, ub-common-name).
@@ -25,15 +25,15 @@ _LARGEST_BODY, _LARGEST_SITE = 64 << 20, 1 << 30
 
 
 def read_pages(file: Path) -> list[WebPage]:
-    """Return the pages of a recording, in its order; a WARC's name ends in .warc or .warc.gz. Raises RecordingError."""
+    """Return the pages of a recording, in its order; a WARC's name ends in .warc or .warc.gz. Raises ArchiveError."""
     har = warc.read_warc(file) if file.name.lower().endswith(warc.SUFFIXES) else read_har(file)
     pages = [page for part in _by_page(har) if (page := _page(part))]
     if (total := sum(resource.bytes for page in pages for resource in page.resources)) > _LARGEST_SITE:
-        raise RecordingError(
+        raise ArchiveError(
             f"{file}: its bodies have {total >> 20} MiB; at most {_LARGEST_SITE >> 20} are served", code="too-large"
         )
     if not pages:
-        raise RecordingError(
+        raise ArchiveError(
             f"{file}: has no document that a browser loaded (a response of text/html with status 200); record the page "
             "again, from an empty tab and with the browser's cache off",
             code="missing",

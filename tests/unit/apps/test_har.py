@@ -15,7 +15,7 @@ from cryptography import x509
 
 from sojourn.apps.base import ServiceError
 from sojourn.apps.standins import authority
-from sojourn.apps.standins.har import RecordingError
+from sojourn.apps.standins.har import ArchiveError
 from sojourn.apps.standins.web.har import read_pages
 from sojourn.apps.standins.web.pages import Resource, WebPage, drawn_pages
 from sojourn.apps.standins.web.site import PageFiles
@@ -170,12 +170,12 @@ def test_a_broken_file_is_one_line_before_anything_starts(
     tmp_path: Path, content: str, code: Any, mentioned: str
 ) -> None:
     file = written(tmp_path, content)
-    with refusal(RecordingError, code, file, mentioned):
+    with refusal(ArchiveError, code, file, mentioned):
         read_pages(file)
     with refusal(ServiceError, code, "--url=", file, mentioned):
         Web(recording=file).prepare()
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with refusal(RecordingError, "unreadable-file", tmp_path / "no.har"):
+    with refusal(ArchiveError, "unreadable-file", tmp_path / "no.har"):
         read_pages(tmp_path / "no.har")

@@ -17,7 +17,7 @@ from warcio.warcwriter import WARCWriter
 
 from sojourn.apps.base import ServiceError
 from sojourn.apps.standins import warc
-from sojourn.apps.standins.har import RecordingError
+from sojourn.apps.standins.har import ArchiveError
 from sojourn.apps.standins.warc import read_warc
 from sojourn.apps.standins.web.har import read_pages
 from sojourn.apps.standins.web.pages import Resource, WebPage, drawn_pages
@@ -283,7 +283,7 @@ def test_a_broken_file_is_one_line_before_anything_starts(
     tmp_path: Path, content: bytes, code: Code, line: str
 ) -> None:
     (file := tmp_path / "page.warc").write_bytes(content)
-    with refusal(RecordingError, code) as wrong:
+    with refusal(ArchiveError, code) as wrong:
         read_pages(file)
     assert str(wrong.value) == f"{file}: {line}"
     with refusal(ServiceError, code, f"--url={file}: {line}"):
@@ -303,7 +303,7 @@ def test_a_decompression_bomb_is_read_to_a_bound_only(tmp_path: Path, monkeypatc
     assert len(content) < 10_000
     assert read_pages(file)[0].resources[0].bytes == 8 << 20
     monkeypatch.setattr(warc, "LARGEST", 4 << 20)
-    with refusal(RecordingError, "too-large") as wrong:
+    with refusal(ArchiveError, "too-large") as wrong:
         read_pages(file)
     assert str(wrong.value) == f"{file}: its records have more than 4 MiB; give a recording of fewer pages"
 
@@ -314,7 +314,7 @@ def test_a_file_at_the_bound_is_refused_wherever_the_bound_is(
 ) -> None:
     (file := tmp_path / "page.warc").write_bytes(ONE * 2)
     monkeypatch.setattr(warc, "LARGEST", size)
-    with refusal(RecordingError, "too-large"):
+    with refusal(ArchiveError, "too-large"):
         read_warc(file)
 
 
@@ -322,14 +322,14 @@ def test_a_file_at_the_bound_is_refused_wherever_the_bound_is(
 def test_the_number_of_records_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     (file := tmp_path / "page.warc").write_bytes(ONE * 3)
     monkeypatch.setattr(warc, bound, 2)
-    with refusal(RecordingError, "too-large", file, "2"):
+    with refusal(ArchiveError, "too-large", file, "2"):
         read_warc(file)
 
 
 def test_a_missing_file_and_one_that_is_none_are_refused(tmp_path: Path) -> None:
-    with refusal(RecordingError, "unreadable-file", tmp_path / "no.warc"):
+    with refusal(ArchiveError, "unreadable-file", tmp_path / "no.warc"):
         read_pages(tmp_path / "no.warc")
-    with refusal(RecordingError, "unreadable-file", tmp_path):
+    with refusal(ArchiveError, "unreadable-file", tmp_path):
         read_warc(tmp_path)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps.standins.har import RecordingError, parse_har, read_har
+from sojourn.apps.standins.har import ArchiveError, parse_har, read_har
 from sojourn.hardware.machine import json_text
 from sojourn.hardware.machine.errors import Code
 from tests.refusals import refusal
@@ -121,7 +121,7 @@ def test_a_body_is_text_or_base64() -> None:
     assert body(text="<MPD>") == b"<MPD>"
     assert body(text="AAH/", encoding="base64") == b"\0\1\xff"
     assert body() is None
-    with refusal(RecordingError, "damaged", "entry 0", "base64"):
+    with refusal(ArchiveError, "damaged", "entry 0", "base64"):
         body(text="A", encoding="base64")
 
 
@@ -148,7 +148,7 @@ def test_a_body_is_text_or_base64() -> None:
     ],
 )  # fmt: skip
 def test_what_is_refused(content: bytes, code: Code, mentioned: str) -> None:
-    with refusal(RecordingError, code, mentioned):
+    with refusal(ArchiveError, code, mentioned):
         parse_har(content)
 
 
@@ -161,7 +161,7 @@ def test_bodies_with_many_commas_are_read(tmp_path: Path) -> None:
 def test_an_endless_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "a.har").open("wb") as file:
         file.truncate(1 << 30)
-    with refusal(RecordingError, "too-large", "a.har", "256 MiB"):
+    with refusal(ArchiveError, "too-large", "a.har", "256 MiB"):
         read_har(tmp_path / "a.har")
-    with refusal(RecordingError, "unreadable-file", "none.har"):
+    with refusal(ArchiveError, "unreadable-file", "none.har"):
         read_har(tmp_path / "none.har")

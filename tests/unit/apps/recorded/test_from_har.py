@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.apps.standins.har import RecordingError, read_har
+from sojourn.apps.standins.har import ArchiveError, read_har
 from sojourn.apps.standins.profile.from_har import profile_of
 from sojourn.apps.standins.profile.recorded import ServiceProfile, ServiceProfileError
 from sojourn.hardware.machine.errors import Code, CodedError
@@ -253,7 +253,7 @@ def test_a_hostile_or_broken_recording_gets_one_clear_line(
     (file := tmp_path / "a.har").write_text(content if isinstance(content, str) else json.dumps({"log": content}))
     with refusal(CodedError, code, mentioned) as wrong:
         profile_of(read_har(file))
-    assert isinstance(wrong.value, ServiceProfileError | RecordingError)
+    assert isinstance(wrong.value, ServiceProfileError | ArchiveError)
 
 
 def test_what_no_service_has_is_one_line_too() -> None:

@@ -208,6 +208,18 @@ def test_runs_of_two_versions_have_no_stamp(series: Series) -> None:
         Stamp.of_runs(runs, {})
 
 
+def test_each_test_of_a_table_has_one_guest(series: Series) -> None:
+    """A matrix with calls runs in another guest than one without."""
+    runs: list[Any] = find_runs([series([1, 2])[0].parent])
+    for run, guest in zip(runs, "ab", strict=True):
+        run.manifest.git = GitState(commit="a" * 40, dirty=False)
+        run.manifest.versions |= {"guest": guest * 24}
+    with refusal(PaperError, "failed", "2 versions"):
+        Stamp.of_runs(runs, {})
+    runs[1].manifest.test = "l4s-media-draft"
+    assert ", guests aaaaaaaa and bbbbbbbb, scores" in Stamp.of_runs(runs, {}).markdown(TABLE, 2)
+
+
 def test_a_file_that_is_no_code_does_not_change_what_a_commit_makes(series: Series) -> None:
     runs: list[Any] = find_runs([series([1, 2])[0].parent])
     for run, dirty in zip(runs, (False, True), strict=True):
