@@ -100,7 +100,7 @@ class _WarcRecord:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _WarcRequest:
     method: str = "GET"
     referrer: str = ""
     destination: str = ""
@@ -132,7 +132,7 @@ def read_warc(file: Path) -> Har:
 
 
 def _recording(content: LimitReader) -> Har:
-    requests: dict[str, _Request] = {}
+    requests: dict[str, _WarcRequest] = {}
     answers: list[_Answer] = []
     bodies: dict[str, Exchange] = {}
     for record in _records(content):
@@ -208,13 +208,13 @@ def _skip(stream: _Stream) -> int:
     return sum(map(len, iter(lambda: stream.read(_PIECE), b"")))
 
 
-def _request(record: _WarcRecord) -> _Request:
+def _request(record: _WarcRecord) -> _WarcRequest:
     if not record.length:
-        return _Request()
+        return _WarcRequest()
     head = _HEADS.parse(_HeadLines(record.block, record.number))
     fields = _fields(head)
     destination = fields.get("sec-fetch-dest", "").lower()
-    return _Request(head.protocol.upper(), fields.get("referer", ""), destination, record.length)
+    return _WarcRequest(head.protocol.upper(), fields.get("referer", ""), destination, record.length)
 
 
 def _answer(record: _WarcRecord, *, is_revisit: bool) -> _Answer:
@@ -273,7 +273,7 @@ def _chunked(block: LimitReader) -> int:
     return size
 
 
-def _whole(answer: _Answer, requests: Mapping[str, _Request], bodies: Mapping[str, Exchange]) -> Exchange:
+def _whole(answer: _Answer, requests: Mapping[str, _WarcRequest], bodies: Mapping[str, Exchange]) -> Exchange:
     """Return an exchange with what its request says, and with a revisit's body. Raises ArchiveError."""
     it = answer.exchange
     if answer.originals:
@@ -289,7 +289,7 @@ def _whole(answer: _Answer, requests: Mapping[str, _Request], bodies: Mapping[st
                 "the page without deduplication",
                 code="missing",
             )
-    request = next((requests[name] for name in answer.names if name in requests), _Request())
+    request = next((requests[name] for name in answer.names if name in requests), _WarcRequest())
     destination = "subdocument" if request.destination in _FRAMES else request.destination
     return replace(
         it, method=request.method, referrer=request.referrer, request_bytes=request.bytes,
