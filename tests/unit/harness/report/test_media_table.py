@@ -34,9 +34,9 @@ def test_a_row_has_a_queue_and_a_contender_a_column_a_sender() -> None:
     assert every == f"Every figure is of one run. {LEGEND}." and (five, twenty) == ("**5 Mbit/s**", "**20 Mbit/s**")
     # By hand: the mean of two runs, and what the program's cell has of Prague, twice.
     assert rows == [
-        "| `dualpi2` | alone | 2.50 · 2.0 ms · 100 % (the mean of 2 runs) | – | – | 2.50 · 2.0 ms · 100 % |",
-        "| `dualpi2` | prague | 1.50 · 15.0 ms · 60 % · 4.00 (the mean of 2 runs) | – | – "
-        "| 0.50 · 5.0 ms · 4.00 (the mean of 2 runs) |",
+        "| `dualpi2` | alone | 2.50 · 2.0 ms · 100 % (of 2 runs) | – | – | 2.50 · 2.0 ms · 100 % |",
+        "| `dualpi2` | prague | 1.50 (1.00 to 2.00) · 15.0 ms · 60 % · 4.00 (of 2 runs) | – | – "
+        "| 0.50 · 5.0 ms · 4.00 (of 2 runs) |",
     ]
     assert alone.endswith("| – | – | 2.50 · 2.0 ms · 100 % | – |")
     assert with_prague == "| `dualpi2` | prague | – | – | 0.30 · ∞ · 4.00 | – |"
@@ -45,4 +45,10 @@ def test_a_row_has_a_queue_and_a_contender_a_column_a_sender() -> None:
 def test_the_usual_number_of_runs_is_told_once() -> None:
     gcc = {"call": {"ecn": "ect1"}}
     text = media_table([run(ALONE, **gcc), run(ALONE, **gcc)])
-    assert text.startswith("Every figure is the mean of 2 runs.") and text.count(" runs") == 1
+    assert text.startswith("Every figure is the mean of 2 runs, P99 the median, the rate with the least and the most. ")
+    assert text.count(" runs") == 1
+
+
+def test_one_run_of_three_with_losses_has_no_weight_in_the_p99_and_nothing_is_below_zero() -> None:
+    runs = [run(prague(1.0, p99), call={"ecn": "ect1"}) for p99 in (-2e-15, -1e-15, "Infinity")]
+    assert "| 1.00 · 0.0 ms · 4.00 |" in media_table(runs)
