@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sojourn.apps.base import Mode, ServiceError, Stage
 from sojourn.apps.page_service import PageService
+from sojourn.apps.standins import http1
 from sojourn.apps.standins.clip import Clip
 from sojourn.apps.standins.hls import target_duration
-from sojourn.apps.standins.origin import HOST, OriginError, Site, ensure_certificate, url_at
+from sojourn.apps.standins.origin import OriginError, Site, ensure_player
+from sojourn.apps.standins.paced import paced_film
 
 if TYPE_CHECKING:
     from sojourn.apps.players import PlayedFilm
@@ -32,15 +35,18 @@ class ChosenPlayer(PageService):
     #: Whether the film is a broadcast.
     live_film: ClassVar[bool]
 
-    def __init__(self, *, player: str | None = None, target_latency: float | None = None, **of_page: Any) -> None:
+    def __init__(
+        self, *, player: str | None = None, target_latency: float | None = None, pacing: str = "none", **of_page: Any
+    ) -> None:
         """`player`: a name in `sojourn.apps.options.PLAYERS`; None: the service's own.
 
         `target_latency`: s that the player aims to be behind a broadcast in chunks; None: a broadcast in segments.
+        `pacing`: of a film on demand by its origin, none or sammy.
 
         For `of_page` see PageService. Raises ServiceError for options that do not fit.
         """
         super().__init__(**of_page)
-        self.chosen, self.target_latency = player, target_latency
+        self.chosen, self.target_latency, self.pacing = player, target_latency, pacing
         self._played: PlayedFilm | None = None
         if target_latency is not None:
             self._require_latency(target_latency)
@@ -93,31 +99,34 @@ class ChosenPlayer(PageService):
         self._played = played_film(player, run, clip, offered, **settings)  # type: ignore[arg-type]
         return self._played.site, self._played.path
 
-    def serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
-        if self.target_latency is None:
-            return super().serve(stage)
-        from sojourn.apps.players import start_broadcast
+    @property
+    def _own_origin(self) -> bool:
+        """Whether an origin of Sojourn's over HTTP/1.1 serves the film."""
+        return self.target_latency is not None or self.pacing != "none"
 
+    def serve(self, stage: Stage) -> tuple[str, dict[str, Any]]:
+        if not self._own_origin:
+            return super().serve(stage)
         if not self._ready:
             self.prepare()
         assert self._clip
         site, path = self.site(stage, self._clip)
-        assert self._played and self._played.broadcast
         self.set_congestion_control(stage)
-        self._origin = start_broadcast(stage, site, self._played.broadcast)
-        return url_at(stage.port) + path, {"hosts": {HOST: stage.address}, "spki": ensure_certificate().spki}
+        if self._played and self._played.broadcast:
+            served = "broadcast", asdict(self._played.broadcast) | {"live": str(site.live)}
+        else:
+            served = "paced", paced_film(self._clip, self.buffer)
+        self._origin, url, trusted = http1.start(stage, *served, [site.page, ensure_player()])
+        return url + path, trusted
 
     @property
     def facts(self) -> dict[str, Any]:
         broadcast = self._played.broadcast if self._played else None
-        return super().facts | ({"broadcast": {"start": broadcast.start}} if broadcast else {})
+        paced = {} if self.pacing == "none" else {"paced_origin": {"http": "1.1", "pacing": self.pacing}}
+        return super().facts | ({"broadcast": {"start": broadcast.start}} if broadcast else {}) | paced
 
     def origin_version(self, stage: Stage) -> dict[str, str]:
-        if self.target_latency is None:
-            return super().origin_version(stage)
-        from importlib.metadata import version
-
-        return {"origin": f"aiohttp {version('aiohttp')}"}
+        return http1.origin_version() if self._own_origin else super().origin_version(stage)
 
     @property
     def player(self) -> str:

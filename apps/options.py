@@ -34,6 +34,8 @@ PLAYERS = (
 """The players of a stand-in's film (apps/players/__init__.py)."""
 LOW_LATENCY_PLAYERS = (*PLAYERS[:5], "hls.js")
 """Those that play a broadcast with low latency."""
+CMCD_PLAYERS = PLAYERS[:5]
+"""Those that report their buffer to the origin if the manifest requests it (CMCD)."""
 SEGMENTS = ("500ms", "1s", "2s", "4s", "6s", "10s")
 """The lengths of segments: whole frames in each of the 5 chunks; 60 s of film, and a film of yours, are multiples."""
 SABR_POLICIES = ("buffer", "throughput", "hybrid")
@@ -300,8 +302,8 @@ class ServiceOptions(BaseModel):
         Literal["none", "sammy"],
         Option(
             "victim", "what",
-            "SABR stand-in: pacing of every answer by its origin: none, or sammy, 1.5 times the rate of the highest "
-            "rendition with a full buffer to 3 times with an empty one",
+            "Film on demand with dash.js, and SABR stand-in: pacing of every answer by the origin: none, or sammy, 1.5 "
+            "times the rate of the highest rendition with a full buffer to 3 times with an empty one",
             "none", choices=("none", "sammy"),
         ),
         Field(exclude_if=lambda pacing: pacing == "none"),  # as in the records of earlier versions

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -18,19 +15,12 @@ from sojourn.apps.browsers.browser import Browser
 from sojourn.apps.iptv import wait_playing
 from sojourn.apps.options import ServiceOptions
 from sojourn.apps.page_service import PageService
+from sojourn.apps.standins import http1
 from sojourn.apps.standins.clip import SEGMENT_SECONDS, Clip, ClipError
-from sojourn.apps.standins.origin import (
-    ACCESS_LOG,
-    HOST,
-    OriginError,
-    Site,
-    ensure_certificate,
-    url_at,
-)
+from sojourn.apps.standins.origin import OriginError, Site
 from sojourn.apps.standins.sabr import sound
 from sojourn.apps.standins.sabr.page import client_version, ensure_page
 from sojourn.apps.standins.sabr.policies import REQUEST_S, least_readahead_s
-from sojourn.hardware.machine.process import Process
 
 _SOUND_ITAG = 100
 
@@ -97,15 +87,10 @@ class SabrStandIn(PageService):
             self.prepare()
         assert self._clip and self._script and self._sound
         self.set_congestion_control(stage)
-        certificate = ensure_certificate()
-        (film := stage.run / "sabr.json").write_text(json.dumps(self._formats(self._clip, self._sound), indent=1))
-        command = [sys.executable, "-P", "-m", "sojourn.apps.standins.sabr.server", stage.address, str(stage.port)]
-        command += [str(certificate.chain), str(certificate.key), str(film)]
-        command += [str(stage.run / ACCESS_LOG), str(self._script)]
-        self._origin = Process.start(stage.server, command, stderr=stage.run / "sabr.log", ready="Running on")
+        film = self._formats(self._clip, self._sound)
+        self._origin, url, trusted = http1.start(stage, "sabr", film, [self._script])
         rungs = (f"{n}:{rung.height}:{bps}" for n, (rung, bps) in enumerate(self._rates(self._clip), 1))
-        trusted = {"hosts": {HOST: stage.address}, "spki": certificate.spki}
-        return f"{url_at(stage.port)}/watch?{urlencode({'rungs': ','.join(rungs)})}", trusted
+        return f"{url}/watch?{urlencode({'rungs': ','.join(rungs)})}", trusted
 
     @staticmethod
     def _rates(clip: Clip) -> Any:
@@ -143,4 +128,4 @@ class SabrStandIn(PageService):
         return f"SABR stand-in, {self.policy}, googlevideo {client_version()}"
 
     def origin_version(self, stage: Stage) -> dict[str, str]:
-        return {"origin": f"aiohttp {version('aiohttp')}"}
+        return http1.origin_version()

@@ -42,6 +42,7 @@ class YouTube(ChosenPlayer):
         "video-id": ("live",),
         "credentials": ("live",),
         "max-quality": ("stand-in",),
+        "origin-pacing": ("stand-in",),
     }
     ladder = ("tiny", *(rung.quality for rung in LADDER))
     live_film = False
@@ -66,7 +67,7 @@ class YouTube(ChosenPlayer):
         account = read_credentials(cls.name, options.credentials, _ENOUGH) if options.live else None
         video = options.video_id if options.live else ""
         known = {"live": options.live, "video_id": video, "credentials": account, "player": options.player}
-        return known | rungs
+        return known | {"pacing": options.origin_pacing} | rungs
 
     def site(self, stage: Stage, clip: Clip) -> tuple[Site, str]:
         if self.chosen:

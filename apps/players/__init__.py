@@ -5,37 +5,23 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlencode
 
-from sojourn.apps.base import Stage
 from sojourn.apps.players.manifests import write_broadcast, write_film, write_low_latency
 from sojourn.apps.standins.clip import Clip
-from sojourn.apps.standins.origin import (
-    ACCESS_LOG,
-    HERE,
-    PLAYERS,
-    OriginError,
-    Site,
-    ensure_certificate,
-    ensure_player,
-    npm_ci,
-    player_version,
-)
+from sojourn.apps.standins.origin import HERE, PLAYERS, OriginError, Site, npm_ci, player_version
 from sojourn.hardware.build_tool import ended
 from sojourn.hardware.machine import cache
 from sojourn.hardware.machine.cache import BuildError
-from sojourn.hardware.machine.process import Process
 
 if TYPE_CHECKING:
     from sojourn.apps.standins.broadcast.server import Broadcast
 
 SCRIPTS = HERE / "players"
-_BROADCAST = HERE / "broadcast" / "server.py"
 #: npm package: its browser script and its licence. dash.js and hls.js are those of the services' own pages.
 _PACKAGES = {
     "rx-player": ("dist/rx-player.min.js", "LICENSE"),
@@ -117,19 +103,6 @@ def played_film(
         **low_latency,
     }
     return PlayedFilm(Site(ensure_players(), clip.folder, folder, film=True), f"/watch?{urlencode(query)}", broadcast)
-
-
-def start_broadcast(stage: Stage, site: Site, broadcast: Broadcast) -> Process:
-    """Serve `site` and the chunks of `broadcast` by TCP.
-
-    Writes broadcast.log and the access log origin.jsonl to the run. Raises OriginError, ProcessError.
-    """
-    certificate = ensure_certificate()
-    live = str(site.live)
-    command = [sys.executable, "-P", str(_BROADCAST), stage.address, str(stage.port)]
-    command += [str(certificate.chain), str(certificate.key), json.dumps(asdict(broadcast)), live]
-    command += [str(stage.run / ACCESS_LOG), str(site.page), str(ensure_player())]
-    return Process.start(stage.server, command, stderr=stage.run / "broadcast.log", ready="Running on")
 
 
 def ensure_players() -> Path:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from sojourn.apps import SERVICES
 from sojourn.apps.base import Mode
 from sojourn.apps.credentials import account_variables
-from sojourn.apps.options import LOW_LATENCY_PLAYERS, SCREENING, BadValue, Option, existing
+from sojourn.apps.options import CMCD_PLAYERS, LOW_LATENCY_PLAYERS, SCREENING, BadValue, Option, existing
 from sojourn.apps.standins.origin import QUIC_CONTROLS
 from sojourn.apps.two_party import TwoParty
 from sojourn.bottleneck.qdiscs.own import OwnQdisc
@@ -57,6 +57,11 @@ _RELAYED = "origin-cc"
 _NOQ = "noq"
 #: What a black box decides by itself; a user may state its rates.
 _DECIDED, _STATED = ("qdisc", "qdisc-up", "rtt", "loss", "jitter", "bursts"), WITH_STEPS
+#: Options that need an origin of Sojourn's over HTTP/1.1.
+_HTTP1_ORIGINS = {
+    "target-latency": "the origin of a broadcast with low latency",
+    "origin-pacing": "the origin that paces its answers",
+}
 _MODES: dict[Mode, str] = {
     "stand-in": "a stand-in",
     "own": "your own folder (--url=FOLDER/…)",
@@ -184,6 +189,10 @@ def _seen_without_recording(raw: RawOptions) -> bool:
     return raw.lab == "sim" and (raw.mode in raw.takes.get("clip", ()) or pages)
 
 
+def _sets(raw: RawOptions, name: str) -> bool:
+    return raw.raw[name] not in (None, "", "none")
+
+
 _RULES = (
     _Rule(
         "live", lambda it: it.live and it.lab not in ("virtual", ROUTER_LAB),
@@ -240,14 +249,22 @@ _RULES = (
         "jitter-gate", lambda it: it.lab == BOX_LAB and "jitter-gate" in it.named,
         "no probe bypasses the queue of a black box; omit --jitter-gate",
     ),
-    _Rule(
-        "origin-protocol",
-        lambda it: it.raw["target-latency"] and ("origin-protocol" in it.named or it.raw["origin-protocol"] == "h3"),
-        "the origin of a broadcast with low latency has HTTP/1.1; omit --origin-protocol or --target-latency",
+    *(
+        _Rule(
+            name,
+            lambda it, name=name, option=option: (  # type: ignore[misc]
+                _sets(it, option) and (name in it.named or it.raw[name] == "h3")
+            ),
+            f"{origin} is Sojourn's own and has HTTP/1.1; omit --{name} or --{option}",
+        )
+        for option, origin in _HTTP1_ORIGINS.items()
+        for name in ("origin-protocol", "origin-server")
     ),
     _Rule(
-        "origin-server", lambda it: it.raw["target-latency"] and "origin-server" in it.named,
-        "a broadcast with low latency has an origin of its own; omit --origin-server or --target-latency",
+        "origin-pacing",
+        lambda it: _sets(it, "origin-pacing") and it.raw["player"] not in (None, *CMCD_PLAYERS),
+        "only dash.js reports its buffer, which the pace depends on; omit --origin-pacing or --player, or use one of: "
+        f"{', '.join(CMCD_PLAYERS)}",
     ),
     _Rule(
         "origin-server", lambda it: it.raw["origin-server"] == _NOQ and it.raw["origin-protocol"] != "h3",

@@ -51,7 +51,10 @@ PARTS: Mapping[str, Sequence[str]] = {
         *("apps/standins/*.py", "apps/standins/*.json", "apps/standins/youtube/*.*", "apps/standins/iptv/*.*"),
         *("apps/browsed.py", "apps/page_service.py", "captures/player.js", "captures/frames.js"),
     ),
-    "players": ("apps/players/*.py", "apps/standins/players/*", "apps/standins/broadcast/*.py"),
+    "players": (
+        *("apps/players/*.py", "apps/standins/players/*", "apps/standins/broadcast/*.py"),
+        "apps/standins/http1/*.py",
+    ),
     "call": (
         *("apps/standins/call/*.*", "apps/standins/scenes.py", "apps/two_party.py", "apps/call.py"),
         *("captures/call.js", "captures/frames.js", "captures/sound.js"),

@@ -50,6 +50,21 @@ def test_the_log_of_frames_has_the_heights_of_the_strip(player: str, tmp_path: P
     assert all(asked[height] < t for t, height in shown.select("t", "height").iter_rows())
 
 
+@pytest.mark.nightly
+def test_the_origin_paces_dash_js_by_the_buffer_that_its_page_logs(tmp_path: Path) -> None:
+    run = valid_run(tmp_path, "--player=dash-dynamic", "--origin-pacing=sammy", "--rate=20mbit")
+    lab = json.loads((run / "lab.json").read_text())
+    assert lab["paced_origin"] == {"http": "1.1", "pacing": "sammy"}
+    lines = [json.loads(line) for line in (run / "origin.jsonl").read_text().splitlines()]
+    segments = [it for it in lines if ".m4s" in it["uri"]]
+    rates = [it["pacing_bps"] / lab["clip"]["rates_bps"][-1] for it in segments]
+    assert max(rates) == 3 and all(1.5 <= it <= 3 for it in rates) and rates[-1] < 2
+    assert all("pacing_bps" not in it for it in lines if it not in segments)
+    logged = TABLES["decisions"].of(run)["buffer_s"]
+    both = list(zip(segments, logged, strict=False))
+    assert len(both) > 5 and all(abs(it["ahead_s"] - buffer) < 0.3 for it, buffer in both)
+
+
 @pytest.mark.parametrize("player", first(1, ["hls.js", *LOW_LATENCY_PLAYERS[:-1]]))
 def test_the_latency_is_that_of_the_picture_on_the_screen(player: str, tmp_path: Path) -> None:
     """The strip's frame, and so when it was broadcast, says how late it is shown."""

@@ -67,7 +67,8 @@ def test_a_profile_of_a_stand_in_is_requested_as_the_stand_in_was(seed: int, tmp
 def test_the_server_of_the_sabr_stand_in_chooses(policy: str, tmp_path: Path) -> None:
     """What its log says that it sent is what the screen shows, and an answer has seconds of sound and picture."""
     run = valid_run(tmp_path, "--service=sabr", f"--sabr-policy={policy}", "--rate=6mbit")
-    answers = [json.loads(line) for line in (run / "origin.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (run / "origin.jsonl").read_text().splitlines()]
+    answers = [it for it in lines if "segments" in it]
     filled = [it for it in answers if it["segments"]]
     assert len(filled) > 8
     assert all(any(name.startswith("sound") for name in it["segments"]) for it in filled[:2])

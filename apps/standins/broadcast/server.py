@@ -8,28 +8,24 @@ answered before it has the requested part (6.2.5.2).
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import ssl
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from sojourn.apps.standins.http1.server import SEGMENT, TYPES, answer, media_segment, read, serve
+
 #: The newest film whose parts a playlist lists, and the longest wait of a request for what is not due yet, in target
 #: durations (RFC 8216bis, 4.4.4.9 and 6.2.5.2).
 _WITH_PARTS = 3
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".mpd": "application/dash+xml", ".mp4": "video/mp4"}
 _PLAYLIST = "application/vnd.apple.mpegurl"
-_SEGMENT = "video/iso.segment"
 
 
 @dataclass(frozen=True)
@@ -78,23 +74,8 @@ class Broadcast:
         """Return the chunks of a segment. Raises FileNotFoundError for one that the broadcast does not have."""
         if not 1 <= number <= self.last:
             raise FileNotFoundError(number)
-        again, first = divmod(number - 1, self.loop)
-        file = Path(self.media, str(rendition), f"{first + 1}.m4s")
-        ticks = again * round(self.loop * self.segment_s * _timescale(file.with_name("init.mp4")))
-        return split(_read(file), self.chunks, ticks, number)
-
-
-@lru_cache(maxsize=64)
-def _read(file: Path) -> bytes:
-    return file.read_bytes()
-
-
-@lru_cache(maxsize=64)
-def _timescale(init: Path) -> int:
-    """Return the ticks per second of a track (ISO/IEC 14496-12, 8.4.2)."""
-    data = init.read_bytes()
-    at = data.index(b"mdhd") + 4
-    return int.from_bytes(data[at + 20 : at + 24] if data[at] else data[at + 12 : at + 16], "big")
+        folder = Path(self.media, str(rendition))
+        return split(media_segment(folder, number, self.loop, self.segment_s), self.chunks, number)
 
 
 def boxes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -113,18 +94,18 @@ def box(kind: bytes, content: bytes) -> bytes:
     return (8 + len(content)).to_bytes(4, "big") + kind + content
 
 
-def split(segment: bytes, chunks: int, ticks: int = 0, number: int = 1) -> list[bytes]:
+def split(segment: bytes, chunks: int, number: int = 1) -> list[bytes]:
     """Return a media segment of one movie fragment as so many chunks of equally many samples, each a fragment.
 
-    Decode times are `ticks` later; `number` is that of the segment. The index (sidx), which describes one fragment, is
-    omitted. Raises ValueError for a segment that cannot be split so.
+    `number` is that of the segment. The index (sidx), which describes one fragment, is omitted. Raises ValueError for a
+    segment that cannot be split so.
     """
     parts = dict(boxes(segment))
     moof, mdat = parts[b"moof"], parts[b"mdat"]
     traf = dict(boxes(dict(boxes(moof))[b"traf"]))
     tfhd, tfdt, trun = traf[b"tfhd"], traf[b"tfdt"], traf[b"trun"]
     duration = _default_duration(tfhd)
-    time_at = int.from_bytes(tfdt[4:], "big") + ticks
+    time_at = int.from_bytes(tfdt[4:], "big")
     flags, count = int.from_bytes(trun[1:4], "big"), int.from_bytes(trun[4:8], "big")
     if not flags & 0x201 == 0x201 or flags & 0x100 or count % chunks:  # offset and sizes, no durations
         raise ValueError(f"a run of {count} samples with the flags {flags:#x} in {chunks} chunks")
@@ -198,10 +179,10 @@ def playlist(broadcast: Broadcast, rendition: int, now: float) -> str:
 
 
 class LowLatencySite:
-    """What is served: the page and the players' scripts, the manifests, and the film's chunks."""
+    """What is served next to the page: the manifests, and the film's chunks."""
 
-    def __init__(self, broadcast: Broadcast, folders: list[Path], live: Path) -> None:
-        self._broadcast, self._folders, self._live = broadcast, folders, live
+    def __init__(self, broadcast: Broadcast, live: Path) -> None:
+        self._broadcast, self._live = broadcast, live
 
     async def _until(self, number: int, chunk: int) -> None:
         """Return when a chunk is due. Raises HTTPNotFound for one that is far away."""
@@ -212,15 +193,6 @@ class LowLatencySite:
             await asyncio.sleep(rest)
             rest = due - time.time()
 
-    async def file(self, request: web.Request) -> web.StreamResponse:
-        """Serve a file of the page or of a player."""
-        name = request.match_info["name"]
-        name = "index.html" if name == "watch" else name
-        for folder in self._folders:
-            if (file := folder / name).is_file():
-                return _answer(file.read_bytes(), _TYPES.get(file.suffix, "application/octet-stream"))
-        raise web.HTTPNotFound
-
     async def manifest(self, request: web.Request) -> web.StreamResponse:
         """Serve a manifest; a media playlist once it has the part that is requested."""
         name = request.match_info["name"]
@@ -230,16 +202,16 @@ class LowLatencySite:
                 part = request.query.get("_HLS_part")
                 chunk = self._broadcast.chunks - 1 if part is None else int(part)
                 await self._until(int(number), chunk)
-            return _answer(playlist(self._broadcast, int(stem), time.time()).encode(), _PLAYLIST)
+            return answer(playlist(self._broadcast, int(stem), time.time()).encode(), _PLAYLIST)
         if not (file := self._live / name).is_file():
             raise web.HTTPNotFound
-        return _answer(file.read_bytes(), _TYPES.get(file.suffix, _PLAYLIST))
+        return answer(file.read_bytes(), TYPES.get(file.suffix, _PLAYLIST))
 
     async def media(self, request: web.Request) -> web.StreamResponse:
         """Serve an initialisation segment, a segment whose chunks follow when they are due, or one chunk."""
         rendition, name = int(request.match_info["rendition"]), request.match_info["name"]
         if name == "init.mp4":
-            return _answer(_read(Path(self._broadcast.media, str(rendition), name)), _TYPES[".mp4"])
+            return answer(read(Path(self._broadcast.media, str(rendition), name)), TYPES[".mp4"])
         number, *chunk = (int(text) for text in name.removesuffix(".m4s").split("."))
         try:
             chunks = self._broadcast.segment(rendition, number)
@@ -247,70 +219,26 @@ class LowLatencySite:
             raise web.HTTPNotFound from None
         if chunk:
             await self._until(number, chunk[0])
-            return _answer(chunks[chunk[0]], _SEGMENT)
+            return answer(chunks[chunk[0]], SEGMENT)
         await self._until(number, 0)
-        answer = web.StreamResponse(headers={"Content-Type": _SEGMENT, "Cache-Control": "no-store"})
-        answer.enable_chunked_encoding()
-        await answer.prepare(request)
+        sent = web.StreamResponse(headers={"Content-Type": SEGMENT, "Cache-Control": "no-store"})
+        sent.enable_chunked_encoding()
+        await sent.prepare(request)
         for index, content in enumerate(chunks):
             await self._until(number, index)
-            await answer.write(content)
-        await answer.write_eof()
-        return answer
+            await sent.write(content)
+        await sent.write_eof()
+        return sent
 
 
-def _answer(body: bytes, kind: str) -> web.Response:
-    return web.Response(body=body, headers={"Content-Type": kind, "Cache-Control": "no-store"})
-
-
-def application(site: LowLatencySite, log: Callable[[Mapping[str, Any]], None]) -> web.Application:
-    """Return the site's application; `log` gets every request."""
-
-    @web.middleware
-    async def logged(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        began, status = time.time(), 0
-        try:
-            answer = await handler(request)
-            status = answer.status
-            return answer
-        except web.HTTPException as refused:
-            status = refused.status
-            raise
-        finally:
-            log({"ts": began, "duration": time.time() - began, "uri": request.path_qs, "status": status})
-
-    app = web.Application(middlewares=[logged])
-    app.router.add_get(r"/media/{rendition:\d+}/{name:init\.mp4|\d+(\.\d+)?\.m4s}", site.media)
-    app.router.add_get(r"/live/{name:[\w.]+}", site.manifest)
-    app.router.add_get(r"/{name:[\w.-]+}", site.file)
-    return app
-
-
-def main(arguments: list[str]) -> None:
-    """Serve until killed; print a line on stderr when ready."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("address")
-    parser.add_argument("port", type=int)
-    parser.add_argument("chain", help="PEM file of the certificate")
-    parser.add_argument("key", help="PEM file of its key")
-    parser.add_argument("broadcast", help="JSON of the fields of Broadcast")
-    parser.add_argument("live", type=Path, help="folder of the manifests")
-    parser.add_argument("log", type=Path, help="a line of JSON for every request")
-    parser.add_argument("folders", type=Path, nargs="+", help="folders of the page and of players")
-    chosen = parser.parse_args(arguments)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(chosen.chain, chosen.key)
-    site = LowLatencySite(Broadcast(**json.loads(chosen.broadcast)), chosen.folders, chosen.live)
-    with chosen.log.open("a", buffering=1) as log:
-        app = application(site, lambda line: print(json.dumps(line), file=log))
-
-        def ready(*lines: object) -> None:
-            print(*lines, file=sys.stderr, flush=True)
-
-        web.run_app(app, host=chosen.address, port=chosen.port, ssl_context=tls, print=ready, access_log=None)
+def routes(site: Mapping[str, Any]) -> list[web.RouteDef]:
+    """Return the routes of a broadcast: the JSON of its fields, and `live`, the folder of the manifests."""
+    its = LowLatencySite(Broadcast(**{name: it for name, it in site.items() if name != "live"}), Path(site["live"]))
+    return [
+        web.get(r"/media/{rendition:\d+}/{name:init\.mp4|\d+(\.\d+)?\.m4s}", its.media),
+        web.get(r"/live/{name:[\w.]+}", its.manifest),
+    ]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve(sys.argv[1:], __doc__, routes)

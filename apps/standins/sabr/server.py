@@ -3,21 +3,15 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-import socket
-import ssl
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from sojourn.apps.standins.clip import shift, timescale
+from sojourn.apps.standins.http1.server import CHUNK, NOTES, media_segment, pace, read, serve
 from sojourn.apps.standins.sabr.policies import POLICIES, REQUEST_S, ClientState, backoff_s, pacing_bps
 from sojourn.apps.standins.sabr.wire import (
     Part,
@@ -31,11 +25,7 @@ from sojourn.apps.standins.sabr.wire import (
     playback_request,
 )
 
-_CHUNK = 32 << 10
-_LARGEST = 64 << 10
-#: Of Linux; Python's socket has no name for it. In bytes/s.
-_SO_MAX_PACING_RATE = 47
-_TYPES = {".html": "text/html", ".js": "text/javascript"}
+_UMP = "application/vnd.yt-ump"
 
 
 @dataclass(frozen=True)
@@ -53,12 +43,8 @@ class SabrFormat:
 
     def segment(self, number: int) -> bytes:
         """Return a segment, from 1 on, with its own time; 0 is the initialisation segment."""
-        if number == 0:
-            return _read(Path(self.folder, "init.mp4"))
-        again, first = divmod(number - 1, self.loop)
-        content = _read(Path(self.folder, f"{first + 1}.m4s"))
-        ticks = again * round(self.loop * self.segment_s * timescale(self.segment(0)))
-        return shift(content, ticks, again * self.loop) if again else content
+        folder = Path(self.folder)
+        return media_segment(folder, number, self.loop, self.segment_s) if number else read(folder / "init.mp4")
 
 
 @dataclass(frozen=True)
@@ -87,11 +73,6 @@ class Answer:
     new: tuple[SabrFormat, ...]
     backoff_s: float
     ahead_s: float
-
-
-@lru_cache(maxsize=256)
-def _read(file: Path) -> bytes:
-    return file.read_bytes()
 
 
 def answer(film: ServedFilm, request: PlaybackRequest) -> Answer:
@@ -133,94 +114,48 @@ def _segment(header: int, track: SabrFormat, number: int) -> Iterator[bytes]:
     start_ms = round((number - 1) * track.segment_s * 1000)
     yield from media(
         header % 128, track.itag, track.segment(number), number=number, start_ms=start_ms,
-        duration_ms=round(track.segment_s * 1000), rate_bps=track.rate_bps, chunk=_CHUNK,
+        duration_ms=round(track.segment_s * 1000), rate_bps=track.rate_bps, chunk=CHUNK,
     )  # fmt: skip
 
 
-def _pace(request: web.Request, film: ServedFilm, given: Answer) -> int:
-    """Let the kernel pace what is sent from now on (socket(7), SO_MAX_PACING_RATE), and return the rate, bit/s."""
-    assert request.transport
-    rate = pacing_bps(given.ahead_s, film.readahead_s, film.pictures[-1].rate_bps + film.sound.rate_bps)
-    connection = request.transport.get_extra_info("socket")
-    connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate // 8)
-    return rate
+def _pacing_bps(film: ServedFilm, given: Answer) -> int:
+    return pacing_bps(given.ahead_s, film.readahead_s, film.pictures[-1].rate_bps + film.sound.rate_bps)
 
 
-class SabrSite:
-    """What is served: the page, its script, and the answers to its requests for film."""
+def routes(site: Mapping[str, Any]) -> list[web.RouteDef]:
+    """Return the route of requests for film, of a ServedFilm's JSON."""
+    film = ServedFilm.of(site)
 
-    def __init__(self, film: ServedFilm, folders: Sequence[Path], log: Callable[[Mapping[str, Any]], None]) -> None:
-        self._film, self._folders, self._log = film, folders, log
-
-    async def file(self, request: web.Request) -> web.StreamResponse:
-        """Serve a file of the page."""
-        name = request.match_info["name"]
-        name = "index.html" if name == "watch" else name
-        for folder in self._folders:
-            if (file := folder / name).is_file():
-                kind = _TYPES.get(file.suffix, "application/octet-stream")
-                return web.Response(body=file.read_bytes(), headers={"Content-Type": kind, "Cache-Control": "no-store"})
-        raise web.HTTPNotFound
-
-    async def playback(self, request: web.Request) -> web.StreamResponse:
+    async def playback(request: web.Request) -> web.StreamResponse:
         """Answer a VideoPlaybackAbrRequest."""
-        began = time.time()
-        response = web.StreamResponse(headers={"Content-Type": "application/vnd.yt-ump", "Cache-Control": "no-store"})
+        response = web.StreamResponse(headers={"Content-Type": _UMP, "Cache-Control": "no-store"})
         response.enable_chunked_encoding()
         try:
             received = playback_request(await request.read())
         except WireError as wrong:
+            request[NOTES] = {"error": str(wrong)}
             error = part(Part.SABR_ERROR, message({1: "sabr.malformed_request", 2: 400}))
-            self._log({"ts": began, "uri": request.path_qs, "status": 200, "error": str(wrong)})
-            return web.Response(body=error, headers={"Content-Type": "application/vnd.yt-ump"})
-        given = answer(self._film, received)
-        pacing = _pace(request, self._film, given) if self._film.pacing == "sammy" else None
+            return web.Response(body=error, headers={"Content-Type": _UMP})
+        given = answer(film, received)
+        pacing = _pacing_bps(film, given) if film.pacing == "sammy" else None
+        if pacing:
+            pace(request, pacing)
         await response.prepare(request)
         size = 0
-        for content in body(self._film, given):
+        for content in body(film, given):
             await response.write(content)
             size += len(content)
         await response.write_eof()
-        self._log({
-            "ts": began, "duration": time.time() - began, "uri": request.path_qs, "status": 200, "size": size,
-            "height": given.picture.height, "ahead_s": round(given.ahead_s, 3), "backoff_s": round(given.backoff_s, 3),
-            "bandwidth_bps": received.bandwidth_bps, **({"pacing_bps": pacing} if pacing else {}),
+        request[NOTES] = {
+            "size": size, "height": given.picture.height, "ahead_s": round(given.ahead_s, 3),
+            "backoff_s": round(given.backoff_s, 3), "bandwidth_bps": received.bandwidth_bps,
+            **({"pacing_bps": pacing} if pacing else {}),
             "segments": [f"{track.height or 'sound'} {number}" for track, number in given.segments],
-        })  # fmt: skip
+        }  # fmt: skip
         return response
 
-
-def application(site: SabrSite) -> web.Application:
-    """Return the site's application."""
-    app = web.Application(client_max_size=_LARGEST)
-    app.router.add_post("/videoplayback", site.playback)
-    app.router.add_get(r"/{name:[\w.-]+}", site.file)
-    return app
-
-
-def main(arguments: list[str]) -> None:
-    """Serve until killed; print a line on stderr when ready."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("address")
-    parser.add_argument("port", type=int)
-    parser.add_argument("chain", help="PEM file of the certificate")
-    parser.add_argument("key", help="PEM file of its key")
-    parser.add_argument("film", type=Path, help="JSON of a ServedFilm")
-    parser.add_argument("log", type=Path, help="a line of JSON for every request for film")
-    parser.add_argument("folders", type=Path, nargs="+", help="folders of the page")
-    chosen = parser.parse_args(arguments)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(chosen.chain, chosen.key)
-    film = ServedFilm.of(json.loads(chosen.film.read_text()))
-    with chosen.log.open("a", buffering=1) as log:
-        site = SabrSite(film, chosen.folders, lambda line: print(json.dumps(line), file=log))
-
-        def ready(*lines: object) -> None:
-            print(*lines, file=sys.stderr, flush=True)
-
-        app = application(site)
-        web.run_app(app, host=chosen.address, port=chosen.port, ssl_context=tls, print=ready, access_log=None)
+    return [web.post("/videoplayback", playback)]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve(sys.argv[1:], __doc__, routes)

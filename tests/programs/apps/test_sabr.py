@@ -58,6 +58,12 @@ def opened(service: SabrStandIn, tmp_path: Path) -> Iterator[str]:
         service.stop()
 
 
+def answers_of(run: Path) -> list[dict[str, Any]]:
+    """Return the lines of the log that are answers with film."""
+    lines = [json.loads(line) for line in (run / "origin.jsonl").read_text().splitlines()]
+    return [it for it in lines if "segments" in it]
+
+
 def played(url: str, seconds: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Play these seconds of the film; return the lines of the log, and what the page showed last."""
     lines: list[dict[str, Any]] = []
@@ -85,7 +91,7 @@ def test_it_plays_what_the_server_chooses(opened: str, tmp_path: Path) -> None:
             for it in lines if it.get("event") == "decision"]  # fmt: skip
     assert [it["segment"] for it in made] == list(range(1, len(made) + 1))
     assert all(it["buffer_s"] <= 8 + 2 for it in made)  # a busy host stalls; tests/lab/test_profile.py has no host
-    answers = [json.loads(line) for line in (tmp_path / "origin.jsonl").read_text().splitlines()]
+    answers = answers_of(tmp_path)
     sent = [name.split() for it in answers for name in it["segments"]]
     chosen = [(int(number), int(height)) for height, number in sent if height != "sound"]
     requested = [(it["segment"], it["height"]) for it in made]
@@ -127,8 +133,7 @@ def test_a_paced_answer_takes_as_long_as_its_rate_makes_it(service: SabrStandIn,
     finally:
         service.pacing = "none"
         service.stop()
-    (line, *_) = (tmp_path / "origin.jsonl").read_text().splitlines()
-    rate = json.loads(line)["pacing_bps"]
+    rate = answers_of(tmp_path)[0]["pacing_bps"]
     assert service.clip
     assert rate == round(3 * (service.clip.rates[-1] + sound.RATE_BPS))
     # The first packets of a connection are sent at once, and the machine may be busy.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sojourn.apps import SERVICES
+from sojourn.apps.options import CMCD_PLAYERS
 from sojourn.hardware.kernel_build.kconfig import FRAGMENTS
 from sojourn.hardware.machine.errors import Code
 from sojourn.harness.options.errors import OptionsError
@@ -260,6 +261,19 @@ def test_record_is_json_and_names_everything() -> None:
         ("segment", {"service": "o2tv", "live": True, "lab": "apu", "segment": "1s"}, "no-effect"),
         ("segment", {"service": "iptv", "url": "https://tv.example/1.m3u8", "lab": "virtual", "segment": "1s"},
          "no-effect"),
+        *(
+            (name, {"origin-pacing": "sammy", name: value}, "conflict")
+            for name, value in (
+                ("origin-protocol", "h2"), ("origin-protocol", "h3"), ("origin-server", "caddy"),
+                ("origin-server", "noq"),
+            )
+        ),
+        *(
+            ("origin-pacing", {"origin-pacing": "sammy", "player": name}, "conflict")
+            for name in ("shaka", "hls.js", "rx-player", "video.js")
+        ),
+        ("origin-pacing", {"service": "iptv", "player": "dash-dynamic", "origin-pacing": "sammy"}, "no-effect"),
+        ("origin-pacing", {"lab": "apu", "live": True, "origin-pacing": "sammy"}, "no-effect"),
         ("parties", {"service": "room", "parties": "1"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "9"}, "out-of-range"),
         ("parties", {"service": "room", "parties": "many"}, "invalid-value"),
@@ -296,6 +310,16 @@ def test_defaults_of_the_origin_are_passed_over_by_a_broadcast_with_low_latency(
     options = parse_options(given, {"origin-server": "noq", "origin-protocol": "h2"})
     assert options == parse_options(given) and options.origin_server == "caddy"
     assert restored(json.loads(json.dumps(options.record()))) == options
+
+
+@pytest.mark.parametrize("player", [None, *CMCD_PLAYERS])
+def test_dash_js_can_be_paced(player: str | None) -> None:
+    given = {"player": player, "origin-pacing": "sammy"}
+    options = parse_options(given, {"origin-server": "noq"})
+    assert options.origin_pacing == "sammy" and options.origin_server == "caddy"
+    assert restored(json.loads(json.dumps(options.record()))) == options
+    with refused("origin-protocol", "conflict", "--origin-pacing"):
+        parse_options(given, {"origin-protocol": "h3"})
 
 
 def test_a_game_against_a_second_video_has_a_browser_but_no_recording() -> None:
