@@ -279,7 +279,7 @@ class ServiceOptions(BaseModel):
         Option(
             "victim", "what",
             "Congestion control of the victim's origin: of TCP, or of QUIC with --origin-protocol=h3 (bbr3, cubic, "
-            "newreno; docs/services.md)",
+            "newreno, prague; docs/services.md)",
             "bbr", choices=("bbr", "bbr3", "cubic", "newreno", "prague", "reno"),
         ),
     ]  # fmt: skip

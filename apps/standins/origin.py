@@ -32,7 +32,7 @@ ACCESS_LOG = "origin.jsonl"
 HERE = Path(__file__).parent
 _TLS_EPOCH = 2025
 Http = Literal["h2", "h3"]
-QUIC_CONTROLS = ("bbr3", "cubic", "newreno")
+QUIC_CONTROLS = ("bbr3", "cubic", "newreno", "prague")
 """The congestion controls of Sojourn's own HTTP/3 server (traffic/rust/origin/control.rs)."""
 PLAYLIST = "application/vnd.apple.mpegurl"  # RFC 8216, 4
 #: npm package: its browser script and its licence.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @gate_of_runs("origin-marked")
 def origin(run: RunEvidence) -> Iterable[Gate]:
-    """Judge the video's data before the bottleneck if the origin's TCP is Prague: it must be ECT(1)."""
+    """Judge the video's data before the bottleneck if the origin sends by Prague: it must be ECT(1)."""
     if run.setting.elsewhere or run.setting.call or run.options.get("origin_cc") != "prague":
         return
     sent = None

@@ -49,8 +49,9 @@ def test_a_service_plays_over_http3_and_a_seed_gives_the_same_bytes(service: str
     assert again.returncode == 0 and "files are identical" in again.stdout, again.stdout + again.stderr
 
 
-def test_a_prague_origin_is_ect1_and_answers_marks(tmp_path: Path) -> None:
-    run = valid_run(tmp_path, "--origin-cc=prague", "--qdisc=dualpi2")
+@pytest.mark.parametrize("protocol", ["h2", "h3"])
+def test_a_prague_origin_is_ect1_and_answers_marks(protocol: str, tmp_path: Path) -> None:
+    run = valid_run(tmp_path, f"--origin-protocol={protocol}", "--origin-cc=prague", "--qdisc=dualpi2")
     gates = {gate.code: gate for gate in load_run(run).scores.validity.gates}
     assert gates["origin-marked"].ok
     evidence = RunEvidence(run)

@@ -241,5 +241,5 @@ def test_it_has_the_controls_that_the_option_names(program: Path, site: Site, tm
 
 
 def test_what_it_lacks_ends_it_with_the_reason(program: Path, site: Site, tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match="reno; known: bbr3, cubic, newreno"):
+    with pytest.raises(ProcessError, match="reno; known: bbr3, cubic, newreno, prague"):
         Origin.start_noq(Place("here"), "127.0.0.1", site, tmp_path, program, "reno", port=1)

@@ -6,19 +6,41 @@
 //! PREFIX is a file in FOLDER; the longest PREFIX that fits decides. A file of `/live/` is a template (site.rs).
 
 mod access_log;
+mod ack_frames;
+mod browser_prague;
 mod control;
+#[path = "../ect1.rs"]
+mod ect1;
+mod ect1_counts;
+#[path = "../prague.rs"]
+mod prague;
+#[path = "../prague_control.rs"]
+mod prague_control;
 mod site;
 mod streams;
 
 use std::{
-    cell::RefCell, env, error::Error, fs::File, net::SocketAddr, path::Path, process, rc::Rc, sync::Arc, time::Instant,
+    cell::RefCell,
+    env,
+    error::Error,
+    fs::File,
+    net::{SocketAddr, UdpSocket},
+    path::Path,
+    process,
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
 };
 
 use access_log::AccessLog;
 use bytes::Bytes;
+use control::PRAGUE;
 use h3::server::{RequestResolver, RequestStream};
 use http::{header, Method, Request, Response, StatusCode};
-use noq::{crypto::rustls::QuicServerConfig, Endpoint, Incoming, ServerConfig, TransportConfig};
+use noq::{
+    crypto::rustls::QuicServerConfig, Endpoint, EndpointConfig, Incoming, Runtime, ServerConfig, TokioRuntime,
+    TransportConfig,
+};
 use rustls::pki_types::{pem::PemObject, CertificateDer, PrivateKeyDer};
 use site::{Content, Site};
 use streams::QuicConnection;
@@ -32,9 +54,12 @@ struct Origin {
 }
 
 fn configured(control: &str, chain: &Path, key: &Path) -> Result<ServerConfig, Box<dyn Error>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut provider = rustls::crypto::ring::default_provider();
+    if control == PRAGUE {
+        provider = ect1_counts::with_swapped_counts(provider);
+    }
     let certificates = CertificateDer::pem_file_iter(chain)?.collect::<Result<Vec<_>, _>>()?;
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(certificates, PrivateKeyDer::from_pem_file(key)?)?;
@@ -49,8 +74,16 @@ fn configured(control: &str, chain: &Path, key: &Path) -> Result<ServerConfig, B
     Ok(config)
 }
 
-async fn serve(at: SocketAddr, config: ServerConfig, origin: Rc<Origin>) -> Outcome {
-    let endpoint = Endpoint::server(config, at)?;
+/// What connections of that control run on.
+fn runtime_of(control: &str) -> Arc<dyn Runtime> {
+    match control {
+        PRAGUE => Arc::new(ect1::Ect1Runtime),
+        _ => Arc::new(TokioRuntime),
+    }
+}
+
+async fn serve(at: SocketAddr, config: ServerConfig, control: &str, origin: Rc<Origin>) -> Outcome {
+    let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), UdpSocket::bind(at)?, runtime_of(control))?;
     eprintln!("serving HTTP/3 at {at}");
     while let Some(incoming) = endpoint.accept().await {
         let origin = origin.clone();
@@ -166,7 +199,7 @@ fn run(words: &[String]) -> Outcome {
     let log = File::options().create(true).append(true).open(log).map_err(|error| format!("{log}: {error}"))?;
     let origin = Rc::new(Origin { site: Site::of(folders)?, log: RefCell::new(AccessLog::new(log)) });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, serve(at, config, origin))
+    LocalSet::new().block_on(&runtime, serve(at, config, control, origin))
 }
 
 fn main() {

@@ -142,11 +142,11 @@ def test_http3_has_the_origin_whose_congestion_control_is_named() -> None:
     assert origin() == ("h2", "caddy", "bbr")
     assert origin(origin_protocol="h3") == ("h3", "caddy", "bbr")
     assert origin(origin_protocol="h3", origin_cc="newreno") == ("h3", "noq", "newreno")
+    assert origin(origin_protocol="h3", origin_cc="prague") == ("h3", "noq", "prague")
     assert origin(origin_protocol="h3", origin_server="noq") == ("h3", "noq", "bbr3")  # noq has no bbr
     assert origin(origin_protocol="h3", origin_server="noq", service="o2tv") == ("h3", "noq", "cubic")
     for given in (
         {"origin_protocol": "h3", "origin_cc": "bbr"},
-        {"origin_protocol": "h3", "origin_cc": "prague"},
         {"origin_protocol": "h3", "origin_cc": "cubic", "origin_server": "caddy"},
         {"origin_cc": "newreno"},
     ):
