@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Prague of the contenders with a browser as the receiver, which acknowledges about ten packets at once and marks not
-//! earlier: every mark counts, and the packets that wait for their acknowledgement take no room in the window.
+//! The contenders' Prague with a browser as the receiver, which acknowledges up to ten packets at once, and marks no
+//! earlier. Every mark counts, and packets that wait for their acknowledgement take no room in the window.
 
 use std::{any::Any, mem, sync::Arc, time::Instant};
 

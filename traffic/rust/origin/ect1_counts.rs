@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A browser's counts of ECT(1), as noq needs them. noq stops ECN when the peer reports ECT(1), and tells no congestion
-//! control how many marks an acknowledgement has. So TLS swaps the counts in every packet that it decrypts, and keeps
-//! the count of CE.
+//! Makes a browser's counts of ECT(1) acceptable to noq, which ends ECN when the peer reports ECT(1), and reports an
+//! acknowledgement with marks as one event. TLS swaps the counts of ECT(0) and ECT(1) in every packet that it decrypts,
+//! and keeps the count of CE.
 
 use std::cell::Cell;
 
