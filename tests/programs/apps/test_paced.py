@@ -119,19 +119,19 @@ def test_what_the_film_does_not_have_is_not_found(get: Get, path: str) -> None:
 def test_a_segment_is_paced_by_the_reported_buffer(get: Get, clip: Clip, tmp_path: Path) -> None:
     """A rate is that of its answer alone: the next one on the connection has its own, or none."""
     took = []
-    for query in ("?CMCD=bl%3D0", "?CMCD=bl%3D6000", "", "?CMCD=bl%3D-1", "?CMCD=bl%3D6000"):
+    for query in ("", "?CMCD=bl%3D0", "?CMCD=bl%3D6000", "?CMCD=bl%3D-1", "?CMCD=bl%3D6000"):
         began = time.monotonic()
         size = len(get(f"/media/1/1.m4s{query}")[1])
         took.append(time.monotonic() - began)
     top = clip.rates[-1]
     sent = lines(tmp_path)
-    assert [it.get("pacing_bps") for it in sent] == [round(3 * top), round(1.5 * top), None, None, round(1.5 * top)]
-    assert [it.get("ahead_s") for it in sent] == [0.0, 6.0, None, None, 6.0]
+    assert [it.get("pacing_bps") for it in sent] == [None, round(3 * top), round(1.5 * top), None, round(1.5 * top)]
+    assert [it.get("ahead_s") for it in sent] == [None, 0.0, 6.0, None, 6.0]
     assert all(it["size"] == size and it["status"] == 200 for it in sent)
     slow, fast = (size * 8 / it / top for it in (1.5, 3))
-    # The first packets of a connection are sent at once, and the machine may be busy.
-    assert 0.5 * fast < took[0] and 0.5 * slow < min(took[1], took[4])
-    assert min(took[2:4]) < 0.5 * fast
+    # The first packets of an answer, of 64 KiB on lo, are sent at once, and the machine may be busy.
+    assert 0.4 * fast < took[1] and 0.4 * slow < min(took[2], took[4])
+    assert min(took[0], took[3]) < fast
 
 
 @pytest.mark.parametrize("opened", [None, *CMCD_PLAYERS], indirect=True)
