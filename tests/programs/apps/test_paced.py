@@ -128,10 +128,10 @@ def test_a_segment_is_paced_by_the_reported_buffer(get: Get, clip: Clip, tmp_pat
     assert [it.get("pacing_bps") for it in sent] == [None, round(3 * top), round(1.5 * top), None, round(1.5 * top)]
     assert [it.get("ahead_s") for it in sent] == [None, 0.0, 6.0, None, 6.0]
     assert all(it["size"] == size and it["status"] == 200 for it in sent)
-    slow, fast = (size * 8 / it / top for it in (1.5, 3))
+    nominal = size * 8 / (1.5 * top)
     # The first packets of an answer, of 64 KiB on lo, are sent at once, and the machine may be busy.
-    assert 0.4 * fast < took[1] and 0.4 * slow < min(took[2], took[4])
-    assert min(took[0], took[3]) < fast
+    assert took[2] + took[4] > 0.4 * 2 * nominal
+    assert min(took[0], took[3]) < nominal / 2
 
 
 @pytest.mark.parametrize("opened", [None, *CMCD_PLAYERS], indirect=True)
