@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from socket import create_connection, create_server
+from socket import create_connection
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import sync_playwright
 
-from sojourn.apps.base import Stage
 from sojourn.apps.browsers.browser import CHROMIUM
 from sojourn.apps.options import CMCD_PLAYERS
 from sojourn.apps.standins.clip import DELIMITERS, Clip, ensure_clip
@@ -24,7 +23,7 @@ from sojourn.apps.standins.ladder import DEFAULT
 from sojourn.apps.standins.origin import HOST, ensure_certificate
 from sojourn.apps.youtube import YouTube
 from sojourn.captures.player import DRAIN, SCRIPT
-from sojourn.hardware.machine.place import LOCAL
+from tests.programs.apps.conftest import served
 
 RUNGS = DEFAULT[:2]
 BUFFER = 6
@@ -44,13 +43,8 @@ def opened(clip: Clip, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
     """The address of the page of a paced film, served on a free port of this machine."""
     service = YouTube(player=getattr(request, "param", "dash-dynamic"), rungs=RUNGS, buffer=BUFFER, pacing="sammy")
     service.take({"clip": vars(clip)})
-    with create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    try:
-        url, _ = service.serve(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port))
+    with served(service, tmp_path) as url:
         yield url
-    finally:
-        service.stop()
 
 
 @pytest.fixture

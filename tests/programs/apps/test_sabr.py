@@ -26,6 +26,7 @@ from sojourn.apps.standins.sabr.page import ensure_page
 from sojourn.captures.player import DRAIN, SCRIPT
 from sojourn.hardware.machine.place import LOCAL
 from sojourn.scoring.schema.records import Decision
+from tests.programs.apps.conftest import served
 
 RUNGS = DEFAULT[:2]
 _STATE = """() => {
@@ -49,13 +50,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> SabrStandIn:
 
 @pytest.fixture
 def opened(service: SabrStandIn, tmp_path: Path) -> Iterator[str]:
-    with create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    try:
-        url, _ = service.serve(Stage(LOCAL, LOCAL, "127.0.0.1", tmp_path, "", port=port))
+    with served(service, tmp_path) as url:
         yield url
-    finally:
-        service.stop()
 
 
 def answers_of(run: Path) -> list[dict[str, Any]]:
