@@ -193,6 +193,15 @@ def _sets(raw: RawOptions, name: str) -> bool:
     return raw.raw[name] not in (None, "", "none")
 
 
+def _without_http1_origin(name: str, option: str) -> _Rule:
+    """Return the rule that an option which chooses the origin does not go with one that needs Sojourn's own."""
+    return _Rule(
+        name,
+        lambda it: _sets(it, option) and (name in it.named or it.raw[name] == "h3"),
+        f"{_HTTP1_ORIGINS[option]} is Sojourn's own and has HTTP/1.1; omit --{name} or --{option}",
+    )
+
+
 _RULES = (
     _Rule(
         "live", lambda it: it.live and it.lab not in ("virtual", ROUTER_LAB),
@@ -250,14 +259,8 @@ _RULES = (
         "no probe bypasses the queue of a black box; omit --jitter-gate",
     ),
     *(
-        _Rule(
-            name,
-            lambda it, name=name, option=option: (  # type: ignore[misc]
-                _sets(it, option) and (name in it.named or it.raw[name] == "h3")
-            ),
-            f"{origin} is Sojourn's own and has HTTP/1.1; omit --{name} or --{option}",
-        )
-        for option, origin in _HTTP1_ORIGINS.items()
+        _without_http1_origin(name, option)
+        for option in _HTTP1_ORIGINS
         for name in ("origin-protocol", "origin-server")
     ),
     _Rule(

@@ -48,8 +48,7 @@ def media_table(runs: Sequence[LoadedRun]) -> str:
                 rows.setdefault(key, {}).setdefault(_sender(cell), []).append(phase)
     counts = [len(phases) for rows in found.values() for row in rows.values() for phases in row.values()]
     usual = max(set(counts), key=counts.count, default=0)
-    ends = ", the rate with the least and the most" * (usual > 1)
-    parts = [f"Every figure is {_of_runs(usual)}{ends}. {LEGEND}."]
+    parts = [f"Every figure is {_of_runs(usual)}. {LEGEND}."]
     for rate, rows in sorted(found.items()):
         texts = (
             [f"`{queue}`", who, *(_text(row.get(sender, ()), usual) for sender in SENDERS)]
@@ -60,7 +59,9 @@ def media_table(runs: Sequence[LoadedRun]) -> str:
 
 
 def _of_runs(count: int) -> str:
-    return "of one run" if count == 1 else f"the mean of {count} runs, P99 the median"
+    if count == 1:
+        return "of one run"
+    return f"the mean of {count} runs, P99 the median, the rate with the least and the most"
 
 
 def _sender(cell: Mapping[str, Any]) -> str:

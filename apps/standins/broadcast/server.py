@@ -20,6 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
+from sojourn.apps.standins.hls import target_duration
 from sojourn.apps.standins.http1.server import SEGMENT, TYPES, answer, media_segment, read, serve
 
 #: The newest film whose parts a playlist lists, and the longest wait of a request for what is not due yet, in target
@@ -51,14 +52,9 @@ class Broadcast:
         return self.segment_s / self.chunks
 
     @property
-    def target_duration(self) -> int:
-        """The target duration of its playlists, s: whole seconds that no segment exceeds."""
-        return ceil(self.segment_s)
-
-    @property
     def with_parts_s(self) -> float:
         """How much of the newest film has parts, s."""
-        return _WITH_PARTS * self.target_duration
+        return _WITH_PARTS * target_duration(self.segment_s)
 
     def due(self, number: int, chunk: int) -> float:
         """Return when a chunk, from 0 on, of a segment, from 1 on, has been broadcast, Unix s."""
@@ -155,7 +151,7 @@ def playlist(broadcast: Broadcast, rendition: int, now: float) -> str:
     lines = [
         "#EXTM3U",
         "#EXT-X-VERSION:9",
-        f"#EXT-X-TARGETDURATION:{broadcast.target_duration}",
+        f"#EXT-X-TARGETDURATION:{target_duration(broadcast.segment_s)}",
         f"#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK={broadcast.hold_back_s:g}",
         f"#EXT-X-PART-INF:PART-TARGET={broadcast.chunk_s:g}",
         f"#EXT-X-MEDIA-SEQUENCE:{first}",
